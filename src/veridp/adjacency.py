@@ -1,0 +1,366 @@
+"""Who is a neighbour of whom: the relation, its polytope of differences, and the pairs worth trying.
+
+A *domain* says which values data may take: a pair (low, high) of numbers for an interval, or any other collection
+(a range, a list) for exactly these values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadInput
+
+Domain = tuple[float, float] | Collection[object]
+TOLERANCE = 1e-9  # how far rounding may carry a difference past 1
+MANY_PAIRS = 10_000  # past this, pairs of a finite domain are not listed in full
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring inputs, and the name of the pattern that made them."""
+
+    left: object
+    right: object
+    pattern: str
+
+    def reversed(self) -> Pair:
+        return Pair(self.right, self.left, f"{self.pattern}, reversed")
+
+
+class Adjacency(ABC):
+    """A symmetric relation on inputs. Subclass it for a relation of your own."""
+
+    name: str
+
+    @abstractmethod
+    def adjacent(self, left: object, right: object) -> bool:
+        """Whether the two inputs are neighbours."""
+
+    @abstractmethod
+    def example(self, size: int, domain: Domain) -> object:
+        """An ordinary input of this size."""
+
+    @abstractmethod
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        """Neighbouring pairs worth trying, in both directions, all within the domain."""
+
+    def vertices(self, size: int) -> NDArray[np.float64] | None:
+        """The corners of the polytope(s) of right - left, a row each; None where the relation has no polytope."""
+        return None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# ---------------------------------------------------------------------------------------- vectors of query answers
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The three values that the patterns are made of: a base, and a step above and below it, within the domain."""
+
+    below: float
+    base: float
+    above: float
+
+
+def _interval(domain: Domain) -> tuple[float, float]:
+    if isinstance(domain, tuple) and len(domain) == 2:
+        low, high = domain
+    else:
+        numbers = [value for value in domain if isinstance(value, int | float)]
+        if len(numbers) != len(domain) or not numbers:
+            raise BadInput(f"domain = {domain!r} has no interval of numbers; give a pair such as (-10, 10)")
+        low, high = min(numbers), max(numbers)
+    if not low < high:
+        raise BadInput(f"domain = {domain!r} is empty; give a pair (low, high) with low < high")
+    return float(low), float(high)
+
+
+def _levels(domain: Domain) -> _Levels:
+    low, high = _interval(domain)
+    step = min(1.0, (high - low) / 2)
+    base = min(max(1.0, low + step), high - step)
+    return _Levels(base - step, base, base + step)
+
+
+def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:
+    """The seven classic patterns of query answers (Ding et al. 2018, Table 1), in both directions.
+
+    >>> [str(pair.right) for pair in patterns(3)[:2]]
+    ['[2.0, 1.0, 1.0]', '[1.0, 1.0, 1.0]']
+    """
+    _check_size(size)
+    at = _levels(domain)
+    half = (size + 1) // 2
+    base = [at.base] * size
+    crossing = size // 2
+    table = {
+        "one above": (base, [at.above] + [at.base] * (size - 1)),
+        "one below": (base, [at.below] + [at.base] * (size - 1)),
+        "one above, rest below": (base, [at.above] + [at.below] * (size - 1)),
+        "one below, rest above": (base, [at.below] + [at.above] * (size - 1)),
+        "half half": (base, [at.below] * half + [at.above] * (size - half)),
+        "all above, all below": (base, [at.above] * size),
+        "x shape": (
+            [at.base] * crossing + [at.below] * (size - crossing),
+            [at.below] * crossing + [at.base] * (size - crossing),
+        ),
+    }
+    forward = [Pair(left, right, name) for name, (left, right) in table.items()]
+    return [pair for one in forward for pair in (one, one.reversed())]
+
+
+def _check_size(size: int) -> None:
+    if size < 1:
+        raise BadInput(f"size = {size} leaves no queries; give a size of at least 1")
+
+
+def _differences(left: object, right: object) -> NDArray[np.float64] | None:
+    """right - left as a vector; None where the two are not vectors of numbers of one length."""
+    try:
+        before, after = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    return after - before if before.shape == after.shape and before.ndim == 1 else None
+
+
+class _Queries(Adjacency):
+    """Relations on vectors of query answers, each of sensitivity 1."""
+
+    def example(self, size: int, domain: Domain) -> list[float]:
+        _check_size(size)
+        return [_levels(domain).base] * size
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        yield from (pair for pair in patterns(size, domain) if self.adjacent(pair.left, pair.right))
+
+
+class EveryQueryMoves(_Queries):
+    """Every query moves by at most 1 (L∞; the literature's ALL_DIFFER)."""
+
+    name = "linf"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        moves = _differences(left, right)
+        return moves is not None and bool(np.all(np.abs(moves) <= 1 + TOLERANCE))
+
+    def vertices(self, size: int) -> NDArray[np.float64]:
+        _check_size(size)
+        return np.array(list(itertools.product((-1.0, 1.0), repeat=size)))
+
+
+class OneQueryMoves(_Queries):
+    """One query moves, by at most 1 (L1; the literature's ONE_DIFFER)."""
+
+    name = "l1"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        moves = _differences(left, right)
+        return moves is not None and np.count_nonzero(moves) <= 1 and bool(np.all(np.abs(moves) <= 1 + TOLERANCE))
+
+    def vertices(self, size: int) -> NDArray[np.float64]:
+        _check_size(size)
+        return np.concatenate([np.eye(size), -np.eye(size)])
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        yield from super().pairs(size, domain)
+        at = _levels(domain)
+        for moved in range(1, size):  # the patterns move the first query only
+            left = [at.base] * size
+            for name, level in (("above", at.above), ("below", at.below)):
+                pair = Pair(left, left[:moved] + [level] + left[moved + 1 :], f"query {moved + 1} {name}")
+                yield pair
+                yield pair.reversed()
+
+
+class AllMoveTogether(_Queries):
+    """All queries move the same way, each by at most 1 (monotone queries, such as counts)."""
+
+    name = "monotone"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        moves = _differences(left, right)
+        if moves is None or np.any(np.abs(moves) > 1 + TOLERANCE):
+            return False
+        return bool(np.all(moves >= 0) or np.all(moves <= 0))
+
+    def vertices(self, size: int) -> NDArray[np.float64]:
+        """The corners of [0, 1]^size, then those of [-1, 0]^size: a union of two polytopes, convex one by one."""
+        _check_size(size)
+        up = np.array(list(itertools.product((0.0, 1.0), repeat=size)))
+        return np.concatenate([up, -up])
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        yield from super().pairs(size, domain)
+        at = _levels(domain)
+        half = size // 2
+        if half:
+            pair = Pair([at.base] * size, [at.above] * half + [at.base] * (size - half), "half above")
+            yield pair
+            yield pair.reversed()
+
+
+# -------------------------------------------------------------------------------------------------------- data sets
+
+
+def _ends(domain: Domain) -> tuple[object, object]:
+    """Two values of the domain as far apart as it has them."""
+    if isinstance(domain, tuple) and len(domain) == 2:
+        return _interval(domain)
+    values = list(domain)
+    if len(values) < 2:
+        raise BadInput(f"domain = {domain!r} has no two values to tell apart; give at least two")
+    return values[0], values[-1]
+
+
+def _surplus(left: object, right: object) -> tuple[int, int] | None:
+    """How many records only the left has, and only the right; None where either is no collection of records."""
+    try:
+        before, after = Counter(_records(left)), Counter(_records(right))
+    except TypeError:
+        return None
+    return (before - after).total(), (after - before).total()
+
+
+def _records(data: object) -> Iterator[Hashable]:
+    for record in data:  # type: ignore[attr-defined]
+        yield tuple(record) if isinstance(record, list | np.ndarray) else record
+
+
+class _Records(Adjacency):
+    """Relations on data sets: collections of records, their order of no account."""
+
+    def example(self, size: int, domain: Domain) -> list[object]:
+        _check_size(size)
+        return [_ends(domain)[0]] * size
+
+
+class AddOrRemoveRecord(_Records):
+    """One data set has one record more than the other."""
+
+    name = "add-remove"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        return _surplus(left, right) in ((0, 1), (1, 0))
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        _check_size(size)
+        low, high = _ends(domain)
+        for rest, which in ((low, "lowest"), (high, "highest")):
+            for record, extra in ((low, "lowest"), (high, "highest")):
+                pair = Pair([rest] * size, [rest] * size + [record], f"all {which}, one {extra} record added")
+                yield pair
+                yield pair.reversed()
+
+
+class ReplaceRecord(_Records):
+    """One record of the data set is replaced by another."""
+
+    name = "replace"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        return _surplus(left, right) in ((0, 0), (1, 1))
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        _check_size(size)
+        low, high = _ends(domain)
+        for rest, other, which in ((low, high, "lowest"), (high, low, "highest")):
+            for place, where in {0: "first", size - 1: "last"}.items():
+                right = [rest] * size
+                right[place] = other
+                pair = Pair([rest] * size, right, f"all {which}, {where} record replaced")
+                yield pair
+                yield pair.reversed()
+
+
+class AnyTwoValues(Adjacency):
+    """Any two values are neighbours (local differential privacy: the input is one person's value)."""
+
+    name = "any"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        return True
+
+    def example(self, size: int, domain: Domain) -> object:
+        return _ends(domain)[0]
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        """All ordered pairs of a finite domain while they are few; else every value against the first and the last."""
+        low, high = _ends(domain)
+        if isinstance(domain, tuple) and len(domain) == 2:
+            values: Sequence[object] = [low, (low + high) / 2, high]  # type: ignore[operator]
+        else:
+            values = list(domain)
+        if len(values) * (len(values) - 1) <= MANY_PAIRS:
+            yield from (Pair(a, b, f"{a!r} against {b!r}") for a, b in itertools.permutations(values, 2))
+            return
+        for a, b in itertools.product((low, high), values):
+            if a != b:
+                pair = Pair(a, b, f"{a!r} against {b!r}")
+                yield pair
+                yield pair.reversed()
+
+
+# ---------------------------------------------------------------------------------------------------- one's own
+
+
+@dataclass(frozen=True)
+class OwnAdjacency(Adjacency):
+    """A relation given by plain functions: `adjacent(left, right)`, and `candidates(size)` that lists pairs.
+
+    Each candidate (left, right) is tried in both directions; the domain is the candidates' own concern.
+    """
+
+    name: str
+    test: Callable[[object, object], bool]
+    candidates: Callable[[int], Collection[tuple[object, object]]]
+    corners: Callable[[int], NDArray[np.float64]] | None = None
+
+    def adjacent(self, left: object, right: object) -> bool:
+        return bool(self.test(left, right))
+
+    def example(self, size: int, domain: Domain) -> object:
+        return next(iter(self.candidates(size)))[0]
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        for number, (left, right) in enumerate(self.candidates(size), start=1):
+            if not self.adjacent(left, right):
+                raise BadInput(f"adjacency {self.name!r}: its candidate {number}, {left!r} and {right!r}, is not adjacent")
+            pair = Pair(left, right, f"{self.name} {number}")
+            yield pair
+            yield pair.reversed()
+
+    def vertices(self, size: int) -> NDArray[np.float64] | None:
+        return None if self.corners is None else self.corners(size)
+
+
+BY_NAME: dict[str, Adjacency] = {
+    relation.name: relation
+    for relation in (
+        EveryQueryMoves(),
+        OneQueryMoves(),
+        AllMoveTogether(),
+        AddOrRemoveRecord(),
+        ReplaceRecord(),
+        AnyTwoValues(),
+    )
+}
+
+
+def adjacency(relation: str | Adjacency) -> Adjacency:
+    """The relation of this name, or the relation itself."""
+    if isinstance(relation, Adjacency):
+        return relation
+    try:
+        return BY_NAME[relation]
+    except (KeyError, TypeError):
+        known = ", ".join(BY_NAME)
+        raise BadInput(f"adjacency = {relation!r} is unknown; use one of {known}, or an Adjacency object") from None

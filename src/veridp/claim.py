@@ -1,0 +1,125 @@
+"""The words in which privacy is claimed and judged: Claim, Interval, Witness, Standing, Verdict."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from veridp.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Claim:
+    """(ε, δ)-differential privacy: P[M(left) ∈ S] <= e^ε P[M(right) ∈ S] + δ for all neighbours and events S."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise BadInput(f"epsilon = {self.epsilon!r} is not a privacy budget; give a number >= 0")
+        if not 0 <= self.delta <= 1:
+            raise BadInput(f"delta = {self.delta!r} is not a probability; give a number between 0 and 1")
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:g}, {self.delta:g})-DP" if self.delta else f"{self.epsilon:g}-DP"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval that holds the true value, with the confidence its owner states."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise BadInput(f"[{self.lower!r}, {self.upper!r}] is not an interval; its lower end must not exceed its upper")
+
+    @classmethod
+    def exactly(cls, value: float) -> Interval:
+        """The interval of one point."""
+        return cls(value, value)
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        return f"{self.lower:.6g}" if self.lower == self.upper else f"[{self.lower:.6g}, {self.upper:.6g}]"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Two neighbouring inputs and an event, with the probability of the event on either.
+
+    With `confidence` 1 the intervals hold for certain (they are computed, not sampled); below 1 they hold together
+    with that probability.
+    """
+
+    left: object
+    right: object
+    event: object  # prints as a sentence about the output
+    left_probability: Interval
+    right_probability: Interval
+    confidence: float = 1.0
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+    def epsilon(self, delta: float = 0.0) -> Interval:
+        """What the event says about ε at this δ: every ε below the lower end is refuted."""
+        return Interval(
+            _log_ratio(self.left_probability.lower - delta, self.right_probability.upper),
+            _log_ratio(self.left_probability.upper - delta, self.right_probability.lower),
+        )
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether P[left] > e^ε P[right] + δ at the ends of the intervals that favour the claim most."""
+        return self.epsilon(claim.delta).lower > claim.epsilon
+
+    def __str__(self) -> str:
+        return (
+            f"{self.event}: probability {self.left_probability} on {self.left}, "
+            f"{self.right_probability} on {self.right}"
+        )
+
+
+def _log_ratio(above: float, below: float) -> float:
+    """ln(above / below); nothing above says nothing (-inf), nothing below alone says everything (+inf)."""
+    if above <= 0:
+        return -math.inf
+    return math.inf if below <= 0 else math.log(above / below)
+
+
+class Standing(enum.Enum):
+    """How a claim stands."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    NOT_REFUTED = "not refuted"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one engine found: its name, a sentence, and the seconds it took."""
+
+    engine: str
+    finding: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a claim stands, the interval for the true ε, and what this rests on."""
+
+    standing: Standing
+    claim: Claim
+    epsilon: Interval
+    witness: Witness | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
+            raise BadInput(f"a verdict of REFUTED needs a witness that refutes {self.claim}")
+        if self.standing is Standing.PROVED and self.epsilon.upper > self.claim.epsilon:
+            raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")

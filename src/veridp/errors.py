@@ -1,0 +1,67 @@
+"""What can go wrong, as a tree.
+
+VeridpError
+├── BadInput              what the caller gave cannot be used; the message says what would do
+│   └── BadTarget         a target such as `file.py:function` names no mechanism
+├── MechanismError        the mechanism itself misbehaved
+│   ├── MechanismFailed   it raised an exception
+│   ├── MechanismHung     it did not come back within the time limit
+│   ├── WorkerLost        it ended the process that ran it
+│   ├── BadOutput         it returned NaN, an infinity, or a value that has no columns
+│   └── Nondeterministic  run again on the same noise, it did something else
+└── NotExplorable         its paths cannot be listed; the sampling engines still serve
+    ├── NotAffine         it did to noise what no affine expression can say
+    └── TooManyPaths      it has more paths than the budget allows
+
+Every message says where, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class VeridpError(Exception):
+    """Base of everything that veridp raises on purpose."""
+
+
+class BadInput(VeridpError, ValueError):
+    """What the caller gave cannot be used."""
+
+
+class BadTarget(BadInput):
+    """A target names no mechanism."""
+
+
+class MechanismError(VeridpError):
+    """The mechanism itself misbehaved."""
+
+
+class MechanismFailed(MechanismError):
+    """The mechanism raised an exception."""
+
+
+class MechanismHung(MechanismError):
+    """The mechanism did not come back within the time limit."""
+
+
+class WorkerLost(MechanismError):
+    """The mechanism ended the process that ran it."""
+
+
+class BadOutput(MechanismError):
+    """The mechanism returned NaN, an infinity, or a value that has no columns."""
+
+
+class Nondeterministic(MechanismError):
+    """The mechanism, run again on the same noise, did something else."""
+
+
+class NotExplorable(VeridpError):
+    """The paths of the mechanism cannot be listed."""
+
+
+class NotAffine(NotExplorable):
+    """The mechanism did to noise what no affine expression can say."""
+
+
+class TooManyPaths(NotExplorable):
+    """The mechanism has more paths than the budget allows."""

@@ -1,0 +1,167 @@
+"""A mechanism: the plain Python function that its author wrote, with its claim, its adjacency and its arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from veridp.adjacency import Adjacency, Domain, adjacency
+from veridp.claim import Claim
+from veridp.errors import BadInput
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """`function(rng, data, **arguments)`, where `rng` is used as a `numpy.random.Generator`.
+
+    `epsilon` and `delta` are what it claims: a number, or a function of some of its arguments. Without one, the claim
+    is the value of the argument named `epsilon` (or `delta`), if there is one. `cost(size, **arguments)` is its true ε
+    where known. `vectorised(rng, data, count, **arguments)`, if given, returns `count` outputs at once.
+    """
+
+    function: Function
+    epsilon: float | Function | None = None
+    delta: float | Function | None = None
+    adjacency: Adjacency = field(default_factory=lambda: adjacency("linf"))
+    domain: Domain = (-10, 10)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    cost: Function | None = None
+    vectorised: Function | None = None
+    size: int = 5  # the usual length of its input
+
+    def __post_init__(self) -> None:
+        accepted = self._parameters()
+        for name in self.arguments:
+            if accepted is not None and name not in accepted:
+                known = ", ".join(accepted) or "none"
+                raise BadInput(f"{self.name} takes no argument {name!r}; its arguments are: {known}")
+
+    def _parameters(self) -> dict[str, inspect.Parameter] | None:
+        """The parameters after `rng` and `data`, by name; None where anything goes or nothing can be known."""
+        try:
+            parameters = list(inspect.signature(self.function).parameters.values())
+        except (TypeError, ValueError):
+            return None
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if len(positional) < 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            raise BadInput(
+                f"{self.name}{inspect.signature(self.function)} is not a mechanism; "
+                f"its first two parameters must be rng (a numpy Generator) and the data"
+            )
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return None
+        named = positional[2:] + [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        return {p.name: p for p in named}
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All its arguments: the bound ones, and the defaults of the rest."""
+        defaults = {
+            name: p.default for name, p in (self._parameters() or {}).items() if p.default is not inspect.Parameter.empty
+        }
+        return defaults | dict(self.arguments)
+
+    @property
+    def claim(self) -> Claim | None:
+        """What it claims with its present arguments; None where it claims nothing."""
+        epsilon, delta = self._claimed("epsilon"), self._claimed("delta")
+        return None if epsilon is None else Claim(epsilon, 0.0 if delta is None else delta)
+
+    def _claimed(self, name: str) -> float | None:
+        claimed = getattr(self, name)
+        if callable(claimed):
+            claimed = _call_with(claimed, self.values)
+        elif claimed is None:
+            claimed = self.values.get(name)
+        return None if claimed is None else float(claimed)
+
+    def bind(self, **arguments: Any) -> Mechanism:
+        """The same mechanism with these arguments set.
+
+        >>> def coin(rng, data, *, p=0.5): return rng.random() < p
+        >>> Mechanism(coin).bind(p=0.25).values
+        {'p': 0.25}
+        """
+        return replace(self, arguments={**self.arguments, **arguments}) if arguments else self
+
+    def missing(self) -> list[str]:
+        """The arguments without a value: neither bound nor with a default."""
+        return [name for name in self._parameters() or {} if name not in self.values]
+
+    def bound(self) -> Function:
+        """The function of `(rng, data)` alone."""
+        if missing := self.missing():
+            raise BadInput(f"{self.name} needs a value for {', '.join(missing)}; give {missing[0]}=…")
+        return functools.partial(self.function, **self.arguments) if self.arguments else self.function
+
+    def true_epsilon(self, size: int, **arguments: Any) -> float | None:
+        """Its true privacy cost for inputs of this size, from the literature or by hand; None where not known."""
+        if self.cost is None:
+            return None
+        return float(_call_with(self.cost, {**self.bind(**arguments).values, "size": size}))
+
+    def __call__(self, rng: Any, data: Any, **arguments: Any) -> Any:
+        return self.function(rng, data, **{**self.arguments, **arguments})
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.name}({given})" if given else self.name
+
+
+def _call_with(function: Function, values: Mapping[str, Any]) -> Any:
+    """Call the function with those of the values that it names."""
+    return function(**{name: values[name] for name in inspect.signature(function).parameters if name in values})
+
+
+def as_mechanism(mechanism: Mechanism | Function, **arguments: Any) -> Mechanism:
+    """A mechanism from a mechanism or a plain function, with these arguments set."""
+    if not isinstance(mechanism, Mechanism):
+        if not callable(mechanism):
+            raise BadInput(f"{mechanism!r} is not a mechanism; give a function of (rng, data, **arguments)")
+        mechanism = Mechanism(mechanism)
+    return mechanism.bind(**arguments)
+
+
+def mechanism(
+    *,
+    epsilon: float | Function | None = None,
+    delta: float | Function | None = None,
+    adjacency: str | Adjacency = "linf",
+    domain: Domain = (-10, 10),
+    cost: Function | None = None,
+    vectorised: Function | None = None,
+    size: int = 5,
+) -> Callable[[Function], Mechanism]:
+    """A decorator that adds a claim and an adjacency to a function; the function itself stays as it is."""
+    relation = _adjacency(adjacency)
+
+    def decorate(function: Function) -> Mechanism:
+        return Mechanism(
+            function,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=relation,
+            domain=domain,
+            cost=cost,
+            vectorised=vectorised,
+            size=size,
+        )
+
+    return decorate
+
+
+_adjacency = adjacency  # the decorator's parameter of the same name hides it
