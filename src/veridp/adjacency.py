@@ -71,28 +71,56 @@ class _Levels:
     above: float
 
 
+def _is_interval(domain: Domain) -> bool:
+    return isinstance(domain, tuple) and len(domain) == 2
+
+
+def _numbers(domain: Domain) -> list[float]:
+    """The values of the domain, or its ends where it is an interval, all numbers."""
+    numbers = [value for value in domain if isinstance(value, int | float | np.number)]
+    if len(numbers) != len(domain) or not numbers:
+        raise BadInput(f"domain = {domain!r} is not one of numbers; give a pair such as (-10, 10), or numbers")
+    return numbers
+
+
 def _interval(domain: Domain) -> tuple[float, float]:
-    if isinstance(domain, tuple) and len(domain) == 2:
-        low, high = domain
-    else:
-        numbers = [value for value in domain if isinstance(value, int | float)]
-        if len(numbers) != len(domain) or not numbers:
-            raise BadInput(f"domain = {domain!r} has no interval of numbers; give a pair such as (-10, 10)")
-        low, high = min(numbers), max(numbers)
+    low, high = _numbers(domain)
     if not low < high:
         raise BadInput(f"domain = {domain!r} is empty; give a pair (low, high) with low < high")
     return float(low), float(high)
 
 
 def _levels(domain: Domain) -> _Levels:
+    if not _is_interval(domain):
+        return _levels_among(domain)
     low, high = _interval(domain)
     step = min(1.0, (high - low) / 2)
     base = min(max(1.0, low + step), high - step)
-    return _Levels(base - step, base, base + step)
+    return _Levels(max(low, base - step), base, min(high, base + step))  # rounding must not leave the domain
+
+
+def _levels_among(domain: Domain) -> _Levels:
+    """Levels that are values of a finite domain; a step that would leave it, or exceed 1, stays at the base."""
+    values = sorted(set(_numbers(domain)))
+    choices = [
+        _Levels(_nearby(values, place, -1), base, _nearby(values, place, +1)) for place, base in enumerate(values)
+    ]
+    chosen = min(choices, key=lambda at: ((at.below == at.base) + (at.above == at.base), abs(at.base - 1)))
+    if chosen.below == chosen.above:
+        raise BadInput(f"domain = {domain!r} has no two values within 1 of each other; give a finer one")
+    return chosen
+
+
+def _nearby(values: Sequence[float], place: int, step: int) -> float:
+    """The next value in this direction if there is one within 1, else the value at the place itself."""
+    base, other = values[place], place + step
+    return values[other] if 0 <= other < len(values) and abs(values[other] - base) <= 1 else base
 
 
 def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:
     """The seven classic patterns of query answers (Ding et al. 2018, Table 1), in both directions.
+
+    In a domain of two values only, those patterns are left out whose two sides are the same.
 
     >>> [str(pair.right) for pair in patterns(3)[:2]]
     ['[2.0, 1.0, 1.0]', '[1.0, 1.0, 1.0]']
@@ -114,7 +142,7 @@ def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:
             [at.below] * crossing + [at.base] * (size - crossing),
         ),
     }
-    forward = [Pair(left, right, name) for name, (left, right) in table.items()]
+    forward = [Pair(left, right, name) for name, (left, right) in table.items() if left != right]
     return [pair for one in forward for pair in (one, one.reversed())]
 
 
@@ -140,7 +168,17 @@ class _Queries(Adjacency):
         return [_levels(domain).base] * size
 
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
-        yield from (pair for pair in patterns(size, domain) if self.adjacent(pair.left, pair.right))
+        """The classic patterns that the relation allows, and its own, each pair once."""
+        seen: set[tuple[tuple[float, ...], tuple[float, ...]]] = set()
+        for pair in itertools.chain(patterns(size, domain), self._own_patterns(size, _levels(domain))):
+            sides = (tuple(pair.left), tuple(pair.right))  # type: ignore[arg-type]
+            if sides[0] != sides[1] and sides not in seen and self.adjacent(pair.left, pair.right):
+                seen.add(sides)
+                yield pair
+
+    def _own_patterns(self, size: int, at: _Levels) -> Iterator[Pair]:
+        """Pairs beside the classic ones, in both directions."""
+        yield from ()
 
 
 class EveryQueryMoves(_Queries):
@@ -164,19 +202,19 @@ class OneQueryMoves(_Queries):
 
     def adjacent(self, left: object, right: object) -> bool:
         moves = _differences(left, right)
-        return moves is not None and np.count_nonzero(moves) <= 1 and bool(np.all(np.abs(moves) <= 1 + TOLERANCE))
+        if moves is None or np.count_nonzero(moves) > 1:
+            return False
+        return bool(np.all(np.abs(moves) <= 1 + TOLERANCE))
 
     def vertices(self, size: int) -> NDArray[np.float64]:
         _check_size(size)
         return np.concatenate([np.eye(size), -np.eye(size)])
 
-    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
-        yield from super().pairs(size, domain)
-        at = _levels(domain)
+    def _own_patterns(self, size: int, at: _Levels) -> Iterator[Pair]:
         for moved in range(1, size):  # the patterns move the first query only
             left = [at.base] * size
             for name, level in (("above", at.above), ("below", at.below)):
-                pair = Pair(left, left[:moved] + [level] + left[moved + 1 :], f"query {moved + 1} {name}")
+                pair = Pair(left, [*left[:moved], level, *left[moved + 1 :]], f"query {moved + 1} {name}")
                 yield pair
                 yield pair.reversed()
 
@@ -198,14 +236,14 @@ class AllMoveTogether(_Queries):
         up = np.array(list(itertools.product((0.0, 1.0), repeat=size)))
         return np.concatenate([up, -up])
 
-    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
-        yield from super().pairs(size, domain)
-        at = _levels(domain)
+    def _own_patterns(self, size: int, at: _Levels) -> Iterator[Pair]:
         half = size // 2
-        if half:
-            pair = Pair([at.base] * size, [at.above] * half + [at.base] * (size - half), "half above")
-            yield pair
-            yield pair.reversed()
+        for name, level in (("above", at.above), ("below", at.below)):
+            for moved in ([level] * half + [at.base] * (size - half), [at.base] * half + [level] * (size - half)):
+                which = "first" if moved[-1] == at.base else "last"
+                pair = Pair([at.base] * size, moved, f"{which} half {name}")
+                yield pair
+                yield pair.reversed()
 
 
 # -------------------------------------------------------------------------------------------------------- data sets
@@ -213,7 +251,7 @@ class AllMoveTogether(_Queries):
 
 def _ends(domain: Domain) -> tuple[object, object]:
     """Two values of the domain as far apart as it has them."""
-    if isinstance(domain, tuple) and len(domain) == 2:
+    if _is_interval(domain):
         return _interval(domain)
     values = list(domain)
     if len(values) < 2:
@@ -295,7 +333,7 @@ class AnyTwoValues(Adjacency):
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
         """All ordered pairs of a finite domain while they are few; else every value against the first and the last."""
         low, high = _ends(domain)
-        if isinstance(domain, tuple) and len(domain) == 2:
+        if _is_interval(domain):
             values: Sequence[object] = [low, (low + high) / 2, high]  # type: ignore[operator]
         else:
             values = list(domain)
@@ -314,9 +352,10 @@ class AnyTwoValues(Adjacency):
 
 @dataclass(frozen=True)
 class OwnAdjacency(Adjacency):
-    """A relation given by plain functions: `adjacent(left, right)`, and `candidates(size)` that lists pairs.
+    """A relation given by plain functions: `test(left, right)`, and `candidates(size)` that lists pairs.
 
-    Each candidate (left, right) is tried in both directions; the domain is the candidates' own concern.
+    The relation is symmetric: a test that holds in one direction counts for both, and each candidate (left, right) is
+    tried in both. The domain is the candidates' own concern.
     """
 
     name: str
@@ -325,15 +364,21 @@ class OwnAdjacency(Adjacency):
     corners: Callable[[int], NDArray[np.float64]] | None = None
 
     def adjacent(self, left: object, right: object) -> bool:
-        return bool(self.test(left, right))
+        return bool(self.test(left, right) or self.test(right, left))
 
     def example(self, size: int, domain: Domain) -> object:
-        return next(iter(self.candidates(size)))[0]
+        for left, _ in self.candidates(size):
+            return left
+        raise BadInput(
+            f"adjacency {self.name!r}: no candidates of size {size}; let its candidates list at least one pair"
+        )
 
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
         for number, (left, right) in enumerate(self.candidates(size), start=1):
             if not self.adjacent(left, right):
-                raise BadInput(f"adjacency {self.name!r}: its candidate {number}, {left!r} and {right!r}, is not adjacent")
+                raise BadInput(
+                    f"adjacency {self.name!r}: its candidate {number}, {left!r} and {right!r}, is not adjacent"
+                )
             pair = Pair(left, right, f"{self.name} {number}")
             yield pair
             yield pair.reversed()

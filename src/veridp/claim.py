@@ -36,7 +36,9 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise BadInput(f"[{self.lower!r}, {self.upper!r}] is not an interval; its lower end must not exceed its upper")
+            raise BadInput(
+                f"[{self.lower!r}, {self.upper!r}] is not an interval; its lower end must not exceed its upper"
+            )
 
     @classmethod
     def exactly(cls, value: float) -> Interval:
@@ -66,6 +68,13 @@ class Witness:
     confidence: float = 1.0
     arguments: Mapping[str, object] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
+            if probability.lower > 1 or probability.upper < 0:
+                raise BadInput(f"{side}_probability = {probability} lies outside [0, 1]; give the event's probability")
+        if not 0 < self.confidence <= 1:
+            raise BadInput(f"confidence = {self.confidence!r} is not one; give a number above 0, at most 1")
+
     def epsilon(self, delta: float = 0.0) -> Interval:
         """What the event says about ε at this δ: every ε below the lower end is refuted."""
         return Interval(
@@ -88,7 +97,7 @@ def _log_ratio(above: float, below: float) -> float:
     """ln(above / below); nothing above says nothing (-inf), nothing below alone says everything (+inf)."""
     if above <= 0:
         return -math.inf
-    return math.inf if below <= 0 else math.log(above / below)
+    return math.inf if below <= 0 else math.log(above) - math.log(below)
 
 
 class Standing(enum.Enum):

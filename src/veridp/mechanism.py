@@ -13,6 +13,7 @@ from veridp.claim import Claim
 from veridp.errors import BadInput
 
 Function = Callable[..., Any]
+ROUNDING = 1e-9  # how far rounding may carry a true cost past a claim that it meets, relative to the claim
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Mechanism:
     epsilon: float | Function | None = None
     delta: float | Function | None = None
     adjacency: Adjacency = field(default_factory=lambda: adjacency("linf"))
-    domain: Domain = (-10, 10)
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    domain: Domain = field(default=(-10, 10), hash=False)
+    arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
     cost: Function | None = None
     vectorised: Function | None = None
     size: int = 5  # the usual length of its input
@@ -71,7 +72,9 @@ class Mechanism:
     def values(self) -> dict[str, Any]:
         """All its arguments: the bound ones, and the defaults of the rest."""
         defaults = {
-            name: p.default for name, p in (self._parameters() or {}).items() if p.default is not inspect.Parameter.empty
+            name: p.default
+            for name, p in (self._parameters() or {}).items()
+            if p.default is not inspect.Parameter.empty
         }
         return defaults | dict(self.arguments)
 
@@ -84,7 +87,7 @@ class Mechanism:
     def _claimed(self, name: str) -> float | None:
         claimed = getattr(self, name)
         if callable(claimed):
-            claimed = _call_with(claimed, self.values)
+            claimed = self._evaluate(claimed, self.values)
         elif claimed is None:
             claimed = self.values.get(name)
         return None if claimed is None else float(claimed)
@@ -112,7 +115,27 @@ class Mechanism:
         """Its true privacy cost for inputs of this size, from the literature or by hand; None where not known."""
         if self.cost is None:
             return None
-        return float(_call_with(self.cost, {**self.bind(**arguments).values, "size": size}))
+        return float(self._evaluate(self.cost, {**self.bind(**arguments).values, "size": size}))
+
+    def keeps_claim(self, size: int | None = None, **arguments: Any) -> bool | None:
+        """Whether its true cost is within its claim, up to rounding; None where either is not known.
+
+        >>> Mechanism(lambda rng, data, epsilon=1.0: data, cost=lambda size, epsilon: size * epsilon).keeps_claim(2)
+        False
+        """
+        claim = self.bind(**arguments).claim
+        true_epsilon = self.true_epsilon(self.size if size is None else size, **arguments)
+        if claim is None or true_epsilon is None:
+            return None
+        return true_epsilon <= claim.epsilon * (1 + ROUNDING)
+
+    def _evaluate(self, formula: Function, values: Mapping[str, Any]) -> Any:
+        """The formula, a claim or a cost, at those of the values that it names."""
+        parameters = inspect.signature(formula).parameters.values()
+        lacking = [p.name for p in parameters if p.name not in values and p.default is p.empty]
+        if lacking:
+            raise BadInput(f"the claim or cost of {self.name} depends on {', '.join(lacking)}; give {lacking[0]}=…")
+        return formula(**{p.name: values[p.name] for p in parameters if p.name in values})
 
     def __call__(self, rng: Any, data: Any, **arguments: Any) -> Any:
         return self.function(rng, data, **{**self.arguments, **arguments})
@@ -120,11 +143,6 @@ class Mechanism:
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.name}({given})" if given else self.name
-
-
-def _call_with(function: Function, values: Mapping[str, Any]) -> Any:
-    """Call the function with those of the values that it names."""
-    return function(**{name: values[name] for name in inspect.signature(function).parameters if name in values})
 
 
 def as_mechanism(mechanism: Mechanism | Function, **arguments: Any) -> Mechanism:

@@ -17,23 +17,23 @@ def selection_cost(size: int, epsilon: float) -> float:
 
 
 @mechanism(adjacency="linf", cost=selection_cost)
-def noisy_max1(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> int:
+def noisy_max1(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> np.intp:
     """The index of the largest query after Laplace noise of scale 2/ε.
 
     Dwork and Roth (2014), section 3.3; Ding et al., "Detecting Violations of Differential Privacy" (CCS 2018),
     Algorithm 5. The true cost ε is approached as the winner lies ever further below the others.
     """
-    return np.argmax(np.asarray(queries) + rng.laplace(scale=2 / epsilon, size=len(queries)))  # type: ignore[return-value]
+    return np.argmax(np.asarray(queries) + rng.laplace(scale=2 / epsilon, size=len(queries)))
 
 
 @mechanism(adjacency="linf", cost=selection_cost)
-def noisy_max2(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> int:
+def noisy_max2(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> np.intp:
     """The index of the largest query after exponential noise of scale 2/ε.
 
     Dwork and Roth (2014), section 3.3; Ding et al. (CCS 2018), Algorithm 6. ε is attained, by two queries of which the
     smaller wins.
     """
-    return np.argmax(np.asarray(queries) + rng.exponential(scale=2 / epsilon, size=len(queries)))  # type: ignore[return-value]
+    return np.argmax(np.asarray(queries) + rng.exponential(scale=2 / epsilon, size=len(queries)))
 
 
 @mechanism(adjacency="linf", cost=lambda size, epsilon: size * epsilon / 2)
@@ -58,13 +58,13 @@ def noisy_max4(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1
 
 
 @mechanism(adjacency="linf", cost=selection_cost)
-def noisy_max_gumbel(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> int:
+def noisy_max_gumbel(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> np.intp:
     """The index of the largest query after Gumbel noise of scale 2/ε.
 
     The exponential mechanism by another way: P[i] is proportional to e^(ε q_i / 2) (Durfee and Rogers, "Practical
     Differentially Private Top-k Selection", NeurIPS 2019). ε is approached as for the exponential mechanism.
     """
-    return np.argmax(np.asarray(queries) + rng.gumbel(scale=2 / epsilon, size=len(queries)))  # type: ignore[return-value]
+    return np.argmax(np.asarray(queries) + rng.gumbel(scale=2 / epsilon, size=len(queries)))
 
 
 @mechanism(adjacency="linf", cost=lambda size, epsilon: 2 * (size // 2) * epsilon, size=10)
