@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, SupportsIndex
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def exact(value: object) -> Number:
     """
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, int | SupportsIndex) and not isinstance(value, Fraction):
+    if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -56,7 +56,6 @@ class Laplace(Distribution):
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         return rng.laplace(scale=float(self.scale), size=count)
-
 
 
 @dataclass(frozen=True)

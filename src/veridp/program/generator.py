@@ -138,7 +138,9 @@ class StandInGenerator(ABC):
 
     def permutation(self, x: Any) -> Any:
         values = list(range(x)) if isinstance(x, int | np.integer) else list(x)
-        return self._without_replacement(values, [Fraction(1, max(len(values), 1))] * len(values), len(values), len(values))
+        return self._without_replacement(
+            values, [Fraction(1, max(len(values), 1))] * len(values), len(values), len(values)
+        )
 
     def shuffle(self, x: Any) -> None:
         x[:] = list(self.permutation(list(x)))
@@ -191,7 +193,11 @@ def _spread(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     if size is None and not any(isinstance(value, list | tuple | np.ndarray) for value in parameters):
         return draw(*parameters)
     shapes = [np.shape(value) if isinstance(value, list | tuple | np.ndarray) else () for value in parameters]
-    shape = np.broadcast_shapes(*shapes) if size is None else ((size,) if isinstance(size, int | np.integer) else tuple(size))
+    shape = (
+        np.broadcast_shapes(*shapes)
+        if size is None
+        else ((size,) if isinstance(size, int | np.integer) else tuple(size))
+    )
     columns = [np.broadcast_to(_object_array(value), shape) for value in parameters]
     places = itertools.product(*(range(length) for length in shape))
     return Vector.of([draw(*(column[place] for column in columns)) for place in places], shape)

@@ -109,9 +109,11 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
 
     def astype(self, dtype: Any, **options: Any) -> Any:  # type: ignore[override]
         target = np.dtype(dtype)
-        if target == object:
+        if target.kind == "O":
             return super().astype(dtype, **options)
-        return _map(lambda value: value.cast(target) if isinstance(value, Symbolic) else target.type(value).item(), self)
+        return _map(
+            lambda value: value.cast(target) if isinstance(value, Symbolic) else target.type(value).item(), self
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError("a vector of stand-ins lives only while its mechanism runs; it cannot be pickled or copied out")

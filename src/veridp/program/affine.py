@@ -1,0 +1,558 @@
+"""Symbols: affine expressions in noise and open values, the conditions they make, and undecided choices.
+
+All three are plain values. Nothing is decided until a condition is asked for its truth; then the run under way says
+which way to go. Nothing is rounded: coefficients are exact rationals, and strict and weak inequalities stay apart.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import NotAffine
+from veridp.program.distribution import Distribution, Number, exact
+from veridp.program.site import Site, here
+from veridp.program.symbolic import Symbolic
+from veridp.program.wording import sum_text
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """One draw on a path: the index counts the draws from 0."""
+
+    index: int
+    distribution: Distribution
+    site: Site
+
+    @property
+    def name(self) -> str:
+        return f"n{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Noise) and self.index == other.index and self.distribution == other.distribution
+        )
+
+    def __hash__(self) -> int:
+        return self.index
+
+    def __lt__(self, other: Symbol) -> bool:
+        return isinstance(other, Noise) and self.index < other.index
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value left open: an entry of the data, or an argument."""
+
+    name: str
+
+    def __lt__(self, other: Symbol) -> bool:
+        return not isinstance(other, Unknown) or self.name < other.name
+
+
+Symbol = Noise | Unknown
+
+
+class Relation(enum.Enum):
+    """How an expression stands to 0."""
+
+    AT_LEAST = ">="
+    ABOVE = ">"
+    EQUAL = "=="
+    UNEQUAL = "!="
+
+
+class Decider(ABC):
+    """What a run offers to the symbols that live in it."""
+
+    @abstractmethod
+    def decide(self, condition: Condition) -> bool:
+        """Which way to go at a branch."""
+
+    @abstractmethod
+    def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
+        """Which of the values is to be the first largest (or smallest)."""
+
+    @abstractmethod
+    def refuse(self, what: str) -> NoReturn:
+        """Stop: the mechanism did what symbols cannot express."""
+
+
+RUN: ContextVar[Decider | None] = ContextVar("RUN", default=None)
+
+
+def _run() -> Decider:
+    run = RUN.get()
+    if run is None:
+        raise NotAffine(f"{here()}: a symbol has no value of its own; it can only be decided on inside explore()")
+    return run
+
+
+def _refuse(what: str) -> NoReturn:
+    _run().refuse(what)
+
+
+def _flipped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: operation(b, a)
+
+
+class Deferring(Symbolic):
+    """What Affine, Condition and Select share: NumPy's hooks, and refusals."""
+
+    __slots__ = ()
+
+    @classmethod
+    def extreme_index(cls, values: Sequence[Any], largest: bool) -> int:
+        return _run().first_extreme([_settled_number(value) for value in values], largest)
+
+    @classmethod
+    def extreme(cls, values: Sequence[Any], largest: bool) -> Any:
+        settled = [_settled_number(value) for value in values]
+        return settled[_run().first_extreme(settled, largest)]
+
+    @classmethod
+    def apply(cls, ufunc: np.ufunc, values: Sequence[Any]) -> Any:
+        settled = [settle(value) for value in values]
+        if not any(isinstance(value, Symbolic) for value in settled):
+            return ufunc(*settled)
+        if ufunc in (np.floor, np.ceil, np.rint, np.trunc) and is_integer(settled[0]):
+            return settled[0]
+        if ufunc in (np.isfinite, np.isnan, np.isinf):
+            return ufunc is np.isfinite
+        _refuse(f"np.{ufunc.__name__} of {_brief(next(v for v in settled if isinstance(v, Symbolic)))} is not affine")
+
+    def __float__(self) -> float:
+        _refuse(f"{_brief(self)} has no plain value, as float(), math functions and dtype=float want one")
+
+    def __int__(self) -> int:
+        _refuse(f"{_brief(self)} has no plain value, as int() wants one")
+
+    def __index__(self) -> int:
+        _refuse(f"{_brief(self)} has no plain value, as an index or a range wants one")
+
+    def __hash__(self) -> int:
+        _refuse(f"{_brief(self)} has no plain value, as a set or a dictionary key wants one")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+
+class Affine(Deferring):
+    """constant + Σ coefficient · symbol, with at least one symbol."""
+
+    __slots__ = ("constant", "terms")
+
+    def __init__(self, constant: Number, terms: Mapping[Symbol, Number]) -> None:
+        self.constant = constant
+        self.terms = terms
+
+    # ---------------------------------------------------------------------------------------- arithmetic
+
+    def __add__(self, other: Any) -> Any:
+        parts = _parts(other)
+        if parts is None:
+            return NotImplemented
+        constant, terms = parts
+        return affine(self.constant + constant, _sum(self.terms, terms))
+
+    def __mul__(self, other: Any) -> Any:
+        parts = _parts(other)
+        if parts is None:
+            return NotImplemented
+        factor, terms = parts
+        if terms:
+            _refuse(f"the product of {_brief(self)} and {_brief(other)} is not affine")
+        return affine(self.constant * factor, {s: c * factor for s, c in self.terms.items()} if factor else {})
+
+    def __truediv__(self, other: Any) -> Any:
+        parts = _parts(other)
+        if parts is None:
+            return NotImplemented
+        divisor, terms = parts
+        if terms:
+            _refuse(f"dividing by {_brief(other)} is not affine")
+        if not divisor:
+            raise ZeroDivisionError("division by zero")
+        return self * (Fraction(1) / divisor)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        _refuse(f"dividing by {_brief(self)} is not affine")
+
+    def __neg__(self) -> Any:
+        return Affine(-self.constant, {symbol: -c for symbol, c in self.terms.items()})
+
+    def __pos__(self) -> Affine:
+        return self
+
+    def __sub__(self, other: Any) -> Any:
+        parts = _parts(other)
+        if parts is None:
+            return NotImplemented
+        constant, terms = parts
+        return affine(self.constant - constant, _sum(self.terms, {s: -c for s, c in terms.items()}))
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __pow__(self, exponent: Any) -> Any:
+        if isinstance(exponent, int | float | np.generic) and exponent == 1:
+            return self
+        _refuse(f"a power of {_brief(self)} is not affine")
+
+    def __rpow__(self, base: Any) -> Any:
+        _refuse(f"a power with exponent {_brief(self)} is not affine")
+
+    def __floordiv__(self, other: Any) -> Any:
+        _refuse(f"rounding {_brief(self)} down is not affine")
+
+    def __mod__(self, other: Any) -> Any:
+        _refuse(f"the remainder of {_brief(self)} is not affine")
+
+    __rfloordiv__, __rmod__, __divmod__ = __floordiv__, __mod__, __mod__
+
+    def __round__(self, digits: int | None = None) -> Affine:
+        if is_integer(self):
+            return self
+        _refuse(f"rounding {_brief(self)} is not affine")
+
+    def __floor__(self) -> Affine:
+        return self.__round__()
+
+    __ceil__ = __trunc__ = __floor__
+
+    # ---------------------------------------------------------------------------------------- comparison
+
+    def __ge__(self, other: Any) -> Any:
+        return _compare(self, other, Relation.AT_LEAST)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compare(self, other, Relation.ABOVE)
+
+    def __le__(self, other: Any) -> Any:
+        return _compare(self, other, Relation.AT_LEAST, turned=True)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compare(self, other, Relation.ABOVE, turned=True)
+
+    def __eq__(self, other: object) -> Any:
+        return _compare(self, other, Relation.EQUAL)
+
+    def __ne__(self, other: object) -> Any:
+        return _compare(self, other, Relation.UNEQUAL)
+
+    __hash__ = Deferring.__hash__
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+    def cast(self, dtype: np.dtype[Any]) -> Any:
+        if dtype.kind == "f" or (dtype.kind in "iu" and is_integer(self)):
+            return self
+        if dtype.kind == "b":
+            return self != 0
+        _refuse(f"{_brief(self)} as {dtype} is not affine")
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    def same(self, other: object) -> bool:
+        """Whether the other is the same expression (== asks a question of the run)."""
+        return isinstance(other, Affine) and self.constant == other.constant and self.terms == other.terms
+
+    @property
+    def continuous(self) -> bool:
+        """Whether it takes no value with positive probability, whatever the open values are."""
+        return any(isinstance(symbol, Noise) and not symbol.distribution.integer for symbol in self.terms)
+
+    def evaluate(self, values: Mapping[Symbol, Any]) -> Any:
+        """Its value where the symbols have these values (numbers or arrays)."""
+        return float(self.constant) + sum(float(c) * values[symbol] for symbol, c in self.terms.items())
+
+    def __str__(self) -> str:
+        return sum_text(sorted(self.terms.items(), key=operator.itemgetter(0)), self.constant)
+
+    __repr__ = __str__
+
+
+class Condition(Deferring):
+    """An affine expression and how it stands to 0."""
+
+    __slots__ = ("relation", "slack")
+
+    def __init__(self, slack: Affine, relation: Relation) -> None:
+        self.slack = slack
+        self.relation = relation
+
+    def __bool__(self) -> bool:
+        return _run().decide(self)
+
+    def __invert__(self) -> Condition:
+        match self.relation:
+            case Relation.AT_LEAST:
+                return Condition(-self.slack, Relation.ABOVE)
+            case Relation.ABOVE:
+                return Condition(-self.slack, Relation.AT_LEAST)
+            case Relation.EQUAL:
+                return Condition(self.slack, Relation.UNEQUAL)
+            case Relation.UNEQUAL:
+                return Condition(self.slack, Relation.EQUAL)
+
+    def __and__(self, other: Any) -> Any:
+        return Select.of(self, other, False)
+
+    def __or__(self, other: Any) -> Any:
+        return Select.of(self, True, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return bool(self) ^ bool(other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __int__(self) -> int:
+        return int(bool(self))
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(bool(self))
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def select(self, then: Any, other: Any) -> Any:
+        return Select.of(self, then, other)
+
+    def cast(self, dtype: np.dtype[Any]) -> Any:
+        return Select.of(self, dtype.type(1).item(), dtype.type(0).item())
+
+    def same(self, other: object) -> bool:
+        """Whether the other is the same condition."""
+        return isinstance(other, Condition) and self.relation is other.relation and self.slack.same(other.slack)
+
+    def holds(self, values: Mapping[Symbol, Any]) -> NDArray[np.bool_]:
+        """Where it holds, for these values of the symbols (numbers or arrays)."""
+        slack = self.slack.evaluate(values)
+        return np.asarray(COMPARE[self.relation](slack, 0))
+
+    def __str__(self) -> str:
+        terms = sorted(self.slack.terms.items(), key=operator.itemgetter(0))
+        constant = self.slack.constant
+        above = sum_text([(s, c) for s, c in terms if c > 0], max(constant, 0))
+        below = sum_text([(s, -c) for s, c in terms if c < 0], max(-constant, 0))
+        return f"{above} {self.relation.value} {below}"
+
+    __repr__ = __str__
+
+
+COMPARE: dict[Relation, Callable[[Any, Any], Any]] = {
+    Relation.AT_LEAST: operator.ge,
+    Relation.ABOVE: operator.gt,
+    Relation.EQUAL: operator.eq,
+    Relation.UNEQUAL: operator.ne,
+}
+
+
+class Select(Deferring):
+    """`then` where the condition holds, else `other`; undecided until its value matters."""
+
+    __slots__ = ("condition", "other", "then")
+
+    def __init__(self, condition: Condition | Select, then: Any, other: Any) -> None:
+        self.condition = condition
+        self.then = then
+        self.other = other
+
+    @classmethod
+    def of(cls, condition: Condition | Select, then: Any, other: Any) -> Any:
+        then, other = _plain(then), _plain(other)
+        symbolic = isinstance(then, Symbolic) or isinstance(other, Symbolic)
+        return then if not symbolic and type(then) is type(other) and then == other else cls(condition, then, other)
+
+    def settled(self) -> Any:
+        """Its value, once the run has decided on it."""
+        return settle(self.then if self.condition else self.other)
+
+    def __bool__(self) -> bool:
+        return bool(self.settled())
+
+    def __int__(self) -> int:
+        return int(self.settled())
+
+    def __float__(self) -> float:
+        return float(self.settled())
+
+    def __index__(self) -> int:
+        return operator.index(self.settled())
+
+    def __hash__(self) -> int:
+        return hash(self.settled())
+
+    def __abs__(self) -> Any:
+        return abs(self.settled())
+
+    def __neg__(self) -> Any:
+        return Select.of(self.condition, -self.then, -self.other)
+
+    def __invert__(self) -> Any:
+        return Select.of(self.condition, _not(self.then), _not(self.other))
+
+    def select(self, then: Any, other: Any) -> Any:
+        return Select.of(self, then, other)
+
+    def cast(self, dtype: np.dtype[Any]) -> Any:
+        cast = [v.cast(dtype) if isinstance(v, Symbolic) else dtype.type(v).item() for v in (self.then, self.other)]
+        return Select.of(self.condition, *cast)
+
+    def __str__(self) -> str:
+        return f"({self.then} if {self.condition} else {self.other})"
+
+    __repr__ = __str__
+
+
+def _not(value: Any) -> Any:
+    return ~value if isinstance(value, Symbolic) else not value
+
+
+def _on_select(operation: Callable[[Any, Any], Any]) -> Callable[[Select, Any], Any]:
+    """The operation on either side of a choice. Two choices at once are not multiplied out: the first is decided."""
+
+    def applied(self: Select, other: Any) -> Any:
+        if isinstance(other, np.ndarray | list | tuple):
+            return NotImplemented
+        if isinstance(other, Select):
+            return operation(self.settled(), other)
+        return Select.of(self.condition, operation(self.then, other), operation(self.other, other))
+
+    return applied
+
+
+def _on_condition(operation: Callable[[Any, Any], Any]) -> Callable[[Condition, Any], Any]:
+    """The operation on a truth value that is used as a number: it is decided."""
+
+    def applied(self: Condition, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else operation(bool(self), other)
+
+    return applied
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _operation = getattr(operator, _name)
+    for _class, _applied in ((Select, _on_select), (Condition, _on_condition)):
+        setattr(_class, f"__{_name}__", _applied(_operation))
+        setattr(_class, f"__r{_name}__", _applied(_flipped(_operation)))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _operation = getattr(operator, _name)
+    setattr(Select, f"__{_name}__", _on_select(_operation))
+    setattr(Condition, f"__{_name}__", _on_condition(_operation))
+for _name in ("and_", "or_", "xor"):
+    _operation = getattr(operator, _name)
+    setattr(Select, f"__{_name.rstrip('_')}__", _on_select(_operation))
+    setattr(Select, f"__r{_name.rstrip('_')}__", _on_select(_flipped(_operation)))
+
+
+# ------------------------------------------------------------------------------------------------- construction
+
+
+def affine(constant: Number, terms: Mapping[Symbol, Number]) -> Affine | Number:
+    """The expression; a plain number where no symbol is left."""
+    return Affine(constant, terms) if terms else exact(constant)
+
+
+def unknown(name: str) -> Affine:
+    """A value left open, for a mechanism's argument."""
+    return Affine(0, {Unknown(name): 1})
+
+
+def unknowns(name: str, count: int) -> list[Affine]:
+    """Values left open, for a mechanism's data: name[0], name[1], …"""
+    return [unknown(f"{name}[{index}]") for index in range(count)]
+
+
+def settle(value: Any) -> Any:
+    """The value with its undecided choice, if it is one, decided."""
+    if isinstance(value, Select):
+        return value.settled()
+    return bool(value) if isinstance(value, Condition) else value
+
+
+def is_integer(value: Any) -> bool:
+    """Whether the value can only be an integer."""
+    if isinstance(value, Affine):
+        numbers = [value.constant, *value.terms.values()]
+        return all(c.denominator == 1 for c in numbers) and all(
+            isinstance(symbol, Noise) and symbol.distribution.integer for symbol in value.terms
+        )
+    return isinstance(value, int | np.integer)
+
+
+def _settled_number(value: Any) -> Affine | Number:
+    value = settle(value)
+    return value if isinstance(value, Affine) else exact(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _parts(value: Any) -> tuple[Number, Mapping[Symbol, Number]] | None:
+    """Constant and terms of an operand; None where the operand has to do the operation itself."""
+    if isinstance(value, Affine):
+        return value.constant, value.terms
+    if isinstance(value, Condition):
+        return int(bool(value)), {}
+    try:
+        return exact(value), {}
+    except TypeError:
+        return None
+
+
+def _sum(first: Mapping[Symbol, Number], second: Mapping[Symbol, Number]) -> Mapping[Symbol, Number]:
+    if not second:
+        return first
+    total = dict(first)
+    for symbol, coefficient in second.items():
+        total[symbol] = total.get(symbol, 0) + coefficient
+    return {symbol: coefficient for symbol, coefficient in total.items() if coefficient}
+
+
+def _compare(first: Affine, second: Any, relation: Relation, turned: bool = False) -> Any:
+    if isinstance(second, float) and not np.isfinite(second):
+        return _against_infinity(second, relation, turned)
+    if second is None or isinstance(second, str):
+        return NotImplemented if relation in (Relation.AT_LEAST, Relation.ABOVE) else relation is Relation.UNEQUAL
+    slack = first.__sub__(second)
+    if slack is NotImplemented:
+        return NotImplemented
+    if not isinstance(slack, Affine):
+        return COMPARE[relation](-slack if turned else slack, 0)
+    return Condition(-slack if turned else slack, relation)
+
+
+def _against_infinity(bound: float, relation: Relation, turned: bool) -> bool:
+    """Noise is finite: how it compares with ±inf (or NaN) is known."""
+    return bool(COMPARE[relation](bound, 0.0) if turned else COMPARE[relation](0.0, bound))
+
+
+def _brief(value: Any) -> str:
+    """The value, named in an error."""
+    if isinstance(value, Affine):
+        noisy = any(isinstance(symbol, Noise) for symbol in value.terms)
+        text = str(value)
+        return f"{'noise' if noisy else 'the open value'} ({text if len(text) <= 60 else text[:57] + '…'})"
+    return str(value)

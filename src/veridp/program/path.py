@@ -1,0 +1,165 @@
+"""Paths: what a mechanism did on one way through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.program.affine import Affine, Condition, Noise, Select, Symbol, Unknown
+from veridp.program.distribution import Number, exact
+from veridp.program.site import Site
+from veridp.program.wording import number_text
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One way to go at a fork: the conditions that lead there, or the chance that does, and what it is called."""
+
+    conditions: tuple[Condition, ...]
+    weight: Number = 1
+    label: str = ""
+
+    def same(self, other: Option) -> bool:
+        return (
+            self.weight == other.weight
+            and len(self.conditions) == len(other.conditions)
+            and all(mine.same(theirs) for mine, theirs in zip(self.conditions, other.conditions, strict=True))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fork:
+    """A place where the mechanism went one way of several."""
+
+    options: tuple[Option, ...]
+    taken: int
+    site: Site
+
+    @property
+    def option(self) -> Option:
+        return self.options[self.taken]
+
+
+Step = Noise | Fork
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The draws and forks in their order, and the output: constants, and expressions affine in the noise.
+
+    Where exploration was told to defer, entries of the output may also be conditions and undecided choices.
+    """
+
+    steps: tuple[Step, ...]
+    output: Any
+
+    @cached_property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noise drawn on it, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Noise))
+
+    @cached_property
+    def forks(self) -> tuple[Fork, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Fork))
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What the noise (and the open values) must satisfy to lead down it."""
+        return tuple(condition for fork in self.forks for condition in fork.option.conditions)
+
+    @cached_property
+    def weight(self) -> Number:
+        """The probability of its finite random choices."""
+        weight = Fraction(1)
+        for fork in self.forks:
+            weight *= fork.option.weight
+        return exact(weight)
+
+    @cached_property
+    def unknowns(self) -> tuple[Unknown, ...]:
+        """The open values that it depends on, in order of their names."""
+        found = {s for c in self.conditions for s in c.slack.terms} | set(_symbols(self.output))
+        return tuple(sorted(symbol for symbol in found if isinstance(symbol, Unknown)))
+
+    def holds(self, values: dict[Symbol, Any]) -> NDArray[np.bool_]:
+        """Where these values of its symbols lead down it."""
+        shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
+        mask = np.ones(shape, dtype=bool)
+        for condition in self.conditions:
+            mask &= condition.holds(values)
+        return mask
+
+    def frequency(self, rng: np.random.Generator, count: int) -> float:
+        """An estimate of its probability: its weight times the share of `count` fresh draws that lead down it."""
+        if self.unknowns:
+            raise ValueError(f"the path depends on open values ({self.unknowns[0].name}, …): it has no one probability")
+        values: dict[Symbol, Any] = {noise: noise.distribution.draw(rng, count) for noise in self.noises}
+        if not values:
+            return float(self.weight)
+        return float(self.weight) * float(np.mean(self.holds(values)))
+
+    def __str__(self) -> str:
+        conditions = " and ".join(str(condition) for condition in self.conditions) or "always"
+        chance = f" with weight {number_text(self.weight)}" if self.weight != 1 else ""
+        return f"{output_text(self.output)} where {conditions}{chance}"
+
+
+def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
+    """The output with the function applied to each of its leaves; arrays become lists, NumPy scalars plain ones."""
+    if isinstance(output, np.ndarray):
+        return map_leaves(function, output.item() if output.ndim == 0 else list(output))
+    if isinstance(output, list | tuple):
+        mapped = [map_leaves(function, entry) for entry in output]
+        return mapped if isinstance(output, list) else _like_tuple(output, mapped)
+    if isinstance(output, dict):
+        return {key: map_leaves(function, entry) for key, entry in output.items()}
+    return function(output.item() if isinstance(output, np.generic) else output)
+
+
+def _like_tuple(output: tuple[Any, ...], entries: list[Any]) -> tuple[Any, ...]:
+    return type(output)(*entries) if hasattr(output, "_fields") else tuple(entries)
+
+
+def leaves(output: Any) -> list[Any]:
+    """The leaves of an output, from left to right."""
+    found: list[Any] = []
+    map_leaves(found.append, output)
+    return found
+
+
+def output_text(output: Any) -> str:
+    """The output as Python would show it, exact numbers written as decimals."""
+    return str(map_leaves(_leaf_text, output))
+
+
+@dataclass(frozen=True)
+class _Bare:
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _leaf_text(leaf: Any) -> Any:
+    return _Bare(number_text(leaf)) if isinstance(leaf, Fraction) else leaf
+
+
+def _symbols(output: Any) -> Iterator[Symbol]:
+    for leaf in leaves(output):
+        yield from _symbols_of(leaf)
+
+
+def _symbols_of(leaf: Any) -> Iterator[Symbol]:
+    if isinstance(leaf, Affine):
+        yield from leaf.terms
+    elif isinstance(leaf, Condition):
+        yield from leaf.slack.terms
+    elif isinstance(leaf, Select):
+        for part in (leaf.condition, leaf.then, leaf.other):
+            yield from _symbols_of(part)

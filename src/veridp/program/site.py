@@ -1,0 +1,44 @@
+"""Where in the user's code something happened."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+
+INNER = ("veridp.program", "numpy", "functools")  # frames of these packages are never the user's
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def here() -> Site:
+    """The innermost line of user code that is being run."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_inner(frame):
+        frame = frame.f_back
+    return Site("<unknown>", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+
+
+def raised_at(trace: TracebackType | None) -> Site:
+    """The innermost line of user code on the way to an exception."""
+    site = Site("<unknown>", 0)
+    while trace is not None:
+        if not _is_inner(trace.tb_frame):
+            site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return site
+
+
+def _is_inner(frame: FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
+    return any(module == inner or module.startswith(inner + ".") for inner in INNER)
