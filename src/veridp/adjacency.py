@@ -77,10 +77,9 @@ def _is_interval(domain: Domain) -> bool:
 
 def _numbers(domain: Domain) -> list[float]:
     """The values of the domain, or its ends where it is an interval, all numbers."""
-    numbers = [value for value in domain if isinstance(value, int | float | np.number)]
-    if len(numbers) != len(domain) or not numbers:
+    if not len(domain) or not all(isinstance(value, int | float | np.number) for value in domain):
         raise BadInput(f"domain = {domain!r} is not one of numbers; give a pair such as (-10, 10), or numbers")
-    return numbers
+    return list(domain)  # type: ignore[arg-type]
 
 
 def _interval(domain: Domain) -> tuple[float, float]:
@@ -169,9 +168,9 @@ class _Queries(Adjacency):
 
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
         """The classic patterns that the relation allows, and its own, each pair once."""
-        seen: set[tuple[tuple[float, ...], tuple[float, ...]]] = set()
+        seen: set[tuple[str, str]] = set()
         for pair in itertools.chain(patterns(size, domain), self._own_patterns(size, _levels(domain))):
-            sides = (tuple(pair.left), tuple(pair.right))  # type: ignore[arg-type]
+            sides = (repr(pair.left), repr(pair.right))
             if sides[0] != sides[1] and sides not in seen and self.adjacent(pair.left, pair.right):
                 seen.add(sides)
                 yield pair

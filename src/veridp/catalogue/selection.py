@@ -71,6 +71,7 @@ def noisy_max_gumbel(rng: Generator, queries: Sequence[float], *, epsilon: float
 def noisy_max_sum(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> float:
     """The sum of the largest entries of the two halves of the queries, after Laplace noise of scale 1/ε.
 
+    Two of Ding et al.'s noisy maxima (CCS 2018, Algorithm 7) in one answer: a benchmark for estimators of ε.
     Wrong: it releases a value that needs every noise of a half to be low. The true cost is 2⌊n/2⌋ε (nε for even n),
     approached as the answer falls. No more: with the noise of the longer half kept, its maximum moves by at most 1,
     and the noise of the shorter half must move by at most 2 each to leave the sum as it was.
