@@ -34,11 +34,7 @@ def bloom_filter(value: int, hashes: int, bits: int) -> NDArray[np.bool_]:
 
 
 def filter_cost(hashes: int, bits: int, set_rate: float, clear_rate: float) -> float:
-    """The true ε over the INTEGERS of reporting 1 with one rate for set bits, with the other for clear ones.
-
-    A bit that only the left filter sets tells most by a 1, one that only the right filter sets by a 0.
-    """
-    told_by_one, told_by_zero = _evidence(set_rate, clear_rate)
+    """The true ε over the INTEGERS of reporting 1 with one rate for set bits, with the other for clear ones."""
     filters = [bloom_filter(value, hashes, bits) for value in INTEGERS]
     differences = {
         (int(np.sum(left & ~right)), int(np.sum(right & ~left)))
@@ -46,18 +42,28 @@ def filter_cost(hashes: int, bits: int, set_rate: float, clear_rate: float) -> f
         for right in filters
         if np.any(left != right)
     }
-    return max((ones * told_by_one + zeros * told_by_zero for ones, zeros in differences), default=0.0)
+    return max((_evidence(set_rate, clear_rate, *counts) for counts in differences), default=0.0)
 
 
 def filter_claim(hashes: int, set_rate: float, clear_rate: float) -> float:
     """What RAPPOR's authors claim: two filters differ in at most `hashes` bits either way."""
-    return hashes * sum(_evidence(set_rate, clear_rate))
+    return _evidence(set_rate, clear_rate, hashes, hashes)
 
 
-def _evidence(set_rate: float, clear_rate: float) -> tuple[float, float]:
-    if not 0 < clear_rate <= set_rate < 1:
-        return math.inf, math.inf
-    return math.log(set_rate / clear_rate), math.log((1 - clear_rate) / (1 - set_rate))
+def _evidence(set_rate: float, clear_rate: float, left_only: int, right_only: int) -> float:
+    """How much the most telling report speaks for the left filter, with so many bits set in it alone, or not in it."""
+    rates = ((set_rate, clear_rate, left_only), (clear_rate, set_rate, right_only))
+    return sum(
+        bits * max(_log_ratio(left, right), _log_ratio(1 - left, 1 - right))
+        for left, right, bits in rates
+        if bits  # no bits tell nothing, even where one would tell all
+    )
+
+
+def _log_ratio(left: float, right: float) -> float:
+    if left <= 0:
+        return -math.inf
+    return math.log(left / right) if right > 0 else math.inf
 
 
 @mechanism(
