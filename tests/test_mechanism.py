@@ -1,0 +1,167 @@
+"""A mechanism: a plain function, what it claims, and the arguments it is given."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from veridp.adjacency import BY_NAME
+from veridp.claim import Claim
+from veridp.errors import BadInput
+from veridp.mechanism import Mechanism, as_mechanism, mechanism
+
+
+def shifted(rng, data, *, epsilon=0.5, shift=1.0):
+    """The data, shifted.
+
+    And more about it.
+    """
+    return [value + shift for value in data]
+
+
+def needy(rng, data, scale, *, epsilon):
+    return [value * scale for value in data]
+
+
+def test_a_plain_function_is_a_mechanism() -> None:
+    plain = as_mechanism(shifted)
+    assert plain.function is shifted
+    assert plain.name == "shifted"
+    assert plain.summary == "The data, shifted."
+    assert plain.claim == Claim(0.5)
+    assert plain.adjacency is BY_NAME["linf"]
+    assert plain(None, [1.0]) == [2.0]
+    assert plain.true_epsilon(3) is None
+    assert plain.keeps_claim() is None
+    assert as_mechanism(plain) is plain
+
+
+def test_the_decorator_adds_claim_and_adjacency_and_leaves_the_function() -> None:
+    wrapped = mechanism(epsilon=2.0, delta=0.1, adjacency="l1", size=7, cost=lambda size, shift: size * shift)(shifted)
+    assert wrapped.function is shifted
+    assert wrapped.claim == Claim(2.0, 0.1)
+    assert wrapped.adjacency is BY_NAME["l1"]
+    assert wrapped.size == 7
+    assert wrapped(None, [1.0]) == shifted(None, [1.0])
+    assert wrapped(None, [1.0], shift=5.0) == [6.0]
+
+
+def test_the_decorator_refuses_an_unknown_adjacency() -> None:
+    with pytest.raises(BadInput, match=r"adjacency = 'l7' is unknown"):
+        mechanism(adjacency="l7")
+
+
+def test_binding_makes_a_new_mechanism() -> None:
+    first = as_mechanism(shifted)
+    second = first.bind(shift=3.0)
+    third = second.bind(epsilon=0.25)
+    assert first.values == {"epsilon": 0.5, "shift": 1.0}
+    assert second.values == {"epsilon": 0.5, "shift": 3.0}
+    assert third.values == {"epsilon": 0.25, "shift": 3.0}
+    assert third.claim == Claim(0.25)
+    assert third(None, [1.0]) == [4.0]
+    assert third(None, [1.0], shift=0.0) == [1.0]
+    assert third.bound()(None, [1.0]) == [4.0]
+    assert first.bind() is first
+    assert first.bound() is shifted
+    assert str(first) == "shifted"
+    assert str(third) == "shifted(shift=3.0, epsilon=0.25)"
+    assert as_mechanism(shifted, shift=3.0) == second
+    assert hash(as_mechanism(shifted, shift=3.0)) == hash(second)
+
+
+def test_an_argument_it_does_not_take_is_named() -> None:
+    with pytest.raises(BadInput, match=r"shifted takes no argument 'shfit'; its arguments are: epsilon, shift"):
+        as_mechanism(shifted, shfit=1.0)
+    with pytest.raises(BadInput, match=r"its arguments are: none"):
+        as_mechanism(lambda rng, data: data, anything=1)
+    assert as_mechanism(lambda rng, data, **rest: rest, anything=1)(None, None) == {"anything": 1}
+
+
+def test_missing_arguments_are_named() -> None:
+    incomplete = as_mechanism(needy)
+    assert incomplete.missing() == ["scale", "epsilon"]
+    assert incomplete.claim is None
+    with pytest.raises(BadInput, match=r"needy needs a value for scale, epsilon; give scale=…"):
+        incomplete.bound()
+    complete = incomplete.bind(scale=2.0, epsilon=1.0)
+    assert complete.missing() == []
+    assert complete.bound()(None, [3.0]) == [6.0]
+    assert complete.claim == Claim(1.0)
+
+
+@pytest.mark.parametrize("function", [lambda: 0, lambda rng: 0, lambda rng, *, data: 0])
+def test_a_function_of_another_shape_is_refused(function) -> None:
+    with pytest.raises(BadInput, match=r"its first two parameters must be rng \(a numpy Generator\) and the data"):
+        as_mechanism(function)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"3 is not a mechanism; give a function of \(rng, data, \*\*arguments\)"):
+        as_mechanism(3)  # type: ignore[arg-type]
+
+
+def test_any_callable_will_do() -> None:
+    class Adder:
+        def __init__(self, amount: float) -> None:
+            self.amount = amount
+
+        def __call__(self, rng, data, *, epsilon=1.0):
+            return data + self.amount
+
+    assert as_mechanism(Adder(2.0)).name == "Adder"
+    assert as_mechanism(Adder(2.0))(None, 1.0) == 3.0
+    assert as_mechanism(lambda *everything: everything)(1, 2) == (1, 2)
+    assert as_mechanism(max)(3, 4) == 4  # a builtin without a signature
+
+
+def test_claims_are_numbers_or_functions_of_arguments() -> None:
+    doubled = Mechanism(shifted, epsilon=lambda epsilon, shift: 2 * epsilon + shift, delta=lambda: 0.01)
+    assert doubled.claim == Claim(2.0, 0.01)
+    assert doubled.bind(shift=0.0).claim == Claim(1.0, 0.01)
+    assert Mechanism(shifted, epsilon=0.0).claim == Claim(0.0)
+    assert as_mechanism(lambda rng, data: data).claim is None
+    assert as_mechanism(lambda rng, data, epsilon=1.0, delta=0.1: data).claim == Claim(1.0, 0.1)
+    with pytest.raises(BadInput, match=r"epsilon = -1\.0 is not a privacy budget"):
+        _ = as_mechanism(shifted, epsilon=-1.0).claim
+
+
+def test_the_true_cost_is_a_function_of_size_and_arguments() -> None:
+    costly = mechanism(cost=lambda size, epsilon, shift: size * epsilon * shift)(shifted)
+    assert costly.true_epsilon(4) == 2.0
+    assert costly.true_epsilon(4, epsilon=0.25, shift=3.0) == 3.0
+    assert costly.bind(shift=2.0).true_epsilon(1) == 1.0
+    assert mechanism(cost=lambda: math.inf)(shifted).true_epsilon(1) == math.inf
+    with pytest.raises(BadInput, match="takes no argument 'size2'"):
+        costly.true_epsilon(4, size2=1)
+
+
+def test_a_claim_is_kept_where_the_true_cost_is_within_it() -> None:
+    costly = mechanism(cost=lambda size, epsilon: size * epsilon / 3, size=5)(shifted)
+    assert costly.keeps_claim(3)
+    assert costly.keeps_claim(2)
+    assert costly.keeps_claim() is False
+    assert costly.keeps_claim(4, epsilon=0.1) is False
+    assert mechanism(cost=lambda: 0.1 + 0.2)(shifted).keeps_claim(epsilon=0.3)  # but for rounding
+    assert mechanism(cost=lambda: 1.0)(lambda rng, data: data).keeps_claim() is None
+
+
+def test_a_formula_that_lacks_an_argument_says_so() -> None:
+    lacking = mechanism(epsilon=lambda scale: scale, cost=lambda size, scale: scale)(needy)
+    message = r"the claim or cost of needy depends on scale; give scale=…"
+    with pytest.raises(BadInput, match=message):
+        _ = lacking.claim
+    with pytest.raises(BadInput, match=message):
+        lacking.true_epsilon(1)
+    assert lacking.true_epsilon(1, scale=0.5) == 0.5
+
+
+def test_positional_arguments_after_the_data_count() -> None:
+    def noisy(rng, data, scale=2.0):
+        return data + rng.laplace(scale=scale)
+
+    assert as_mechanism(noisy).values == {"scale": 2.0}
+    rng, same = np.random.default_rng(1), np.random.default_rng(1)
+    assert as_mechanism(noisy, scale=3.0)(rng, 0.0) == same.laplace(scale=3.0)
