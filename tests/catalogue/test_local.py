@@ -56,6 +56,15 @@ def test_each_bit_is_reported_this_often_and_on_its_own(name: str, draw, assert_
     assert_probabilities([tuple(output[few].tolist()) for output in outputs], joint)
 
 
+def test_rappor_keeps_the_bits_of_the_permanent_response_with_q_and_p(draw, assert_probabilities) -> None:
+    arguments = {"hashes": 1, "bits": 2, "f": 0.5, "p": 0.1, "q": 0.9}
+    outputs = draw(catalogue["rappor"], 0, 10_000, seed=3, **arguments)
+    (hit,) = set_bits(0, 1, 2)
+    set_chance, clear_chance = 0.75 * 0.9 + 0.25 * 0.1, 0.25 * 0.9 + 0.75 * 0.1
+    assert_probabilities([bool(report[hit]) for report in outputs], {True: set_chance, False: 1 - set_chance})
+    assert_probabilities([bool(report[1 - hit]) for report in outputs], {True: clear_chance, False: 1 - clear_chance})
+
+
 def epsilon_between(left: int, right: int, name: str) -> float:
     """Bits are independent, so the largest log-ratio is a sum of the largest of each bit."""
     p, q = chance_of_one(left, name), chance_of_one(right, name)

@@ -260,6 +260,14 @@ def test_adaptive_svt_spends_half_as_much_on_a_clear_pass() -> None:
         assert catalogue[name](run, [0.0] * 5, epsilon=1.0, threshold=0.0, cutoff=2) == [clear, None, 3.0]
 
 
+def test_svt2_draws_each_threshold_with_the_same_scale() -> None:
+    run = Scripted(
+        0.0, 5.0, 3.0, 2.0, 4.0, 0.0
+    )  # threshold, a hit, the next threshold, a miss, a hit, one drawn in vain
+    assert catalogue["svt2"](run, [1.0, 1.0, 1.0], epsilon=1.0, threshold=1.0, cutoff=2) == [True, False, True]
+    assert run.scales == [4.0, 8.0, 4.0, 8.0, 8.0, 4.0]
+
+
 def test_what_the_adaptive_versions_release() -> None:
     run = lambda: Scripted(5.0, 1000.0)  # noqa: E731
     assert catalogue["adaptive_svt"](run(), [1.0], epsilon=1.0, threshold=2.0, cutoff=1) == [994.0]
