@@ -1,0 +1,163 @@
+"""The batch reading: the mechanism is run on many draws at once, and again for the rows that part at a branch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadOutput, MechanismError, MechanismFailed, Nondeterministic
+from veridp.program.batch import Batch
+from veridp.program.drawing import BatchGenerator, RowGenerator
+from veridp.program.outputs import Outputs, Part, assemble, checked
+from veridp.program.site import raised_at
+from veridp.program.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
+from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
+
+Mechanism = Callable[[Any, Any], Any]
+TOLERANCE = 1e-9  # how far NumPy's functions of arrays may be from those of scalars
+
+
+def batch_outputs(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Outputs:
+    """`count` outputs of the function.
+
+    For each way through the function, one of its rows is handed to the plain function, which must return the same.
+    Raises Unfit where a batch cannot do what the function does, Nondeterministic where the function is not the same
+    function when it is run again, MechanismFailed where it raises, BadOutput where it returns what has no columns.
+    """
+    return checked(assemble([part for part, _ in _parts(function, data, rng, count)], count))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a batch takes: how many runs, and how much one of them keeps for each row."""
+
+    runs: int
+    bytes_per_row: int
+
+
+def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Trial:
+    """Runs a batch for what it takes; raises as `batch_outputs` does."""
+    sizes = [8 * kept for _, kept in _parts(function, data, rng, count)]
+    return Trial(len(sizes), max(sizes, default=0))
+
+
+def _parts(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Iterator[tuple[Part, int]]:
+    """The rows of each run, and the number of arrays that it kept."""
+    queue = [Pending([], [], None, count)] if count else []
+    done = 0
+    while queue:
+        tape = Tape(rng, queue.pop(), queue, MANY_PATHS - done - len(queue))
+        yield _run(function, data, tape), sum(event.version >= 0 for event in tape.events)
+        done += 1
+
+
+def _run(function: Mechanism, data: object, tape: Tape) -> Part:
+    generator = BatchGenerator(tape)
+    try:
+        with np.errstate(all="ignore"):
+            returned = function(generator, data)
+        _check_completed(tape)
+        part = _part(returned, tape)
+    except Stop:
+        _check_completed(tape)
+        raise
+    except BadOutput:
+        raise
+    except Exception as error:
+        _check_completed(tape)
+        _blame(function, data, generator, tape, error)
+        raise
+    finally:
+        tape.finished = True
+    _compare_a_row(function, data, generator, tape, part)
+    return part
+
+
+def _check_completed(tape: Tape) -> None:
+    """Raise what stopped the run, whether or not the mechanism let it through."""
+    if tape.diverged is not None:
+        raise Nondeterministic(f"{tape.diverged}; {REMEDY}")
+    if tape.refused is not None:
+        raise Unfit(tape.refused)
+    if tape.position < tape.recorded:
+        raise Nondeterministic(f"run again on the same draws, it ended early; {REMEDY}")
+
+
+REMEDY = (
+    "take all randomness from rng and keep nothing between runs, "
+    "or use reading='one-by-one' if its randomness is its own"
+)
+
+
+def _part(returned: object, tape: Tape) -> Part:
+    """The rows of this run as a template and columns."""
+    columns: dict[Slot, NDArray[Any]] = {}
+    counts: dict[Kind, int] = {}
+
+    def leaf(value: Any, kind: Kind) -> Tree:
+        if not isinstance(value, Batch):
+            return constant(value)
+        counts[kind] = counts.get(kind, -1) + 1
+        slot = Slot(kind, counts[kind])
+        columns[slot] = value.values.astype(DTYPES[kind], copy=False)
+        return slot
+
+    def special(value: object) -> Kind | None:
+        return kind_of_dtype(value.values.dtype) if isinstance(value, Batch) else None
+
+    template = Template(tree_of(returned, leaf, special))
+    return Part(template, tape.rows, columns)
+
+
+# ------------------------------------------------------------------------- the plain function on one of the rows
+
+
+def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape) -> Tree:
+    """What the plain function returns on the draws of the first row; a Stop where it asks for other draws."""
+    rng = RowGenerator(generator, tape.places(0))
+    try:
+        with np.errstate(all="ignore"):
+            returned = function(rng, data)
+    except Stop as stop:
+        return stop
+    return Stop() if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
+
+
+def _compare_a_row(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part) -> None:
+    tree = part.template.fill({slot: column[0].item() for slot, column in part.columns.items()})
+    try:
+        alone = _plain(function, data, generator, tape)
+    except MechanismError:
+        raise
+    except Exception as error:
+        raise Unfit(f"alone it raises {type(error).__name__} ({error}) where a batch does not") from error
+    if not _alike(alone, tree):
+        if not _alike(_plain(function, data, generator, tape), alone):
+            raise Nondeterministic(f"run again on the same draws, it did something else; {REMEDY}")
+        raise Unfit(f"it returns {alone!r} on draws for which a batch returns {tree!r}")
+
+
+def _alike(left: Tree, right: Tree) -> bool:
+    """Whether two outputs have the same form, types and values, up to the rounding of NumPy's functions."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_alike, left, right))
+    kind = kind_of(left)
+    if kind is None or kind is not kind_of(right):
+        return False
+    return left == right or (kind is Kind.FLOAT and math.isclose(float(left), float(right), rel_tol=TOLERANCE))
+
+
+def _blame(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, error: Exception) -> None:
+    """Raise MechanismFailed if the plain function raises too on the draws of the first row, else Unfit."""
+    try:
+        _plain(function, data, generator, tape)
+    except Exception as own:
+        site = raised_at(own.__traceback__)
+        raise MechanismFailed(f"{site}: it raised {type(own).__name__}: {own}") from own
+    site = raised_at(error.__traceback__)
+    raise Unfit(f"{site}: {type(error).__name__} on a batch: {error}") from error

@@ -1,0 +1,99 @@
+"""A limit on the time that a piece of user code may take."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+AGAIN = 0.5  # seconds after which code that caught the first interruption is interrupted again
+
+
+class OutOfTime(BaseException):
+    """Leaves code that takes too long; not an Exception, so that the code does not catch it by mistake."""
+
+
+@contextmanager
+def at_most(seconds: float | None) -> Iterator[None]:
+    """Raise OutOfTime in the body once these seconds have passed.
+
+    In the main thread a signal interrupts anything that comes back to the interpreter now and then, a sleep too; in
+    other threads only running Python code can be interrupted, not a call that blocks outside the interpreter.
+    """
+    if seconds is None:
+        yield
+        return
+    in_main = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
+    alarm = _Signal(seconds) if in_main else _Timer(seconds)
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.stop()
+    if alarm.rung:
+        raise OutOfTime  # the body caught it
+
+
+class _Signal:
+    """An alarm in the main thread; one that somebody else has set before rings at its time too."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.armed = False
+        self.rung = False
+
+    def start(self) -> None:
+        self.started = time.monotonic()
+        self.handler: Any = signal.signal(signal.SIGALRM, self._ring)
+        self.delay, self.interval = signal.getitimer(signal.ITIMER_REAL)
+        self.armed = True
+        theirs = self.delay or self.seconds
+        signal.setitimer(signal.ITIMER_REAL, min(self.seconds, theirs), AGAIN)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        elapsed = time.monotonic() - self.started
+        if self.delay and elapsed >= self.delay and callable(self.handler):
+            self.delay = self.interval and elapsed + self.interval
+            self.handler(number, frame)
+        if self.armed and elapsed >= self.seconds * 0.999:
+            self.rung = True
+            raise OutOfTime
+
+    def stop(self) -> None:
+        self.armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if self.handler is None else self.handler)
+        if self.delay:
+            left = self.delay - (time.monotonic() - self.started)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), self.interval)
+
+
+class _Timer:
+    """An alarm for another thread than the main one."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.rung = False
+        self.ended = threading.Event()
+        self.target = ctypes.c_ulong(threading.get_ident())
+        self.watch = threading.Thread(target=self._watch, daemon=True)
+
+    def start(self) -> None:
+        self.watch.start()
+
+    def _watch(self) -> None:
+        left = self.seconds
+        while not self.ended.wait(left):
+            self.rung = True
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(self.target, ctypes.py_object(OutOfTime))
+            left = AGAIN
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.watch.join()
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(self.target, None)  # one that was set and has not been raised yet
