@@ -55,7 +55,7 @@ def smart_sum(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1,
     """
     answers = []
     running, in_block = 0.0, 0.0
-    for step, query in enumerate(queries, start=1):
+    for step, query in enumerate(queries, 1):
         if step % block == 0:
             running = in_block + query + rng.laplace(scale=1 / epsilon)
             in_block = 0.0
@@ -79,7 +79,7 @@ def bad_smart_sum(rng: Generator, queries: Sequence[float], *, epsilon: float = 
     """
     answers = []
     running, in_block = 0.0, 0.0
-    for step, query in enumerate(queries, start=1):
+    for step, query in enumerate(queries, 1):
         if step % block == 0:
             running = in_block + query
             in_block = 0.0
