@@ -11,6 +11,7 @@ import pytest
 
 import veridp
 from veridp.catalogue import UnknownMechanism, catalogue
+from veridp.catalogue.svt import svt1
 from veridp.errors import BadInput, BadTarget
 
 NAMES = [
@@ -103,10 +104,8 @@ def test_it_is_a_mapping_that_cannot_be_changed() -> None:
         catalogue["mine"] = catalogue["svt1"]  # type: ignore[index]
 
 
-def test_mapping_and_modules_share_the_package_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(veridp, "catalogue", catalogue)  # as `from veridp.catalogue import catalogue` does there
-    from veridp.catalogue.svt import svt1
-
+def test_mapping_and_modules_share_the_package_name() -> None:
+    assert veridp.catalogue is catalogue
     assert veridp.catalogue["svt1"] is svt1
 
 
