@@ -286,8 +286,21 @@ def _extreme_index(arrays: list[Any], largest: bool, size: int) -> NDArray[np.in
 def combined(ufunc: np.ufunc, values: Sequence[Any], plain: bool) -> Batch:
     """The ufunc on scalars of which at least one is a batch."""
     tape = _first(values).tape
-    place, event = tape.compute((ufunc, *_keys(tape, values)), lambda: ufunc(*_arrays(values)))
+
+    def make() -> Values:
+        arrays = _arrays(values)
+        dtype = np.bool_ if ufunc in _COMPARISONS else np.float64 if _floating(ufunc, arrays) else None
+        return np.asarray(ufunc(*arrays) if dtype is None else ufunc(*arrays, out=tape.arena.empty(tape.size, dtype)))
+
+    place, event = tape.compute((ufunc, *_keys(tape, values)), make)
     return Batch(tape, place, event.outcome, event.version, plain)
+
+
+def _floating(ufunc: np.ufunc, arrays: Sequence[Any]) -> bool:
+    """Whether the result is known to be an array of float64."""
+    return ufunc in _SAME_ON_FLOATS and all(
+        array.dtype == np.float64 if isinstance(array, np.ndarray) else type(array) in PLAIN for array in arrays
+    )
 
 
 # ------------------------------------------------------------------------------------------ Python's operators
@@ -340,13 +353,20 @@ def _is_plain(value: Any) -> bool:
 
 def _operate(ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
     """An arithmetic operator on one or two scalars."""
-    floating = False
+    plain, floating = True, False
     for value in values:
-        if not isinstance(value, ACCEPTED):
-            return NotImplemented
-        if not _is_plain(value):
-            return combined(ufunc, values, plain=False)
-        floating |= type(value) is float or (type(value) is Batch and value.kind == "f")
+        kind = type(value)
+        if kind is Batch:
+            plain &= value.plain
+            floating |= value.kind == "f"
+        elif kind is float:
+            floating = True
+        elif kind not in PLAIN:
+            if not isinstance(value, ACCEPTED):
+                return NotImplemented
+            plain = False
+    if not plain:
+        return combined(ufunc, values, plain=False)
     if ufunc in _LOGIC or (floating and ufunc in _SAME_ON_FLOATS):
         return combined(ufunc, values, plain=True)
     if ufunc in _DIVISIONS and values[1] == 0:  # on a batch this splits off the rows that divide by zero
@@ -361,6 +381,7 @@ def _compare(ufunc: np.ufunc, values: tuple[Any, Any]) -> Any:
 
 
 ACCEPTED = (Batch, *NUMBERS)
+_COMPARISONS = frozenset([np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal])
 _LOGIC = frozenset([np.bitwise_and, np.bitwise_or, np.bitwise_xor])
 _SAME_ON_FLOATS = frozenset([np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute])
 _DIVISIONS = frozenset([np.divide, np.floor_divide, np.remainder])

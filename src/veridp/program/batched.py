@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadOutput, MechanismError, MechanismFailed, Nondeterministic
+from veridp.program.arena import Arena, borrowed
 from veridp.program.batch import Batch
 from veridp.program.drawing import BatchGenerator, RowGenerator
 from veridp.program.outputs import Outputs, Part, assemble, checked
@@ -29,7 +30,8 @@ def batch_outputs(function: Mechanism, data: object, rng: np.random.Generator, c
     Raises Unfit where a batch cannot do what the function does, Nondeterministic where the function is not the same
     function when it is run again, MechanismFailed where it raises, BadOutput where it returns what has no columns.
     """
-    return checked(assemble([part for part, _ in _parts(function, data, rng, count)], count))
+    with borrowed() as arena:
+        return checked(assemble([part for part, _ in _parts(function, data, rng, arena, count)], count))
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,19 @@ class Trial:
 
 def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Trial:
     """Runs a batch for what it takes; raises as `batch_outputs` does."""
-    sizes = [8 * kept for _, kept in _parts(function, data, rng, count)]
+    with borrowed() as arena:
+        sizes = [8 * kept for _, kept in _parts(function, data, rng, arena, count)]
     return Trial(len(sizes), max(sizes, default=0))
 
 
-def _parts(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Iterator[tuple[Part, int]]:
+def _parts(
+    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int
+) -> Iterator[tuple[Part, int]]:
     """The rows of each run, and the number of arrays that it kept."""
     queue = [Pending([], [], None, count)] if count else []
     done = 0
     while queue:
-        tape = Tape(rng, queue.pop(), queue, MANY_PATHS - done - len(queue))
+        tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
         yield _run(function, data, tape), sum(event.version >= 0 for event in tape.events)
         done += 1
 

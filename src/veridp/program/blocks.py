@@ -37,7 +37,7 @@ class Reading(enum.StrEnum):
     ONE_BY_ONE = "one-by-one"
 
 
-LARGE_BLOCK = 2**18  # rows for which one run of Python code is little beside its arrays
+LARGE_BLOCK = 2**19  # rows for which one run of Python code is little beside its arrays
 SMALL_BLOCK = 2**12  # rows that a function of a few microseconds does in a few hundredths of a second
 PARTS = 64  # a short job of slow calls is cut into so many blocks
 PILOT, PROBE, BLOCKS = 0, 1, 2  # the streams of a seed

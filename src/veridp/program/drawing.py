@@ -18,22 +18,36 @@ Floats = NDArray[np.float64]
 METHODS = frozenset(name for name in dir(np.random.Generator) if not name.startswith("_"))
 
 
-def standard_laplace(rng: np.random.Generator, count: int) -> Floats:
-    """Laplace draws of scale 1, as exponential draws with a random sign: about three times as fast as
-    `Generator.laplace`, which takes a logarithm of each, and the same distribution.
+def standard_laplace(rng: np.random.Generator, out: Floats) -> None:
+    """Fill the array with Laplace draws of scale 1: exponential draws with a random sign.
+
+    The distribution of `Generator.laplace`, which takes a logarithm for each draw, in less than half its time.
     """
-    draws = rng.standard_exponential(count)
-    signs = np.unpackbits(np.frombuffer(rng.bytes((count + 7) // 8), dtype=np.uint8), count=count)
-    draws.view(np.uint64)[...] ^= signs.astype(np.uint64) << np.uint64(63)
-    return draws
+    rng.standard_exponential(out=out)
+    signs = np.unpackbits(np.frombuffer(rng.bytes((len(out) + 7) // 8), dtype=np.uint8), count=len(out))
+    bits = out.view(np.uint64)
+    for start in range(0, len(out), IN_CACHE):
+        part = slice(start, start + IN_CACHE)
+        flips = signs[part].astype(np.uint64)
+        flips <<= np.uint64(63)
+        np.bitwise_xor(bits[part], flips, out=bits[part])
 
 
-STANDARD: dict[Any, Callable[[np.random.Generator, int], Floats]] = {
+def _gumbel(rng: np.random.Generator, out: Floats) -> None:
+    out[...] = rng.gumbel(size=len(out))
+
+
+def _logistic(rng: np.random.Generator, out: Floats) -> None:
+    out[...] = rng.logistic(size=len(out))
+
+
+IN_CACHE = 2**14  # draws that are finished while they are near
+STANDARD: dict[Any, Callable[[np.random.Generator, Floats], object]] = {
     Laplace: standard_laplace,
-    Normal: lambda rng, count: rng.standard_normal(count),
-    Exponential: lambda rng, count: rng.standard_exponential(count),
-    Gumbel: lambda rng, count: rng.gumbel(size=count),
-    Logistic: lambda rng, count: rng.logistic(size=count),
+    Normal: lambda rng, out: rng.standard_normal(out=out),
+    Exponential: lambda rng, out: rng.standard_exponential(out=out),
+    Gumbel: _gumbel,
+    Logistic: _logistic,
 }
 
 
@@ -73,7 +87,8 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
                 raise ValueError("scale < 0")
 
             def drawn(rng: np.random.Generator, count: int) -> Values:
-                noise = STANDARD[kind](rng, count)
+                noise = self._tape.arena.empty(count, np.float64)
+                STANDARD[kind](rng, noise)
                 noise *= _operand(spread)
                 noise += _operand(place)
                 return noise
@@ -185,8 +200,9 @@ def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             for place, value in np.ndenumerate(result):
                 if isinstance(value, Batch):
                     result[place] = value.as_numpy()
-        if not self._depth:
-            self.calls.append((name, list(args[0]) if name == "shuffle" else result))
+        if not self._depth:  # the mechanism may write into what it was given, so a copy is kept
+            kept = list(args[0]) if name == "shuffle" else result.copy() if isinstance(result, Vector) else result
+            self.calls.append((name, kept))
         return result
 
     return call

@@ -239,7 +239,7 @@ class Part:
 
 
 def assemble(parts: Sequence[Part], count: int) -> Outputs:
-    """The `count` rows that the parts make up together."""
+    """The `count` rows that the parts make up together, in memory of their own."""
     known: dict[Template, int] = {}
     for part in parts:
         known.setdefault(part.template, len(known))
@@ -247,7 +247,7 @@ def assemble(parts: Sequence[Part], count: int) -> Outputs:
     columns: dict[Slot, NDArray[Any]] = {}
     for part in parts:
         if part.rows is None:
-            return Outputs(codes, (part.template,), dict(part.columns))
+            return Outputs(codes, (part.template,), {slot: column.copy() for slot, column in part.columns.items()})
         codes[part.rows] = known[part.template]
         for slot, numbers in part.columns.items():
             if slot not in columns:

@@ -101,7 +101,11 @@ def carry_out(order: Order, consume: Callable[[Iterator[Any]], Result]) -> tuple
                 return consume(blocks), job.reading, tuple(notes)
         except Unfit as unfit:
             notes.append(f"{job.reading}: {unfit}")
-    raise BadInput(f"{order.mechanism.name} cannot be sampled with reading={str(order.reading)!r}: {notes[-1]}")
+    reason = notes[-1].removeprefix(f"{order.reading}: ")
+    raise BadInput(
+        f"{order.mechanism.name} cannot be sampled with reading={str(order.reading)!r}: {reason}; "
+        f"leave the reading out to have one chosen that can"
+    )
 
 
 def _counted(job: Job, order: Order) -> Generator[Any, None, None]:

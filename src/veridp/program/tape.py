@@ -16,11 +16,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.program.arena import Arena
 from veridp.program.site import here
 
 Values = NDArray[Any]
 Selection = NDArray[np.intp]
 MANY_PATHS = 4096  # more parts than this leave too few rows in each to be worth a run
+IN_CACHE = 2**14  # rows that are looked at while they are near
 MANY_FLOATS = 64  # more values than this are continuous noise
 
 
@@ -54,8 +56,11 @@ class Pending:
 class Tape:
     """The events of one run."""
 
-    def __init__(self, rng: np.random.Generator, pending: Pending, queue: list[Pending], room: int) -> None:
+    def __init__(
+        self, rng: np.random.Generator, arena: Arena, pending: Pending, queue: list[Pending], room: int
+    ) -> None:
         self.rng = rng
+        self.arena = arena
         self.events = pending.events
         self.recorded = len(pending.events)
         self.position = 0
@@ -114,8 +119,8 @@ class Tape:
             holds = flags()
             count = int(np.count_nonzero(holds))
             if 0 < count < len(holds):
-                yes, no = np.flatnonzero(holds), np.flatnonzero(~holds)
-                event = self._split(key, [(True, yes), (False, no)])
+                parts = [(True, self._where(holds, count)), (False, self._where(~holds, len(holds) - count))]
+                event = self._split(key, parts)
             else:
                 event = self.record(Event(key, count > 0))
         return bool(event.outcome)
@@ -151,7 +156,7 @@ class Tape:
         return self.record(Event(key, outcome))
 
     def _chosen(self, selection: Selection) -> Selection:
-        return selection if self.rows is None else self.rows.take(selection)
+        return selection if self.rows is None else self._taken(self.rows, selection)
 
     def _check_room(self, parts: int) -> None:
         self.room -= parts - 1
@@ -163,10 +168,23 @@ class Tape:
     def restrict(self, place: int, values: Values, version: int) -> Values:
         """The values, recorded after `version` splits, of the present rows alone."""
         for selection in self.selections[version:]:
-            values = values.take(selection)
+            values = self._taken(values, selection)
         event = self.events[place]
         self.events[place] = Event(event.key, values, self.version)  # what is queued from now on starts from here
         return values
+
+    def _where(self, flags: NDArray[np.bool_], count: int) -> Selection:
+        """The places of the `count` flags that hold."""
+        found, end = self.arena.empty(count, np.intp), 0
+        for start in range(0, len(flags), IN_CACHE):
+            part = np.flatnonzero(flags[start : start + IN_CACHE])
+            np.add(part, start, out=found[end : end + len(part)])
+            end += len(part)
+        return found
+
+    def _taken(self, values: Values, selection: Selection) -> Values:
+        chosen = self.arena.empty(len(selection), values.dtype)
+        return values.take(selection, out=chosen, mode="clip")  # the other mode would buffer the result
 
     def places(self, row: int) -> list[int]:
         """Where the given one of the present rows was after 0, 1, 2, … splits."""
