@@ -9,9 +9,10 @@ VeridpError
 │   ├── WorkerLost        it ended the process that ran it
 │   ├── BadOutput         it returned NaN, an infinity, or a value that has no columns
 │   └── Nondeterministic  run again on the same noise, it did something else
-└── NotExplorable         its paths cannot be listed; the sampling engines still serve
-    ├── NotAffine         it did to noise what no affine expression can say
-    └── TooManyPaths      it has more paths than the budget allows
+├── NotExplorable         its paths cannot be listed; the sampling engines still serve
+│   ├── NotAffine         it did to noise what no affine expression can say
+│   └── TooManyPaths      it has more paths than the budget allows
+└── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
 
 Every message says where, what was found, and what to do.
 """
@@ -65,3 +66,7 @@ class NotAffine(NotExplorable):
 
 class TooManyPaths(NotExplorable):
     """The mechanism has more paths than the budget allows."""
+
+
+class NotExact(VeridpError):
+    """The probabilities of the paths are out of reach of the exact engine."""
