@@ -152,9 +152,9 @@ def _job(payload: bytes) -> Job:
 
 def _failure(error: VeridpError | Unfit, cause: BaseException | None = None) -> Failure:
     cause = cause or error.__cause__
-    packed: bytes | None = None
+    pickled: bytes | None = None
     if cause is not None:
         with suppress(Exception):  # some exceptions cannot be pickled; the trace remains
-            packed = cloudpickle.dumps(cause)
+            pickled = cloudpickle.dumps(cause)
     trace = "".join(traceback.format_exception(cause or error))
-    return Failure(type(error)(*error.args), packed, f"in a worker:\n{trace}")
+    return Failure(type(error)(*error.args), pickled, f"in a worker:\n{trace}")

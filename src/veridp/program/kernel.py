@@ -1,7 +1,7 @@
 """The loop around a compiled mechanism: from the type of its output to columns, and from these to Outputs.
 
 A scalar of the output is written into a column. A list is written behind those of the rows before it, into a buffer
-that grows, and its length into a column.
+that grows, and its length into a column; in the end the buffer is turned into a column for each place of the list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numba.core import types as _types
 from numpy.typing import NDArray
 
-from veridp.program.outputs import Outputs, Part, assemble
+from veridp.program.outputs import Outputs, code_type
 from veridp.program.tape import Unfit
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree
 
@@ -50,6 +50,7 @@ class Layout:
     form: Form
     setup: tuple[str, ...]
     writes: tuple[str, ...]
+    finish: tuple[str, ...]
     columns: tuple[str, ...]
 
     def loop(
@@ -61,6 +62,7 @@ class Layout:
         lines += [f"    {line}" for line in self.setup]
         lines += ["    for row in range(count):", f"        value = mechanism(rng, {names})"]
         lines += [f"        {line}" for line in self.writes]
+        lines += [f"    {line}" for line in self.finish]
         lines += [f"    return ({', '.join(self.columns)},)"]
         scope: dict[str, Any] = {"mechanism": compiled, "np": np}
         exec("\n".join(lines), scope)  # noqa: S102 - made of the fixed phrases of this module alone
@@ -73,6 +75,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.setup: list[str] = []
+        self.finish: list[str] = []
         self.columns: list[str] = []
 
     def form(self, kind: Any, value: str, writes: list[str]) -> Form:
@@ -87,12 +90,12 @@ class _Writer:
         return Leaf(scalar, column)
 
     def _column(self, made: str) -> int:
+        self.setup.append(f"c{len(self.columns)} = {made}")
         self.columns.append(f"c{len(self.columns)}")
-        self.setup.append(f"{self.columns[-1]} = {made}")
         return len(self.columns) - 1
 
     def _list(self, kind: Any, value: str, writes: list[str]) -> Form:
-        lengths = self._column("np.empty(count, np.int64)")
+        lengths = self._column("np.empty(count, np.int32)")
         end = f"end{lengths}"
         first = len(self.columns)
         stores: list[str] = []
@@ -108,6 +111,17 @@ class _Writer:
                 f"    c{buffer} = larger",
             ]
         writes += ["for place in range(size):", *(f"    {store}" for store in stores), f"    {end} += 1"]
+        self.finish.append(f"width = c{lengths}.max() if count else 0")
+        for buffer in buffers:
+            self.finish += [
+                f"d{buffer} = np.zeros((width, count), c{buffer}.dtype)",
+                "start = 0",
+                "for row in range(count):",
+                f"    for place in range(c{lengths}[row]):",
+                f"        d{buffer}[place, row] = c{buffer}[start + place]",
+                f"    start += c{lengths}[row]",
+            ]
+            self.columns[buffer] = f"d{buffer}"
         return Repeat(lengths, entry)
 
     def _entry(self, kind: Any, value: str, end: str, stores: list[str]) -> Form:
@@ -134,7 +148,7 @@ def layout_of(kind: Any) -> Layout:
     """The layout for outputs of a numba type; Unfit where they have none."""
     writer, writes = _Writer(), list[str]()
     form = writer.form(kind, "value", writes)
-    return Layout(form, tuple(writer.setup), tuple(writes), tuple(writer.columns))
+    return Layout(form, tuple(writer.setup), tuple(writes), tuple(writer.finish), tuple(writer.columns))
 
 
 # ------------------------------------------------------------------------------------------ from columns to Outputs
@@ -142,55 +156,72 @@ def layout_of(kind: Any) -> Layout:
 
 def outputs_of(layout: Layout, columns: Sequence[NDArray[Any]], count: int) -> Outputs:
     """The outputs that the loop wrote."""
-    repeats = list(_repeats(layout.form))
-    if not repeats:
-        template, places = _template(layout.form, ())
-        return assemble([Part(template, None, {slot: columns[column] for slot, column, _ in places})], count)
-    starts = {repeat.lengths: np.cumsum(columns[repeat.lengths]) - columns[repeat.lengths] for repeat in repeats}
-    parts = []
-    for lengths, rows in _by_lengths([columns[repeat.lengths] for repeat in repeats]):
-        template, places = _template(layout.form, lengths)
-        numbers = {}
-        for slot, column, (repeat, place) in places:
-            numbers[slot] = columns[column].take(rows if repeat < 0 else starts[repeat].take(rows) + place)
-        parts.append(Part(template, rows, numbers))
-    return assemble(parts, count)
+    numbers: dict[Slot, NDArray[Any]] = {}
+    for leaf, repeated in _leaves(layout.form):
+        places = columns[leaf.column] if repeated else [columns[leaf.column]]
+        numbers |= {_slot(leaf, place, len(columns)): column for place, column in enumerate(places)}
+    lengths = [columns[repeat] for repeat in _repeats(layout.form)]
+    codes, occurring = _numbered(lengths, count)
+    templates = tuple(_template(layout, tuple(int(column[row]) for column in lengths)) for row in occurring)
+    return Outputs(codes, templates, numbers)
 
 
-def _repeats(form: Form) -> Iterator[Repeat]:
+def _leaves(form: Form, repeated: bool = False) -> Iterator[tuple[Leaf, bool]]:
+    """The leaves, each with whether it is in a list."""
+    if isinstance(form, Leaf):
+        yield form, repeated
+    elif isinstance(form, Repeat):
+        yield from _leaves(form.entry, repeated=True)
+    else:
+        for part in form:
+            yield from _leaves(part, repeated)
+
+
+def _repeats(form: Form) -> Iterator[int]:
+    """The columns of the lengths of all lists."""
     if isinstance(form, Repeat):
-        yield form
+        yield form.lengths
     elif isinstance(form, tuple):
         for part in form:
             yield from _repeats(part)
 
 
-def _by_lengths(lengths: Sequence[NDArray[np.int64]]) -> Iterator[tuple[tuple[int, ...], NDArray[np.intp]]]:
-    """The rows whose lists have the same lengths, with these lengths."""
-    code = lengths[0]
-    for column in lengths[1:]:
-        code = code * (int(column.max(initial=0)) + 1) + column
-    order = np.argsort(code, kind="stable")
-    edges = np.flatnonzero(np.diff(code[order])) + 1
-    for rows in np.split(order, edges) if len(order) else []:
-        yield tuple(int(column[rows[0]]) for column in lengths), rows
+def _slot(leaf: Leaf, place: int, columns: int) -> Slot:
+    """The slot of a leaf, at a place of a list: the same whatever the lengths of the lists are."""
+    return Slot(leaf.kind, place * columns + leaf.column)
+
+
+def _numbered(
+    lengths: Sequence[NDArray[np.int32]], count: int
+) -> tuple[NDArray[np.unsignedinteger[Any]], NDArray[np.intp]]:
+    """For each row the number of its combination of lengths, and for each number one of its rows."""
+    combined, bound = np.zeros(count, dtype=np.int64), 1
+    for column in lengths:
+        longest = int(column.max(initial=0)) + 1
+        combined, bound = combined * longest + column, bound * longest
+    if bound > MANY_LENGTHS:
+        _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        return inverse.astype(code_type(len(first))), first
+    row_of = np.full(bound, -1, dtype=np.intp)
+    row_of[combined] = np.arange(count)
+    occurs = row_of >= 0
+    number = (np.cumsum(occurs) - 1).astype(code_type(bound))
+    return number[combined], row_of[occurs]
+
+
+MANY_LENGTHS = 2**16
 
 
 @functools.lru_cache(maxsize=4096)
-def _template(form: Form, lengths: tuple[int, ...]) -> tuple[Template, tuple[tuple[Slot, int, tuple[int, int]], ...]]:
-    """The template of outputs with lists of these lengths; for each slot its column, and its list and place there."""
-    counts: dict[Kind, int] = {}
-    places: list[tuple[Slot, int, tuple[int, int]]] = []
+def _template(layout: Layout, lengths: tuple[int, ...]) -> Template:
+    """The template of outputs with lists of these lengths."""
     left = iter(lengths)
 
-    def tree(part: Form, within: tuple[int, int]) -> Tree:
+    def tree(part: Form, place: int) -> Tree:
         if isinstance(part, tuple):
-            return tuple(tree(branch, within) for branch in part)
+            return tuple(tree(branch, place) for branch in part)
         if isinstance(part, Repeat):
-            return tuple(tree(part.entry, (part.lengths, place)) for place in range(next(left)))
-        counts[part.kind] = counts.get(part.kind, -1) + 1
-        slot = Slot(part.kind, counts[part.kind])
-        places.append((slot, part.column, within))
-        return slot
+            return tuple(tree(part.entry, position) for position in range(next(left)))
+        return _slot(part, place, len(layout.columns))
 
-    return Template(tree(form, (-1, 0))), tuple(places)
+    return Template(tree(layout.form, 0))

@@ -81,7 +81,7 @@ class Outputs:
         Truth values are 0 and 1, strings their place in `vocabulary`; None and what is absent are `missing`.
         """
         place = {text: float(index) for index, text in enumerate(self.vocabulary)}
-        table = np.full((max(len(self.templates), 1), self.width), missing)
+        table = np.full((max(len(self.templates), 1), self.width), missing, dtype=np.float64)
         for code, template in enumerate(self.templates):
             for position, leaf in enumerate(template.leaves):
                 if not isinstance(leaf, Slot) and leaf is not None:

@@ -17,10 +17,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import cloudpickle
-
 from veridp.errors import MechanismHung, WorkerLost
 from veridp.program.blocks import BLOCKS, Failure, Job, Reading, run_remotely
+from veridp.program.shipping import packed
 from veridp.program.template import shown
 
 ATTEMPTS = 3  # how often a block may end its worker
@@ -38,7 +37,7 @@ def results(job: Job, executor: Executor | None = None, workers: int | None = No
     if executor is None and (crew <= 1 or job.blocks <= 1):
         return (job.run(block) for block in range(job.blocks))
     try:
-        payload = cloudpickle.dumps(job)
+        payload = packed(job)
     except Exception:  # what cannot be sent away is run here; where does not matter to the result
         return (job.run(block) for block in range(job.blocks))
     return _Run(job, payload, executor, min(max(crew, 1), job.blocks)).results()

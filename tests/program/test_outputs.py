@@ -1,0 +1,152 @@
+"""Outputs by columns: what goes in comes out, and is counted, compared and laid out as matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veridp.errors import BadOutput
+from veridp.program.encode import encode, encode_array
+from veridp.program.outputs import Outputs, concatenate
+from veridp.program.template import Kind
+
+scalars = (
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3)
+    | st.none()
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+)
+
+
+def frozen(value: object) -> object:
+    """The value as Outputs give it back."""
+    if isinstance(value, list | tuple):
+        return tuple(frozen(entry) for entry in value)
+    if isinstance(value, dict):
+        return tuple((key, frozen(value[key])) for key in sorted(value))
+    return value
+
+
+def typed(value: object) -> object:
+    """The value with the types of its scalars: True, 1 and 1.0 differ."""
+    return tuple(map(typed, value)) if isinstance(value, tuple) else (type(value), value)
+
+
+@given(st.lists(values, max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_rows_come_back_as_they_went_in(rows: list[object]) -> None:
+    outputs = encode(rows)
+    expected = [frozen(row) for row in rows]
+    assert [typed(row) for row in outputs] == [typed(row) for row in expected]
+    assert [typed(outputs[index]) for index in range(len(rows))] == [typed(row) for row in expected]
+
+
+@given(st.lists(values, max_size=12), st.lists(values, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_concatenating_slicing_and_counting_are_those_of_lists(left: list[object], right: list[object]) -> None:
+    one, two, both = encode(left), encode(right), encode(left + right)
+    joined = concatenate([one, two])
+    assert joined == both
+    assert joined[len(left) :] == two
+    assert joined[np.arange(len(left))] == one
+    assert (one == two) == ([typed(frozen(row)) for row in left] == [typed(frozen(row)) for row in right])
+    counts: dict[object, int] = {}
+    for row in left + right:
+        counts[frozen(row)] = counts.get(frozen(row), 0) + 1
+    assert both.distinct() == counts
+
+
+def test_the_first_difference_is_found_by_value_and_by_type() -> None:
+    outputs = encode([1, 2, [True], 0.5])
+    assert outputs.first_difference(encode([1, 2, [True], 0.5])) is None
+    assert outputs.first_difference(encode([1, 2, [1], 0.5])) == 2
+    assert outputs.first_difference(encode([1, 2.0, [True], 0.5])) == 1
+    assert outputs.first_difference(encode([1, 2, [True], 0.5 + 1e-12])) == 3
+    assert outputs.agrees(encode([1, 2, [True], 0.5 + 1e-12]), tolerance=1e-9)
+    assert not outputs.agrees(encode([1, 2, [True]]))
+
+
+def test_numpy_values_are_those_of_python() -> None:
+    rows = [np.float64(0.5), np.int8(3), np.True_, np.str_("a"), np.array([1, 2]), np.array(2.5), [np.float32(0.25)]]
+    assert [typed(row) for row in encode(rows)] == [
+        typed(row) for row in (0.5, 3, True, "a", (1, 2), 2.5, (0.25,))
+    ]
+    assert list(encode([np.array([[1.0, 2.0], [3.0, 4.0]])])) == [((1.0, 2.0), (3.0, 4.0))]
+
+
+def test_arrays_whose_first_axis_counts_outputs() -> None:
+    matrix = np.arange(6.0).reshape(3, 2)
+    assert encode_array(matrix) == encode([list(row) for row in matrix])
+    assert encode_array(np.array([True, False])) == encode([True, False])
+    assert encode_array(np.arange(8).reshape(2, 2, 2)) == encode([[[0, 1], [2, 3]], [[4, 5], [6, 7]]])
+    assert encode_array(np.array(["a", None], dtype=object)) == encode(["a", None])
+
+
+def test_matrix_kinds_lengths_and_outlines() -> None:
+    outputs = encode([[False, 1.5], ["b"], None, [], 7, ["a", (True, -2)]])
+    np.testing.assert_array_equal(
+        outputs.matrix(missing=-9),
+        [[0, 1.5, -9], [1, -9, -9], [-9, -9, -9], [-9, -9, -9], [7, -9, -9], [0, 1, -2]],
+    )
+    assert outputs.vocabulary == ("a", "b")
+    absent, none, true, integer, number, text = (kind.value for kind in Kind)
+    assert outputs.kinds().tolist() == [
+        [true, number, absent],
+        [text, absent, absent],
+        [none, absent, absent],
+        [absent, absent, absent],
+        [integer, absent, absent],
+        [text, true, integer],
+    ]
+    assert outputs.lengths().tolist() == [2, 1, 1, 0, 1, 3]
+    codes, outlines = outputs.outlines()
+    assert [outlines[code] for code in codes] == [(None, None), (None,), None, (), None, (None, (None, None))]
+
+
+def test_many_forms_need_wider_codes() -> None:
+    rows = [f"word {index}" for index in range(70_000)]
+    outputs = encode(rows)
+    assert outputs.codes.dtype == np.uint32
+    assert outputs[69_999] == "word 69999"
+    assert encode(rows[:300]).codes.dtype == np.uint16
+
+
+def test_counting_wide_rows_of_integers_does_not_overflow() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-(2**62), 2**62, size=(50, 6))
+    outputs = encode_array(np.concatenate([rows, rows[:10]]))
+    assert sorted(outputs.distinct().values()) == [1] * 40 + [2] * 10
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (float("nan"), r"NaN or an infinity in 2 of 3 outputs, first nan as output 1"),
+        ([1.0, float("inf")], r"NaN or an infinity in 2 of 3 outputs, first \(1.0, inf\) as output 1"),
+        ({1, 2}, r"of type set; return numbers"),
+        (1j, "of type complex"),
+        (b"bytes", "of type bytes"),
+        ([object()], "of type object"),
+        (2**63, "9223372036854775808, beyond 64-bit integers"),
+        ({(1, 2): 3}, "a key .* of type tuple"),
+    ],
+)
+def test_what_has_no_columns_is_reported(bad: object, message: str) -> None:
+    with pytest.raises(BadOutput, match=message):
+        encode([0.5, bad, bad])
+
+
+def test_no_outputs_at_all() -> None:
+    empty = encode([])
+    assert len(empty) == 0
+    assert list(empty) == []
+    assert empty.distinct() == {}
+    assert empty.matrix().shape == (0, 0)
+    assert concatenate([]) == empty
+    assert repr(Outputs(np.zeros(0, dtype=np.uint8), ())) == "<0 outputs: >"
