@@ -74,9 +74,7 @@ def test_the_first_difference_is_found_by_value_and_by_type() -> None:
 
 def test_numpy_values_are_those_of_python() -> None:
     rows = [np.float64(0.5), np.int8(3), np.True_, np.str_("a"), np.array([1, 2]), np.array(2.5), [np.float32(0.25)]]
-    assert [typed(row) for row in encode(rows)] == [
-        typed(row) for row in (0.5, 3, True, "a", (1, 2), 2.5, (0.25,))
-    ]
+    assert [typed(row) for row in encode(rows)] == [typed(row) for row in (0.5, 3, True, "a", (1, 2), 2.5, (0.25,))]
     assert list(encode([np.array([[1.0, 2.0], [3.0, 4.0]])])) == [((1.0, 2.0), (3.0, 4.0))]
 
 

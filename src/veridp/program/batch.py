@@ -227,6 +227,9 @@ class Batch(Symbolic):
         key = ("index", largest, *_keys(tape, values))
         return cls.computed(tape, key, lambda: _extreme_index(_arrays(values), largest, tape.size), plain=False)
 
+    def as_number(self) -> Batch:
+        return self.cast(np.dtype(np.int64)) if self.kind == "b" else self
+
     def select(self, then: Any, other: Any) -> Any:
         if not isinstance(then, ACCEPTED) or not isinstance(other, ACCEPTED):
             return then if self else other
@@ -237,7 +240,7 @@ class Batch(Symbolic):
 
         return self._of(key, make, plain=False)
 
-    def cast(self, dtype: np.dtype[Any]) -> Any:
+    def cast(self, dtype: np.dtype[Any]) -> Batch:
         if dtype.kind not in "biuf":
             self.tape.refuse(f"noise is cast to {dtype}")
         return self._of(("cast", (self.place,), dtype.str), lambda: self.values.astype(dtype), plain=False)

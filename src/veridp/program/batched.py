@@ -57,11 +57,11 @@ def _parts(
     done = 0
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
-        yield _run(function, data, tape), sum(event.version >= 0 for event in tape.events)
+        yield _run(function, data, tape, first=not done), sum(event.version >= 0 for event in tape.events)
         done += 1
 
 
-def _run(function: Mechanism, data: object, tape: Tape) -> Part:
+def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
     generator = BatchGenerator(tape)
     try:
         with np.errstate(all="ignore"):
@@ -79,7 +79,9 @@ def _run(function: Mechanism, data: object, tape: Tape) -> Part:
         raise
     finally:
         tape.finished = True
-    _compare_a_row(function, data, generator, tape, part)
+    # Two rows of the first run, so that a function that does something else every second time is found out.
+    for row in (0, tape.size - 1) if first else (0,):
+        _compare(function, data, generator, tape, part, row)
     return part
 
 
@@ -122,9 +124,9 @@ def _part(returned: object, tape: Tape) -> Part:
 # ------------------------------------------------------------------------- the plain function on one of the rows
 
 
-def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape) -> Tree:
-    """What the plain function returns on the draws of the first row; a Stop where it asks for other draws."""
-    rng = RowGenerator(generator, tape.places(0))
+def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, row: int) -> Tree:
+    """What the plain function returns on the draws of one row; a Stop where it asks for other draws."""
+    rng = RowGenerator(generator, tape.places(row))
     try:
         with np.errstate(all="ignore"):
             returned = function(rng, data)
@@ -133,16 +135,17 @@ def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: T
     return Stop() if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
 
 
-def _compare_a_row(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part) -> None:
-    tree = part.template.fill({slot: column[0].item() for slot, column in part.columns.items()})
+def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part, row: int) -> None:
+    """Raise if the plain function does not return on the draws of this row what the batch returned for it."""
+    tree = part.template.fill({slot: column[row].item() for slot, column in part.columns.items()})
     try:
-        alone = _plain(function, data, generator, tape)
+        alone = _plain(function, data, generator, tape, row)
     except MechanismError:
         raise
     except Exception as error:
         raise Unfit(f"alone it raises {type(error).__name__} ({error}) where a batch does not") from error
     if not _alike(alone, tree):
-        if not _alike(_plain(function, data, generator, tape), alone):
+        if not _alike(_plain(function, data, generator, tape, row), alone):
             raise Nondeterministic(f"run again on the same draws, it did something else; {REMEDY}")
         raise Unfit(f"it returns {alone!r} on draws for which a batch returns {tree!r}")
 
@@ -154,13 +157,15 @@ def _alike(left: Tree, right: Tree) -> bool:
     kind = kind_of(left)
     if kind is None or kind is not kind_of(right):
         return False
-    return left == right or (kind is Kind.FLOAT and math.isclose(float(left), float(right), rel_tol=TOLERANCE))
+    if kind is Kind.FLOAT:
+        return math.isclose(left, right, rel_tol=TOLERANCE) or (math.isnan(left) and math.isnan(right))
+    return bool(left == right)
 
 
 def _blame(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, error: Exception) -> None:
     """Raise MechanismFailed if the plain function raises too on the draws of the first row, else Unfit."""
     try:
-        _plain(function, data, generator, tape)
+        _plain(function, data, generator, tape, 0)
     except Exception as own:
         site = raised_at(own.__traceback__)
         raise MechanismFailed(f"{site}: it raised {type(own).__name__}: {own}") from own

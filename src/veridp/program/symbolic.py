@@ -69,6 +69,10 @@ class Symbolic:
         """This value as NumPy's `astype` would have it."""
         raise NotImplementedError
 
+    def as_number(self) -> Any:
+        """This value as a sum over an array counts it; differs for truth values alone."""
+        return self
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
@@ -151,6 +155,11 @@ def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict
     elif method == "__call__":
         answer = _map(_scalar_function(ufunc), *inputs)
     else:
+        if ufunc is np.add:  # NumPy adds two truth values by "or", but counts them in an array
+            inputs = [
+                _map(lambda value: value.as_number() if isinstance(value, Symbolic) else value, inputs[0]),
+                *inputs[1:],
+            ]
         plain = getattr(ufunc, method)(*(_boxed(value) for value in inputs), **options)
         answer = plain.view(Vector) if isinstance(plain, np.ndarray) else plain
     if out is None:

@@ -1,0 +1,303 @@
+"""The batch reading computes on each row what Python and NumPy compute on its draws alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from veridp.errors import BadOutput, MechanismFailed, Nondeterministic
+from veridp.program import batched
+from veridp.program.batched import batch_outputs
+from veridp.program.drawing import standard_laplace
+from veridp.program.outputs import Outputs
+from veridp.program.tape import Unfit
+
+
+def batch(function: Any, data: Any = None, count: int = 500, seed: int = 0) -> Outputs:
+    return batch_outputs(function, data, np.random.default_rng(seed), count)
+
+
+class EveryRow:
+    """Replays every row of every run through the plain function, not only the first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.compared = 0
+        compare = batched._compare
+
+        def compare_all(function: Any, data: Any, generator: Any, tape: Any, part: Any, row: int) -> None:
+            for each in range(tape.size) if row == 0 else ():
+                compare(function, data, generator, tape, part, each)
+                self.compared += 1
+
+        monkeypatch.setattr(batched, "_compare", compare_all)
+
+
+@pytest.fixture
+def every_row(monkeypatch: pytest.MonkeyPatch) -> EveryRow:
+    return EveryRow(monkeypatch)
+
+
+def arithmetic(rng, data):
+    x, y = rng.laplace(), rng.normal(1, 2)
+    return [x + y, 1 - x, x * 3, 2 / y, x // 0.5, x % 0.75, x**2, 2.0**x, -x, +y, abs(x), divmod(x, 2.0), x / 7, 5 % y]
+
+
+def integers(rng, data):
+    n, m = rng.geometric(0.4), rng.poisson(3) + 1
+    return [n + m, n - 2 * m, n // m, n % m, n / m, n**2, -n, n << 2, m >> 1, n & m, n | m, n ^ m, ~n, abs(n - m)]
+
+
+def truth_values_of_python(rng, data):
+    a, b = rng.random() < 0.5, rng.random() < 0.5
+    return [a + b, a * 3, a - b, -a, a & b, a | b, a ^ b, sum([a, b, True]), a == b, not a, a and b, 0.5 * a]
+
+
+def truth_values_of_numpy(rng, data):
+    x = rng.random(size=2) < 0.5
+    return [x[0] + x[1], x[0] * x[1], ~x[0], x[0] & x[1], x[0] * 2, x.sum(), x.any(), x.all(), np.logical_not(x[0])]
+
+
+def rounding(rng, data):
+    x = rng.normal(0, 5)
+    return [round(x), math.floor(x), math.ceil(x), int(abs(round(x)) > 3), round(x, 1), np.floor(x), np.round(x)]
+
+
+def numpy_functions(rng, data):
+    x = np.asarray([0.5, -1.0, 2.0]) + rng.laplace(size=3)
+    return [
+        np.argmax(x), np.argmin(x), np.max(x), x.min(), np.sum(x), x.mean(), np.cumsum(x), np.clip(x, -1, 1),
+        np.where(x > 0, x, 0.0), np.where(x > 0, 1, 2), np.exp(x), np.sqrt(np.abs(x)), np.maximum(x, 0.25),
+        np.minimum(x[0], x[1]), np.dot(x, [1.0, 2.0, 3.0]), np.sign(x), (x > 0).astype(int), x[::-1], np.abs(x[0]),
+    ]  # fmt: skip
+
+
+def scalars_in_numpy_functions(rng, data):
+    x = rng.laplace()
+    return [np.exp(x), np.maximum(x, 0.0), np.clip(x, -0.5, 0.5), np.float64(2.0) * x, np.abs(x), x + np.arange(2)]
+
+
+def python_functions(rng, data):
+    values = [rng.laplace() for _ in range(3)]
+    return [
+        max(values),
+        min(values),
+        sorted(values),
+        sum(values),
+        values.index(max(values)),
+        any(v > 1 for v in values),
+    ]
+
+
+def control_flow(rng, data):
+    steps, total = 0, 0.0
+    while total < 1.5 and steps < 6:
+        total += rng.exponential(0.7)
+        steps += 1
+        if steps == 2 and total > 1:
+            continue
+        if total > 3:
+            return "far"
+    return {"steps": steps, "total": total if total < 2 else None}
+
+
+def indexing(rng, data):
+    names = ["a", "b", "c"]
+    index = rng.integers(3)
+    table = {0: "zero", 1: "one", 2: "two"}
+    return [names[index], table[index], [0.5, 1.5, 2.5][index], len(range(index)), f"{index}", float(index)]
+
+
+def noisy_parameters(rng, data):
+    scale = abs(rng.normal()) + 0.1
+    return [rng.laplace(loc=scale, scale=scale), rng.uniform(scale, scale + 1), rng.binomial(5, 1 / (1 + scale))]
+
+
+def sizes(rng, data):
+    return [rng.normal(size=(2, 2)), rng.laplace([1.0, 2.0], 0.5), rng.random(3), rng.integers(0, 5, size=2)]
+
+
+def choices(rng, data):
+    x = rng.laplace(size=3)
+    return [rng.choice(x), rng.choice(4), rng.choice([True, False], p=[0.1, 0.9]), rng.choice(["u", "v"], size=2),
+            rng.permutation(4), rng.choice([1.5, 2.5], size=2, replace=False), rng.choice([None, 1])]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        arithmetic, integers, truth_values_of_python, truth_values_of_numpy, rounding, numpy_functions,
+        scalars_in_numpy_functions, python_functions, control_flow, indexing, noisy_parameters, sizes, choices,
+    ],
+)  # fmt: skip
+def test_every_row_is_what_the_plain_function_gives_on_its_draws(function: Any, every_row: EveryRow) -> None:
+    assert len(batch(function, count=300)) == 300
+    assert every_row.compared == 300
+
+
+def test_laplace_draws_have_their_closed_form() -> None:
+    draws = np.empty(1_000_003)  # no multiple of eight
+    standard_laplace(np.random.default_rng(2), draws)
+    assert stats.kstest(draws, "laplace").pvalue > 1e-6  # false alarm: 1e-6
+    assert stats.binomtest(int(np.count_nonzero(draws > 0)), len(draws)).pvalue > 1e-6
+    signs, sizes = draws[:-1] > 0, np.abs(draws[1:])  # the sign of a draw tells nothing of the next one
+    assert stats.ks_2samp(sizes[signs], sizes[~signs]).pvalue > 1e-6
+
+
+def test_constants_and_functions_that_draw_nothing() -> None:
+    assert batch(lambda rng, data: [data, None, "x"], 3, count=4).distinct() == {(3, None, "x"): 4}
+    assert len(batch(lambda rng, data: 1, count=0)) == 0
+
+
+def test_division_by_zero_is_an_error_on_the_rows_that_divide_by_zero() -> None:
+    def guarded(rng, data):
+        n = rng.poisson(1)
+        try:
+            return 6 / n
+        except ZeroDivisionError:
+            return "none"
+
+    outputs = batch(guarded, count=2000)
+    share = outputs.distinct()["none"] / 2000
+    assert abs(share - math.exp(-1)) < 5 * math.sqrt(0.25 / 2000)  # false alarm: below 1e-6
+    with pytest.raises(MechanismFailed, match=r"test_batch.py:\d+: it raised ZeroDivisionError") as raised:
+        batch(lambda rng, data: 6 // rng.poisson(1))
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+def test_a_rare_exception_is_the_mechanism_s_own() -> None:
+    def fragile(rng, data):
+        if rng.random() < 0.01:
+            raise KeyError("lost")
+        return 1
+
+    with pytest.raises(MechanismFailed, match="it raised KeyError: 'lost'"):
+        batch(fragile, count=5000)
+
+
+def test_catching_exceptions_does_not_break_the_reading() -> None:
+    def catches(rng, data):
+        answers = []
+        for _ in range(3):
+            try:
+                if rng.laplace() > 0:
+                    answers.append(1)
+            except Exception:
+                answers.append("caught")
+        return answers
+
+    assert set(batch(catches).distinct()) == {(), (1,), (1, 1), (1, 1, 1)}
+
+    def catches_everything(rng, data):
+        try:
+            return math.exp(rng.laplace())
+        except BaseException:
+            return "caught"
+
+    with pytest.raises(Unfit, match="made into a float"):
+        batch(catches_everything)
+
+    def catches_and_goes_on(rng, data):
+        total = 0.0
+        for _ in range(2):
+            try:
+                total += math.sqrt(abs(rng.laplace()))
+            except BaseException:
+                total += 1
+        return total
+
+    with pytest.raises(Unfit, match="made into a float"):
+        batch(catches_and_goes_on)
+
+
+def hidden_counter():
+    calls = []
+
+    def counting(rng, data):
+        calls.append(1)
+        return len(calls) + rng.laplace()
+
+    return counting
+
+
+def hidden_branches():
+    calls = []
+
+    def alternating(rng, data):
+        calls.append(1)
+        return 1 if rng.laplace() > (0 if len(calls) % 2 else 0.5) else 0
+
+    return alternating
+
+
+def kept_noise():
+    kept = []
+
+    def keeping(rng, data):
+        kept.append(rng.laplace())
+        return 1 if kept[0] > 0 else 0
+
+    return keeping
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        hidden_counter(),
+        hidden_branches(),
+        kept_noise(),
+        lambda rng, data: np.random.default_rng().random(),
+        lambda rng, data: rng.laplace() + np.random.default_rng().random(),
+    ],
+)
+def test_hidden_state_and_randomness_are_detected(function: Any) -> None:
+    with pytest.raises(Nondeterministic, match="take all randomness from rng"):
+        batch(function)
+
+
+def test_what_a_batch_cannot_do_is_refused_with_its_place() -> None:
+    refused = {
+        "different values is made into a float": lambda rng, data: math.log(rng.random()),
+        "rng.gamma is not known": lambda rng, data: rng.gamma(2.0),
+        "more than 4096 different runs": lambda rng, data: [1 if rng.laplace() > 0 else 0 for _ in range(20)],
+        "integers leave 64 bits": lambda rng, data: (rng.geometric(0.5) + 2) ** 200,
+        "noise is cast to": lambda rng, data: rng.laplace(size=2).astype(complex),
+    }
+    for message, function in refused.items():
+        with pytest.raises(Unfit, match=rf"test_batch.py:\d+: .*{message}"):
+            batch(function, count=10_000)
+
+
+def test_a_batch_that_would_not_do_as_the_function_does_is_refused() -> None:
+    with pytest.raises(Unfit, match="returns 'float' on draws for which a batch returns 'other'"):
+        batch(lambda rng, data: "float" if isinstance(rng.laplace(), float) else "other")
+
+
+def test_bad_outputs_are_reported() -> None:
+    with pytest.raises(BadOutput, match=r"NaN or an infinity in \d+ of 500 outputs"):
+        batch(lambda rng, data: np.log(rng.laplace()))
+    with pytest.raises(BadOutput, match="of type set"):
+        batch(lambda rng, data: {rng.integers(2)})
+
+
+def test_the_generator_is_one() -> None:
+    def asks(rng, data):
+        return isinstance(rng, np.random.Generator) and np.random.default_rng(rng).random() < 2
+
+    assert batch(asks).distinct() == {True: 500}
+
+
+def test_mechanisms_may_write_into_their_draws(every_row: EveryRow) -> None:
+    def writes(rng, data):
+        noise = rng.laplace(size=3)
+        noise[0] = 0.5
+        noise *= 2
+        noise += 1
+        return noise
+
+    outputs = batch(writes, count=50)
+    assert (outputs.matrix()[:, 0] == 2.0).all()
+    assert every_row.compared == 50
