@@ -11,7 +11,7 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 audit: $(READY)
-	$(BIN)/veridp catalogue --check --report report/catalogue.md
+	$(BIN)/veridp catalogue --report report/catalogue.md
 
 test: lint types unit
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism, as_mechanism
-from veridp.program.site import raised_at
+
+Loaded = TypeVar("Loaded")
 
 
 def load(target: str) -> Mechanism:
@@ -22,14 +25,10 @@ def load(target: str) -> Mechanism:
         if target.endswith(".py"):
             raise BadTarget(f"{target}: which function? give {target}:NAME")
         return catalogue[target]
-    if not place or not name:
-        raise BadTarget(f"{target!r} is not a target; give file.py:function, package.module:function or a catalogue name")
+    if not name or not (place.endswith(".py") or all(part.isidentifier() for part in place.split("."))):
+        raise BadTarget(f"{target!r} is no target; give file.py:function, package.module:function or a catalogue name")
     module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
-    found = _member(module, name, target)
-    try:
-        return as_mechanism(found)
-    except BadInput as error:
-        raise BadTarget(f"{target}: {error}") from None
+    return _mechanism(_member(module, name, target), target)
 
 
 def _member(module: ModuleType, name: str, target: str) -> Any:
@@ -41,29 +40,77 @@ def _member(module: ModuleType, name: str, target: str) -> Any:
         raise BadTarget(f"{target}: there is no {name!r} there; {offer}") from None
 
 
+def _mechanism(found: Any, target: str) -> Mechanism:
+    if isinstance(found, type):
+        raise BadTarget(f"{target}: {found.__name__} is a class; give a function of (rng, data, **arguments)")
+    try:
+        return as_mechanism(found)
+    except BadInput as error:
+        raise BadTarget(f"{target}: {error}") from None
+
+
+# ---------------------------------------------------------------------------------------------------- loading
+
+
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise BadTarget(f"{path}: no such file")
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+        raise BadTarget(f"{path}: no such file; give one that exists, or a catalogue name")
+    specification = importlib.util.spec_from_file_location(_free_name(path.stem), path)
     if specification is None or specification.loader is None:
-        raise BadTarget(f"{path}: cannot be loaded as Python")
+        raise BadTarget(f"{path}: cannot be loaded as Python; give a Python file")
     module = importlib.util.module_from_spec(specification)
-    sys.modules.setdefault(path.stem, module)
-    sys.path.insert(0, str(path.parent.resolve()))  # as `python file.py` would: its neighbours can be imported
-    _run(str(path), lambda: specification.loader.exec_module(module))  # type: ignore[union-attr]
+    loader = specification.loader
+    sys.modules[module.__name__] = module
+    _look_in(str(path.parent.resolve()))  # as `python file.py` would: its neighbours can be imported
+    try:
+        _run(str(path), lambda: loader.exec_module(module))
+    except BadTarget:
+        del sys.modules[module.__name__]
+        raise
     return module
 
 
+def _free_name(name: str) -> str:
+    """The name, or one like it that no loaded module has: a user's `random.py` must not pass for Python's."""
+    while name in sys.modules:
+        name += "_"
+    return name
+
+
 def _from_package(name: str) -> ModuleType:
-    sys.path.insert(0, "")
-    return _run(name, lambda: importlib.import_module(name))  # type: ignore[no-any-return]
+    _look_in("")
+    try:
+        return _run(name, lambda: importlib.import_module(name))
+    except BadTarget as error:
+        missing = error.__cause__
+        if isinstance(missing, ModuleNotFoundError) and f"{name}.".startswith(f"{missing.name}."):
+            raise BadTarget(f"{name}: there is no module {missing.name!r}; give file.py:function for a file") from None
+        raise
 
 
-def _run(name: str, action: Any) -> Any:
-    """The action's result; whatever the loaded code raises becomes one line."""
+def _look_in(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _run(name: str, action: Callable[[], Loaded]) -> Loaded:
+    """The action's result; whatever the loaded code raises becomes a BadTarget with the line that it came from."""
     try:
         return action()
     except SyntaxError as error:
-        raise BadTarget(f"{error.filename or name}:{error.lineno}: syntax error: {error.msg}") from error
+        where = f"{error.filename or name}:{error.lineno}"
+        raise BadTarget(f"{where}: syntax error: {error.msg}; {name} has to be Python") from error
     except (Exception, SystemExit) as error:
-        raise BadTarget(f"{raised_at(error.__traceback__)}: loading {name} raised {type(error).__name__}: {error}") from error
+        raise BadTarget(f"{_line_of(error, name)}: loading {name} raised {_named(error)}") from error
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _line_of(error: BaseException, name: str) -> str:
+    """The innermost line of the loaded file or package itself, where the traceback has one."""
+    mine = name if name.endswith(".py") else f"{name.partition('.')[0]}/"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f"{frame.filename}:{frame.lineno}" for frame in frames if mine in frame.filename]
+    return lines[-1] if lines else name

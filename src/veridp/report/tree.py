@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from rich.markup import escape
+from rich.text import Text
 from rich.tree import Tree
 
 from veridp.program.affine import Noise
@@ -15,7 +16,7 @@ from veridp.program.wording import number_text
 
 def path_tree(title: str, paths: Sequence[Path], show: int) -> Tree:
     """The first `show` paths, forks as branches, draws where they happen, outputs at the ends."""
-    tree = Tree(title)
+    tree = Tree(Text(title, "bold"))
     _grow(tree, [(path, 0) for path in paths[:show]])
     if len(paths) > show:
         tree.add(f"[dim]… and {len(paths) - show} more paths[/]")

@@ -1,0 +1,46 @@
+"""The command line: a module for each command, and what they share in `given` and `shown`. Nothing imports it."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from veridp.cli.catalogue import list_catalogue
+from veridp.cli.explore import show_paths
+from veridp.cli.shown import accept_any_text, complain
+from veridp.errors import VeridpError
+
+NOT_JUDGED = 2
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command("catalogue")(list_catalogue)
+app.command("explore")(show_paths)
+
+
+@app.callback(invoke_without_command=True)
+def veridp(context: typer.Context) -> None:
+    """How private is this, really?"""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line: exit status 0, 1 (refuted) or 2 (could not be judged, with one line that says why)."""
+    accept_any_text()
+    try:
+        status = app(prog_name="veridp", standalone_mode=False)
+    except VeridpError as error:
+        complain(str(error))
+        status = NOT_JUDGED
+    except typer.TyperException as error:  # an unknown option, a value out of range
+        complain(_usage(error))
+        status = NOT_JUDGED
+    sys.exit(status)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the options, and the command whose help tells more."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    return f"{message.rstrip('.')}; see {context.command_path if context else 'veridp'} --help"

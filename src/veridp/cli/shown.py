@@ -1,0 +1,81 @@
+"""What commands show: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console, RenderableType
+
+from veridp.errors import BadInput, MechanismFailed
+from veridp.program.site import raised_at
+
+
+def accept_any_text() -> None:
+    """Let streams that cannot write a character write `?` in its place, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def show(result: RenderableType) -> None:
+    """Print a result for people. Lines are not folded: a terminal does that, and a pipe has no width."""
+    Console(emoji=False).print(result, soft_wrap=True)
+
+
+def show_json(document: object) -> None:
+    """Print a result as one JSON document; infinities, which JSON has not, are the strings "inf" and "-inf"."""
+    json.dump(_plain(document), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    """The value in the words of JSON; what has none is shown as text."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write a report, with the folders that lead to it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"--report {path}: {error.strerror}; give a file that can be written") from None
+
+
+def complain(message: str) -> None:
+    """Print why there is no result, in one line whatever the message holds."""
+    line = " ".join(f"veridp: {message}".split())
+    Console(stderr=True, emoji=False).print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def user_code() -> Iterator[None]:
+    """Let user code run: what it prints goes to stderr, by whatever means, and its `sys.exit` does not end veridp."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as error:
+        raise MechanismFailed(f"{raised_at(error.__traceback__)}: the mechanism ended the program: {error!r}") from None
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
