@@ -16,7 +16,7 @@ from typing import Any
 
 import numba
 import numpy as np
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from veridp.program.sample import sample
 from veridp.program.tally import tally

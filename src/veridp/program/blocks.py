@@ -29,7 +29,7 @@ from veridp.program.template import shown
 
 
 class Reading(enum.StrEnum):
-    """How outputs are drawn. All readings have the same distribution, but give different samples from one seed."""
+    """How outputs are drawn. All readings have the same distribution, but may give different samples from one seed."""
 
     VECTORISED = "vectorised"
     COMPILED = "compiled"

@@ -26,7 +26,7 @@ from veridp.mechanism import Mechanism
 from veridp.program.batched import batch_trial
 from veridp.program.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported
 from veridp.program.outputs import Outputs
-from veridp.program.pool import results
+from veridp.program.pool import results, stays_here
 from veridp.program.scalar import scalar_outputs
 from veridp.program.tape import Unfit
 
@@ -120,8 +120,14 @@ def _counted(job: Job, order: Order) -> Generator[Any, None, None]:
 
 
 def _pilot(order: Order) -> None:
-    """Run the plain function a few times, so that what is wrong with it is told at once."""
+    """Run the plain function a few times, so that what is wrong with it is told at once.
+
+    Not where it is to be run one by one in workers: there it may end its process, which here it must not.
+    """
     if order.reading is Reading.VECTORISED or (order.reading is None and order.mechanism.vectorised is not None):
+        return
+    one_by_one = order.job(Reading.ONE_BY_ONE)
+    if order.reading is Reading.ONE_BY_ONE and not stays_here(one_by_one, order.executor, order.workers):
         return
     rng, function = generator(order.seed, PILOT), order.mechanism.bound()
     before = copy.deepcopy(order.data) if isinstance(order.data, list | dict | np.ndarray) else None

@@ -33,14 +33,19 @@ def results(job: Job, executor: Executor | None = None, workers: int | None = No
     With neither executor nor workers, small jobs run in this process, larger ones on as many workers as there are
     cores; the results are the same.
     """
-    crew = workers if workers is not None else (1 if job.count <= AT_HOME[job.reading] else _cores())
-    if executor is None and (crew <= 1 or job.blocks <= 1):
+    if stays_here(job, executor, workers):
         return (job.run(block) for block in range(job.blocks))
     try:
         payload = packed(job)
     except Exception:  # what cannot be sent away is run here; where does not matter to the result
         return (job.run(block) for block in range(job.blocks))
-    return _Run(job, payload, executor, min(max(crew, 1), job.blocks)).results()
+    return _Run(job, payload, executor, min(workers or _cores(), job.blocks)).results()
+
+
+def stays_here(job: Job, executor: Executor | None, workers: int | None) -> bool:
+    """Whether the job is run in this process."""
+    crew = workers if workers is not None else (1 if job.count <= AT_HOME[job.reading] else _cores())
+    return executor is None and (crew <= 1 or job.blocks <= 1)
 
 
 def _cores() -> int:

@@ -30,15 +30,15 @@ def sample(
     They depend on the mechanism, its arguments, the data, the count, the seed and the reading alone, not on who draws
     them: this process, `workers` processes, or any `concurrent.futures.Executor`. (A mechanism that takes randomness
     from elsewhere than `rng` can be read one by one only, and then depends on that too.) The reading is chosen by a
-    fixed rule, or requested: "vectorised", "compiled", "batch" or "one-by-one". All have the same distribution; two
-    of them give different samples from one seed. `outputs.reading` tells which was used, `outputs.notes` why no
+    fixed rule, or requested: "vectorised", "compiled", "batch" or "one-by-one". All have the same distribution, but
+    not the same samples from one seed. `outputs.reading` tells which was used, `outputs.notes` why no
     other; one that was requested and cannot serve is an error.
 
     `time_limit` is for one block of the work, a few thousand outputs; `progress(done, total)` is called now and then.
 
     >>> def coin(rng, data, *, p=0.5): return bool(rng.random() < p)
     >>> sample(coin, None, 1000, seed=1, p=0.25).distinct()[True]
-    253
+    258
     """
     bound = as_mechanism(mechanism, **arguments)
     order = Order(bound, data, count, seed, reading_named(reading), executor, workers, time_limit, progress)
