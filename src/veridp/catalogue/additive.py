@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from numpy.random import Generator
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from veridp.mechanism import mechanism
 
@@ -61,12 +59,16 @@ def gaussian_delta(epsilon: float, scale: float) -> float:
     Balle and Wang, "Improving the Gaussian Mechanism" (ICML 2018), Theorem 8:
     δ = Φ(1/(2σ) - εσ) - e^ε Φ(-1/(2σ) - εσ).
     """
+    from scipy.special import log_ndtr  # takes longer to import than all of veridp
+
     gain, loss = log_ndtr(0.5 / scale - epsilon * scale), epsilon + log_ndtr(-0.5 / scale - epsilon * scale)
     return float(math.exp(gain) * -math.expm1(loss - gain))
 
 
 def gaussian_epsilon(delta: float, scale: float) -> float:
     """The least ε at which normal noise of this scale is (ε, δ)-private: `gaussian_delta` solved for ε."""
+    from scipy.optimize import brentq
+
     if delta <= 0:
         return math.inf
     if gaussian_delta(0.0, scale) <= delta:
