@@ -1,0 +1,5 @@
+"""Probabilities, densities, ε and δ of a mechanism's paths, without sampling. Imports program, and no other engine."""
+
+from veridp.exact.compare import Comparison, compare
+
+__all__ = ["Comparison", "compare"]

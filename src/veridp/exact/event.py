@@ -1,0 +1,135 @@
+"""Events: sets of outputs that print as a sentence and can be evaluated on an output."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from veridp.program.outputs import Outputs
+from veridp.program.template import Slot, Template, tree_of
+
+
+@dataclass(frozen=True)
+class Span:
+    """An interval of numbers; ends may be infinite, and belong to it where finite."""
+
+    low: float
+    high: float
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+    def text(self, name: str) -> str:
+        if self.low == self.high:
+            return f"{name} = {self.low:.6g}"
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{name} is any number"
+        if math.isinf(self.low):
+            return f"{name} <= {self.high:.6g}"
+        if math.isinf(self.high):
+            return f"{name} >= {self.low:.6g}"
+        return f"{name} in [{self.low:.6g}, {self.high:.6g}]"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A linear combination of leaves of the output: one entry, mostly."""
+
+    terms: tuple[tuple[int, float], ...]  # leaf positions and factors
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = []
+        for (_, factor), name in zip(self.terms, self.names, strict=True):
+            size = "" if abs(factor) == 1 else f"{abs(factor):.6g}·"
+            sign = ("-" if factor < 0 else "") if not parts else (" - " if factor < 0 else " + ")
+            parts.append(f"{sign}{size}{name}")
+        return "".join(parts)
+
+    def of(self, leaves: tuple[Any, ...]) -> float:
+        return sum(factor * float(leaves[position]) for position, factor in self.terms)
+
+
+@dataclass(frozen=True)
+class Event:
+    """All of: the output has the given form, and each numeric entry named lies in one of its spans."""
+
+    template: Template | None = None  # the constants that the output must show; slots stand for any number
+    equal: tuple[tuple[str, int, Any], ...] = ()  # single leaves, by name and position, that must have a value
+    within: tuple[tuple[Entry, tuple[Span, ...]], ...] = ()
+    either: tuple[Event, ...] = field(default=())  # or, instead of all that: one of these
+
+    def holds(self, output: Any) -> bool:
+        """Whether an output, as a mechanism returns it, belongs to the event."""
+        if self.either:
+            return any(event.holds(output) for event in self.either)
+        tree = tree_of(output, lambda value, kind: value, lambda value: None)
+        leaves = Template(tree).leaves
+        if self.template is not None and not _fits(self.template.tree, tree):
+            return False
+        if any(not _same(leaves[position], value) for _, position, value in self.equal):
+            return False
+        return all(any(entry.of(leaves) in span for span in spans) for entry, spans in self.within)
+
+    def count(self, outputs: Outputs) -> int:
+        """How many of the outputs belong to it."""
+        return sum(self.holds(output) for output in outputs)
+
+    def __call__(self, outputs: Outputs) -> Any:
+        """Which of the outputs belong to it."""
+        return np.fromiter((self.holds(output) for output in outputs), dtype=bool, count=len(outputs))
+
+    def __and__(self, other: Event) -> Event:
+        return Event(self.template or other.template, self.equal + other.equal, self.within + other.within)
+
+    def _by_spans(self) -> list[tuple[tuple[Span, ...], list[Entry]]]:
+        table: dict[tuple[Span, ...], list[Entry]] = {}
+        for entry, spans in self.within:
+            table.setdefault(spans, []).append(entry)
+        return list(table.items())
+
+    def __str__(self) -> str:
+        if self.either:
+            shown = " or ".join(f"({event})" for event in self.either[:4])
+            return shown + (f" or {len(self.either) - 4} more cases" if len(self.either) > 4 else "")
+        numbers = [_sentence(entries, spans) for spans, entries in self._by_spans()]
+        parts = [f"{name} is {value!r}" for name, _, value in self.equal] + numbers
+        if self.template is not None and (self.template.leaves or not parts):
+            bare = len(self.template.leaves) == 1 and self.template.slots
+            parts = ([] if bare else [f"output is {_shown(self.template.tree)}"]) + parts
+        return " and ".join(parts) or "any output"
+
+
+def _sentence(entries: list[Entry], spans: tuple[Span, ...]) -> str:
+    names = [str(entry) for entry in entries]
+    name = (
+        names[0]
+        if len(names) == 1
+        else f"each of {', '.join(names if len(names) < 5 else [*names[:2], '…', names[-1]])}"
+    )
+    return " or ".join(span.text(name) for span in spans)
+
+
+def _fits(pattern: Any, tree: Any) -> bool:
+    if isinstance(pattern, Slot):
+        return isinstance(tree, float | int) and not isinstance(tree, bool)
+    if isinstance(pattern, tuple):
+        return isinstance(tree, tuple) and len(tree) == len(pattern) and all(map(_fits, pattern, tree))
+    return _same(pattern, tree)
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, bool) or isinstance(second, bool) or isinstance(first, str) or isinstance(second, str):
+        return type(first) is type(second) and first == second
+    if first is None or second is None:
+        return first is second
+    return not isinstance(second, tuple) and math.isclose(first, second, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def _shown(tree: Any) -> str:
+    if isinstance(tree, tuple):
+        return f"[{', '.join(map(_shown, tree))}]"
+    return "#" if isinstance(tree, Slot) else repr(tree)

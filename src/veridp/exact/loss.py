@@ -1,0 +1,422 @@
+"""The privacy loss ln p/q over a space of outputs: its supremum, and the masses of where it exceeds a level.
+
+A space is put together of atoms and lines: a mixture of disjoint parts, a product of independent ones.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+
+from veridp.errors import NotExact
+from veridp.exact.curve import Density
+from veridp.exact.event import Entry, Event, Span
+from veridp.exact.pieces import Piece
+from veridp.exact.quadrature import edges
+from veridp.program.affine import Affine, Condition, Relation
+from veridp.program.distribution import exact
+
+Array = NDArray[np.float64]
+INSIDE = 1e-12  # how far inside a panel, relative to its width, its end is looked at
+FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
+NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
+ZERO = 1e-13  # a loss below this everywhere is none: rounding
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The supremum of the loss, and an event that comes close to it, with ln of its probability on either side."""
+
+    loss: float
+    event: Event
+    log_left: float
+    log_right: float
+
+
+class Loss(ABC):
+    """The loss of left against right, over a space of outputs."""
+
+    @cached_property
+    def supremum(self) -> Peak:
+        """The largest loss."""
+        return self._supremum()
+
+    @cached_property
+    def reversed(self) -> Loss:
+        """The loss of right against left."""
+        return self._reversed()
+
+    @abstractmethod
+    def _supremum(self) -> Peak: ...
+
+    @abstractmethod
+    def _reversed(self) -> Loss: ...
+
+    @abstractmethod
+    def above(self, level: float) -> tuple[float, float]:
+        """The probabilities, left and right, of the outputs whose loss is above the level."""
+
+    @abstractmethod
+    def where_above(self, level: float) -> list[Event]:
+        """The outputs whose loss is above the level, as disjoint events."""
+
+    @abstractmethod
+    def masses(self) -> tuple[float, float]:
+        """The total probabilities, left and right."""
+
+    def delta(self, epsilon: float) -> float:
+        """∫ max(0, p - e^ε q)."""
+        left, right = self.above(epsilon)
+        return max(0.0, left - math.exp(epsilon) * right) if right else left
+
+    @property
+    def trivial(self) -> bool:
+        """Whether left and right are the same."""
+        return abs(self.supremum.loss) < ZERO and abs(self.reversed.supremum.loss) < ZERO
+
+
+def _ratio(log_left: float, log_right: float) -> float:
+    if log_left == -math.inf:
+        return -math.inf
+    return math.inf if log_right == -math.inf else log_left - log_right
+
+
+@dataclass(frozen=True)
+class Atom(Loss):
+    """A single output (or a class of outputs that are not told apart)."""
+
+    event: Event
+    log_left: float
+    log_right: float
+
+    def _supremum(self) -> Peak:
+        return Peak(_ratio(self.log_left, self.log_right), self.event, self.log_left, self.log_right)
+
+    def above(self, level: float) -> tuple[float, float]:
+        return self.masses() if self.supremum.loss > level else (0.0, 0.0)
+
+    def _reversed(self) -> Atom:
+        return Atom(self.event, self.log_right, self.log_left)
+
+    def where_above(self, level: float) -> list[Event]:
+        return [self.event] if self.supremum.loss > level else []
+
+    def masses(self) -> tuple[float, float]:
+        return math.exp(self.log_left), math.exp(self.log_right)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """One side of a class with numeric entries: its pieces, whose numbers are the entries."""
+
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def density(self) -> Density:
+        return Density(self.pieces)
+
+    def log_mass(self, spans: Sequence[Span]) -> float:
+        """ln of the probability that each entry lies in its span."""
+        inside = [Piece(piece.weight, (*piece.conditions, *_bounds(piece.numbers, spans)), ()) for piece in self.pieces]
+        return Density(inside).mass
+
+
+def _bounds(numbers: Sequence[Affine], spans: Sequence[Span]) -> list[Condition]:
+    found = []
+    for number, span in zip(numbers, spans, strict=True):
+        slack = 0 if number.continuous else exact(1e-6)  # a lattice point on an end belongs to the span
+        if math.isfinite(span.low):
+            found.append(Condition(number - exact(span.low) + slack, Relation.AT_LEAST))
+        if math.isfinite(span.high):
+            found.append(Condition(exact(span.high) - number + slack, Relation.AT_LEAST))
+    return found
+
+
+class Line(Loss):
+    """The outputs of a class with one numeric entry."""
+
+    def __init__(self, entry: Entry, left: Numbers, right: Numbers, lattice: float | None) -> None:
+        self.entry, self.left, self.right, self.lattice = entry, left, right, lattice
+
+    def _reversed(self) -> Line:
+        turned = Line(self.entry, self.right, self.left, self.lattice)
+        turned.__dict__.update(points=self.points, _values=(self._values[1], self._values[0]))
+        return turned
+
+    # ------------------------------------------------------------------------------------ looking at the loss
+
+    @cached_property
+    def points(self) -> Array:
+        """Where the loss is looked at, in order: inside every panel and at its ends, or at lattice points."""
+        densities = [side.density for side in (self.left, self.right) if side.pieces]
+        breaks = np.array(sorted({point for density in densities for point in density.breaks()}) or [0.0])
+        width = 16.0 / max(density.rate for density in densities)
+        tail = max(density.tail for density in densities)
+        if self.lattice is not None:
+            first, last = math.floor(breaks[0] - tail), math.ceil(breaks[-1] + tail)
+            return np.arange(first, last + 1) + self.lattice
+        ends = edges(breaks[None, :], width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
+        ends = ends[np.concatenate([[True], np.diff(ends) > 1e-12 * (1 + np.abs(ends[1:]))])]
+        spots = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 9)[1:-1]) / 2, [1 - INSIDE]])
+        inner = (ends[:-1, None] + np.diff(ends)[:, None] * spots).ravel()
+        far = tail * np.array(FAR) / 45.0 + tail
+        return np.concatenate([ends[0] - far[::-1], inner, ends[-1] + far])
+
+    @cached_property
+    def _values(self) -> tuple[Array, Array]:
+        points = self.points[:, None]
+        return self.left.density(points), self.right.density(points)
+
+    @cached_property
+    def losses(self) -> Array:
+        left, right = self._values
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(left), -np.inf, np.where(np.isneginf(right), np.inf, left - right))
+
+    def loss_at(self, point: float) -> float:
+        at = np.array([[point]])
+        return _ratio(float(self.left.density(at)[0]), float(self.right.density(at)[0]))
+
+    # -------------------------------------------------------------------------------------------- the supremum
+
+    def _supremum(self) -> Peak:
+        losses, points = self.losses, self.points
+        if np.all(np.isneginf(losses)):
+            return Peak(-math.inf, Event(), -math.inf, -math.inf)
+        best = int(np.argmax(losses))
+        loss = float(losses[best])
+        if self.lattice is None and math.isfinite(loss):
+            if self._grows(losses[-3:]):
+                return self._tail_peak(Span(float(points[-4]), math.inf))
+            if self._grows(losses[:3][::-1]):
+                return self._tail_peak(Span(-math.inf, float(points[3])))
+            if 0 < best < len(points) - 1:
+                loss = max(loss, self._refined(points[best - 1], points[best + 1], loss))
+        return self._impossible() if loss == math.inf else self._peak(loss)
+
+    def _grows(self, tail: Array) -> bool:
+        """Whether the loss at three evenly spaced points of a tail, outwards, rises without an end in sight."""
+        if not np.all(np.isfinite(tail)):
+            return False
+        first, second = np.diff(tail)
+        return bool(second > 1e-7 and second > 0.9 * first)
+
+    def _refined(self, low: float, high: float, least: float) -> float:
+        if high - low < 1e-9 * (1 + abs(low)):
+            return least
+        answer = minimize_scalar(
+            lambda z: -self.loss_at(z), bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        )
+        return float(-answer.fun)
+
+    def _peak(self, loss: float) -> Peak:
+        """The peak, with the stretch around it on which the loss is (nearly) as large: tightly if that has mass."""
+        peaks = [self._stretch(loss, loss - near * abs(loss) - ZERO) for near in NEAR]
+        tight, loose = peaks
+        return tight if tight.log_left > loose.log_left - math.log(100) else loose
+
+    def _stretch(self, loss: float, level: float) -> Peak:
+        best = float(self.points[int(np.argmax(self.losses))])
+        spans = self._spans(level, at_least=True)
+        chosen = next((span for span in spans if span.low - 1e-9 <= best <= span.high + 1e-9), Span(best, best))
+        return self._told(loss, chosen)
+
+    def _tail_peak(self, span: Span) -> Peak:
+        """An unbounded loss, with a tail in which it is large already."""
+        return self._told(math.inf, span)
+
+    def _impossible(self) -> Peak:
+        """An infinite loss, with the stretch where the right side has no density at all."""
+        start, stop = max(
+            _runs(np.isposinf(self.losses)), key=lambda run: self.points[run[1] - 1] - self.points[run[0]]
+        )
+        low = -math.inf if start == 0 else float(self.points[start])
+        high = math.inf if stop == len(self.points) else float(self.points[stop - 1])
+        return self._told(math.inf, Span(low, high))
+
+    def _told(self, loss: float, span: Span) -> Peak:
+        event = Event(within=((self.entry, (span,)),))
+        return Peak(loss, event, self.left.log_mass([span]), self.right.log_mass([span]))
+
+    # ----------------------------------------------------------------------------------------- above a level
+
+    def _spans(self, level: float, at_least: bool = False) -> list[Span]:
+        """The intervals on which the loss is above the level."""
+        inside = self.losses >= level if at_least else self.losses > level
+        spans = []
+        for start, stop in _runs(inside):
+            low = -math.inf if start == 0 else self._crossing(start - 1, start, level)
+            high = math.inf if stop == len(inside) else self._crossing(stop - 1, stop, level)
+            spans.append(Span(low, high))
+        return spans
+
+    def _crossing(self, before: int, after: int, level: float) -> float:
+        """Where between two neighbouring points the loss crosses the level; at a jump, where it jumps."""
+        low, high = float(self.points[before]), float(self.points[after])
+        if self.lattice is not None:
+            return high if self.losses[after] > self.losses[before] else low
+        ends = self.losses[before], self.losses[after]
+        if not np.all(np.isfinite(ends)) or math.isinf(level) or high - low < 1e-9 * (1 + abs(low)):
+            return (low + high) / 2 if high - low < 1e-9 * (1 + abs(low)) else self._jump(low, high, level)
+        if (ends[0] - level) * (ends[1] - level) >= 0:
+            return low if abs(ends[0] - level) < abs(ends[1] - level) else high
+        return float(brentq(lambda z: self.loss_at(z) - level, low, high, xtol=1e-13 * (1 + abs(low)), rtol=1e-14))
+
+    def _jump(self, low: float, high: float, level: float) -> float:
+        rising = self.loss_at(high) > self.loss_at(low)
+        for _ in range(60):
+            middle = (low + high) / 2
+            inside = self.loss_at(middle) >= level
+            low, high = (low, middle) if inside is rising else (middle, high)
+        return (low + high) / 2
+
+    def above(self, level: float) -> tuple[float, float]:
+        spans = self._spans(level)
+        return (
+            sum(math.exp(self.left.log_mass([span])) for span in spans),
+            sum(math.exp(self.right.log_mass([span])) for span in spans),
+        )
+
+    def where_above(self, level: float) -> list[Event]:
+        spans = tuple(self._spans(level))
+        return [Event(within=((self.entry, spans),))] if spans else []
+
+    def masses(self) -> tuple[float, float]:
+        everywhere = [Span(-math.inf, math.inf)]
+        return math.exp(self.left.log_mass(everywhere)), math.exp(self.right.log_mass(everywhere))
+
+
+def _runs(inside: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The stretches of true values, as (start, stop)."""
+    steps = np.diff(np.concatenate([[0], inside.astype(int), [0]]))
+    return list(zip(np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Loss):
+    """Disjoint parts."""
+
+    parts: tuple[Loss, ...]
+
+    def _supremum(self) -> Peak:
+        return max((part.supremum for part in self.parts), key=lambda peak: (peak.loss, peak.log_left))
+
+    def above(self, level: float) -> tuple[float, float]:
+        pairs = [part.above(level) for part in self.parts]
+        return math.fsum(left for left, _ in pairs), math.fsum(right for _, right in pairs)
+
+    def _reversed(self) -> Mixture:
+        return Mixture(tuple(part.reversed for part in self.parts))
+
+    def where_above(self, level: float) -> list[Event]:
+        return [event for part in self.parts for event in part.where_above(level)]
+
+    def masses(self) -> tuple[float, float]:
+        pairs = [part.masses() for part in self.parts]
+        return math.fsum(left for left, _ in pairs), math.fsum(right for _, right in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Loss):
+    """Independent parts: their losses add."""
+
+    parts: tuple[Loss, ...]
+
+    def _supremum(self) -> Peak:
+        peaks = [part.supremum for part in self.parts]
+        worst = max(peak.loss for peak in peaks)
+        loss = -math.inf if any(peak.loss == -math.inf for peak in peaks) else sum(peak.loss for peak in peaks)
+        loss = math.inf if worst == math.inf and loss != -math.inf else loss
+        shown = [isinstance(part, Atom) or abs(peak.loss) > ZERO for part, peak in zip(self.parts, peaks, strict=True)]
+        moving = [peak for peak, told in zip(peaks, shown, strict=True) if told]
+        still = [part.masses() for part, told in zip(self.parts, shown, strict=True) if not told]
+        return Peak(
+            loss,
+            reduce(Event.__and__, (peak.event for peak in moving), Event()),
+            sum(peak.log_left for peak in moving) + sum(_log(left) for left, _ in still),
+            sum(peak.log_right for peak in moving) + sum(_log(right) for _, right in still),
+        )
+
+    @cached_property
+    def _moving(self) -> list[Loss]:
+        return [part for part in self.parts if not part.trivial]
+
+    @cached_property
+    def _still_mass(self) -> float:
+        return math.prod(part.masses()[0] for part in self.parts if part.trivial)
+
+    def above(self, level: float) -> tuple[float, float]:
+        if len(self._moving) == 1:
+            left, right = self._moving[0].above(level)
+            return left * self._still_mass, right * self._still_mass
+        if not self._moving:
+            return self.masses() if level < 0 else (0.0, 0.0)
+        return self._table.above(level)
+
+    @cached_property
+    def _table(self) -> _Table:
+        """The moving parts multiplied out, outputs of equal loss taken together."""
+        table = _Table({0.0: (self._still_mass, self._still_mass)})
+        for part in self._moving:
+            table = table.times(_atoms(part))
+        return table
+
+    def _reversed(self) -> Product:
+        return Product(tuple(part.reversed for part in self.parts))
+
+    def where_above(self, level: float) -> list[Event]:
+        if len(self._moving) == 1:
+            base = reduce(Event.__and__, (part.event for part in self.parts if isinstance(part, Atom)), Event())
+            return [base & event for event in self._moving[0].where_above(level)]
+        raise NotExact("the outputs above a level of loss are not a product of intervals; ask for their probability")
+
+    def masses(self) -> tuple[float, float]:
+        pairs = [part.masses() for part in self.parts]
+        return math.prod(left for left, _ in pairs), math.prod(right for _, right in pairs)
+
+
+def _log(mass: float) -> float:
+    return math.log(mass) if mass > 0 else -math.inf
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Probabilities, left and right, by loss."""
+
+    rows: dict[float, tuple[float, float]]
+
+    def times(self, atoms: Sequence[tuple[float, float, float]]) -> _Table:
+        rows: dict[float, tuple[float, float]] = {}
+        for loss, (left, right) in self.rows.items():
+            for more, p, q in atoms:
+                total = float(f"{loss + more:.12g}") if math.isfinite(more) else more
+                old = rows.get(total, (0.0, 0.0))
+                rows[total] = (old[0] + left * p, old[1] + right * q)
+        if len(rows) > 100_000:
+            raise NotExact("the independent parts of the output have too many different losses to multiply out")
+        return _Table(rows)
+
+    def above(self, level: float) -> tuple[float, float]:
+        chosen = [pair for loss, pair in self.rows.items() if loss > level]
+        return math.fsum(left for left, _ in chosen), math.fsum(right for _, right in chosen)
+
+
+def _atoms(part: Loss) -> list[tuple[float, float, float]]:
+    """The loss and both probabilities of every output of a part that has only atoms."""
+    if isinstance(part, Atom):
+        return [(part.supremum.loss, *part.masses())]
+    if isinstance(part, Mixture):
+        return [atom for inner in part.parts for atom in _atoms(inner)]
+    if isinstance(part, Product):
+        return [(loss, *pair) for loss, pair in part._table.rows.items()]
+    raise NotExact(
+        "δ over several independent continuous entries that all move is not implemented exactly; "
+        "compose their privacy loss distributions, or compare pairs that move one entry"
+    )

@@ -1,0 +1,274 @@
+"""Noise as numbers: logarithms of density, distribution function and tail, each to full relative precision.
+
+Everything is done in logarithms, so that an output of probability 1e-300 has as many digits as one of 1/2.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache, singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from veridp.program import distribution as d
+
+Array = NDArray[np.float64]
+
+
+def log_difference(larger: Array, smaller: Array) -> Array:
+    """ln(e^larger - e^smaller), -inf where nothing is left."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.where(np.isneginf(smaller), -np.inf, smaller - larger)
+        left = np.where(gap < 0, larger + np.log(-np.expm1(np.minimum(gap, 0.0))), -np.inf)
+    return np.where(np.isneginf(larger), -np.inf, left)
+
+
+@dataclass(frozen=True)
+class Noise(ABC):
+    """A distribution on the reals, or on the integers.
+
+    `kinks` are the points where its density is not smooth, `support` the interval outside of which it is 0, `middle`
+    a point between its two tails.
+    """
+
+    scale: float
+    integer = False
+    middle = 0.0
+    smooth_width = 16.0  # how many scales a panel of quadrature may span
+    tail = 45.0  # how many scales past the last kink its mass no longer counts (e^-45 < 1e-19)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return ()
+
+    @property
+    def rate(self) -> float:
+        """How fast its logarithm may change, per unit."""
+        return 16.0 / (self.smooth_width * self.scale)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+    @abstractmethod
+    def log_density(self, x: Array) -> Array:
+        """ln of the density (of the probability, for an integer distribution) at x."""
+
+    @abstractmethod
+    def log_below(self, x: Array) -> Array:
+        """ln P[X <= x]."""
+
+    @abstractmethod
+    def log_above(self, x: Array) -> Array:
+        """ln P[X > x] (of P[X >= x], for an integer distribution)."""
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        """ln P[low <= X <= high], -inf where the interval is empty."""
+        if np.all(np.isneginf(low)):
+            return self.log_below(high)
+        if np.all(np.isposinf(high)):
+            return self.log_above(low)
+        middle = self.middle
+        below = log_difference(self.log_below(np.minimum(high, middle)), self.log_below(np.minimum(low, middle)))
+        above = log_difference(self.log_above(np.maximum(low, middle)), self.log_above(np.maximum(high, middle)))
+        answer = np.where(high <= middle, below, np.where(low >= middle, above, np.logaddexp(below, above)))
+        return np.where(low < high, answer, -np.inf)
+
+
+class Laplace(Noise):
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    def log_density(self, x: Array) -> Array:
+        return -np.abs(x) / self.scale - math.log(2 * self.scale)
+
+    def log_below(self, x: Array) -> Array:
+        z = x / self.scale
+        return np.where(z < 0, z - math.log(2), np.log1p(np.exp(-np.abs(z)) * -0.5))
+
+    def log_above(self, x: Array) -> Array:
+        return self.log_below(-x)
+
+
+class Exponential(Noise):
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return 0.0, math.inf
+
+    def log_density(self, x: Array) -> Array:
+        return np.where(x >= 0, -x / self.scale - math.log(self.scale), -np.inf)
+
+    def log_below(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(-np.maximum(x, 0.0) / self.scale))
+
+    def log_above(self, x: Array) -> Array:
+        return -np.maximum(x, 0.0) / self.scale
+
+
+class Uniform(Noise):
+    @property
+    def middle(self) -> float:  # type: ignore[override]
+        return self.scale / 2
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0, self.scale)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return 0.0, self.scale
+
+    def log_density(self, x: Array) -> Array:
+        return np.where((x >= 0) & (x <= self.scale), -math.log(self.scale), -np.inf)
+
+    def log_below(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(np.clip(x / self.scale, 0.0, 1.0))
+
+    def log_above(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(np.clip((self.scale - x) / self.scale, 0.0, 1.0))
+
+
+class Normal(Noise):
+    smooth_width = 2.0
+    tail = 12.0
+
+    def log_density(self, x: Array) -> Array:
+        z = x / self.scale
+        return -z * z / 2 - math.log(self.scale * math.sqrt(2 * math.pi))
+
+    def log_below(self, x: Array) -> Array:
+        return np.asarray(special.log_ndtr(x / self.scale))
+
+    def log_above(self, x: Array) -> Array:
+        return np.asarray(special.log_ndtr(-x / self.scale))
+
+
+class Gumbel(Noise):
+    smooth_width = 1.0
+
+    def log_density(self, x: Array) -> Array:
+        z = x / self.scale
+        with np.errstate(over="ignore"):
+            return -z - np.exp(-z) - math.log(self.scale)
+
+    def log_below(self, x: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return -np.exp(-x / self.scale)
+
+    def log_above(self, x: Array) -> Array:
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.log(-np.expm1(-np.exp(-x / self.scale)))
+
+
+class Logistic(Noise):
+    smooth_width = 2.0
+
+    def log_density(self, x: Array) -> Array:
+        z = np.abs(x) / self.scale
+        return -z - 2 * np.log1p(np.exp(-z)) - math.log(self.scale)
+
+    def log_below(self, x: Array) -> Array:
+        return -np.logaddexp(0.0, -x / self.scale)
+
+    def log_above(self, x: Array) -> Array:
+        return -np.logaddexp(0.0, x / self.scale)
+
+
+@dataclass(frozen=True)
+class Integers(Noise):
+    """Integer noise, by SciPy's frozen distribution; `scale` is the spread of its mass."""
+
+    law: Any = None
+    low: float = 0.0
+    high: float = math.inf
+    centre: float = 0.0
+    integer = True
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Its distribution function steps halfway between integers, as far as its mass counts."""
+        first = max(self.low, self.centre - self.tail * self.scale)
+        last = min(self.high, self.centre + self.tail * self.scale)
+        return tuple(np.arange(math.floor(first), math.ceil(last) + 1) - 0.5)
+
+    @property
+    def middle(self) -> float:  # type: ignore[override]
+        return self.centre
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def log_density(self, x: Array) -> Array:
+        whole = np.rint(x)
+        with np.errstate(divide="ignore"):
+            return np.where(np.abs(x - whole) < 1e-9, self.law.logpmf(whole), -np.inf)
+
+    def log_below(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.law.logcdf(np.floor(x + 1e-9)))
+
+    def log_above(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.law.logsf(np.ceil(x - 1e-9) - 1))
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        """ln P[low <= X <= high], both ends included."""
+        first, last = np.ceil(low - 1e-9), np.floor(high + 1e-9)
+        below = log_difference(self.log_below(last), self.log_below(first - 1))
+        above = log_difference(self.log_above(first), self.log_above(last + 1))
+        return np.where(first <= last, np.where(last <= self.centre, below, above), -np.inf)
+
+
+@cache
+def numeric(distribution: d.Distribution) -> Noise:
+    """The numbers of a distribution; the same object for the same distribution."""
+    return _numeric(distribution)
+
+
+@singledispatch
+def _numeric(distribution: d.Distribution) -> Noise:
+    raise NotImplementedError(f"no numbers for {distribution}")
+
+
+for _symbolic, _kind in (
+    (d.Laplace, Laplace),
+    (d.Exponential, Exponential),
+    (d.Uniform, Uniform),
+    (d.Normal, Normal),
+    (d.Gumbel, Gumbel),
+    (d.Logistic, Logistic),
+):
+    _numeric.register(_symbolic, lambda noise, kind=_kind: kind(float(noise.scale)))
+
+
+@_numeric.register
+def _(noise: d.Geometric) -> Noise:
+    p = float(noise.p)
+    return Integers(1 / -math.log1p(-p) if p < 1 else 1.0, stats.geom(p), low=1.0, centre=1.0)
+
+
+@_numeric.register
+def _(noise: d.Poisson) -> Noise:
+    rate = float(noise.rate)
+    return Integers(max(1.0, math.sqrt(rate)), stats.poisson(rate), centre=math.floor(rate))
+
+
+@_numeric.register
+def _(noise: d.Binomial) -> Noise:
+    trials, p = noise.trials, float(noise.p)
+    spread = max(1.0, math.sqrt(trials * p * (1 - p)))
+    return Integers(spread, stats.binom(trials, p), high=float(trials), centre=math.floor(trials * p))

@@ -1,0 +1,246 @@
+"""From the paths of a mechanism to pieces of its output's law: what is independent is taken apart.
+
+A *piece* is one way to an output: conditions on noise, and the numeric entries as expressions in it. Pieces with the
+same constants form a *class* of outputs. A *factor* is a part of the output that is independent of the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+from veridp.errors import NotExact
+from veridp.program.affine import Affine, Condition, Noise, Select, Symbol
+from veridp.program.distribution import Number, exact
+from veridp.program.feasible import has_room
+from veridp.program.path import Path
+from veridp.program.symbolic import Symbolic
+from veridp.program.template import Kind, Slot, Template, tree_of
+
+MOST_PIECES = 200_000
+Leaf = Any  # a constant, an Affine, or (while deferred) a Condition or a Select
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One way to an output of a class: a weight, conditions, and the expressions of the numeric entries."""
+
+    weight: Number
+    conditions: tuple[Condition, ...]
+    numbers: tuple[Affine, ...]
+
+    @cached_property
+    def noises(self) -> tuple[Noise, ...]:
+        found = {s for c in self.conditions for s in c.slack.terms} | {s for n in self.numbers for s in n.terms}
+        return tuple(sorted(symbol for symbol in found if isinstance(symbol, Noise)))
+
+    @cached_property
+    def key(self) -> object:
+        """What tells it from other pieces: equal pieces have equal keys."""
+        return (
+            self.weight,
+            tuple((c.relation, _expression_key(c.slack)) for c in self.conditions),
+            tuple(_expression_key(number) for number in self.numbers),
+        )
+
+
+def _expression_key(expression: Affine) -> object:
+    return expression.constant, tuple(sorted(expression.terms.items(), key=itemgetter(0)))
+
+
+@dataclass(frozen=True)
+class ClassKey:
+    """What the outputs of a class have in common: the template, and the relations that their numbers keep.
+
+    A relation is a linear combination of the numeric entries that carries no noise, with its value; a lattice is the
+    remainder of an entry that moves in whole steps.
+    """
+
+    template: Template
+    relations: tuple[tuple[tuple[Number, ...], Number], ...] = ()
+    lattices: tuple[Number | None, ...] = ()
+    free: tuple[int, ...] = ()  # the numeric entries that no relation gives
+
+    def __hash__(self) -> int:
+        return hash((self.template, self.relations))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A part of the output, independent of the rest: the pieces of each class."""
+
+    positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
+    classes: dict[ClassKey, list[Piece]]
+    flat: bool = False  # whether the whole output is a list of scalars
+
+
+def factors(paths: Sequence[Path], split: bool = True) -> list[Factor]:
+    """The law of the output as independent factors: where a single path decides nothing these may be several."""
+    if len(paths) == 1 and split:
+        return _split(paths[0])
+    expanded = [(path, branch) for path in paths for branch in _expanded(_leaves(path.output), path.conditions)]
+    return [_factor(None, [(path.output, path.weight, c, values) for path, (c, values) in expanded])]
+
+
+def _split(path: Path) -> list[Factor]:
+    """The path's leaves, grouped by the noise that they share."""
+    leaves = _leaves(path.output)
+    groups: list[tuple[set[Symbol], list[int], list[Condition]]] = [
+        (set(condition.slack.terms), [], [condition]) for condition in path.conditions
+    ] + [(set(_symbols(leaf)), [position], []) for position, leaf in enumerate(leaves)]
+    merged: list[tuple[set[Symbol], list[int], list[Condition]]] = []
+    for symbols, positions, conditions in groups:
+        touching = [group for group in merged if not group[0].isdisjoint(symbols)]
+        merged = [group for group in merged if group[0].isdisjoint(symbols)]
+        merged.append(
+            (
+                symbols.union(*(group[0] for group in touching)),
+                sorted(itertools.chain(positions, *(group[1] for group in touching))),
+                list(itertools.chain(*(group[2] for group in touching), conditions)),
+            )
+        )
+    if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
+        return [_factor(None, [(path.output, path.weight, *branch) for branch in _expanded(leaves, path.conditions)])]
+    answer = []
+    for _, positions, conditions in merged:
+        chosen = tuple(leaves[position] for position in positions)
+        pieces = [(chosen, path.weight if not answer else 1, *branch) for branch in _expanded(chosen, conditions)]
+        answer.append(replace(_factor(tuple(positions), pieces), flat=_is_flat(path.output)))
+    return answer
+
+
+def _is_flat(output: Any) -> bool:
+    tree = tree_of(output, lambda value, kind: None, _special)
+    return isinstance(tree, tuple) and not any(isinstance(branch, tuple) for branch in tree)
+
+
+def _leaves(output: Any) -> list[Leaf]:
+    found: list[Leaf] = []
+    tree_of(output, lambda value, kind: found.append(value), _special)
+    return found
+
+
+def _special(value: object) -> Kind | None:
+    if isinstance(value, Condition | Select):
+        return Kind.BOOL
+    return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
+
+
+def _symbols(leaf: Leaf) -> Iterator[Symbol]:
+    if isinstance(leaf, Affine):
+        yield from leaf.terms
+    elif isinstance(leaf, Condition):
+        yield from leaf.slack.terms
+    elif isinstance(leaf, Select):
+        for part in (leaf.condition, leaf.then, leaf.other):
+            yield from _symbols(part)
+
+
+# ---------------------------------------------------------------------------------------------- deciding what was deferred
+
+
+def _expanded(leaves: Sequence[Leaf], given: Iterable[Condition]) -> list[tuple[tuple[Condition, ...], list[Leaf]]]:
+    """Every way to decide the leaves, with the conditions that lead there."""
+    ways: list[tuple[tuple[Condition, ...], list[Leaf]]] = [(tuple(given), [])]
+    for leaf in leaves:
+        if not isinstance(leaf, Condition | Select):
+            for _, values in ways:
+                values.append(leaf)
+            continue
+        ways = [
+            ((*conditions, *more), [*values, value])
+            for conditions, values in ways
+            for more, value in _ways(leaf)
+            if has_room(conditions, more)
+        ]
+        if len(ways) > MOST_PIECES:
+            raise NotExact(f"the output can be decided in more than {MOST_PIECES} ways; use an engine that samples")
+    return ways
+
+
+def _ways(leaf: Leaf) -> Iterator[tuple[tuple[Condition, ...], Leaf]]:
+    if isinstance(leaf, Condition):
+        yield (leaf,), True
+        yield (~leaf,), False
+    elif isinstance(leaf, Select):
+        for conditions, truth in _ways(leaf.condition):
+            for more, value in _ways(leaf.then if truth else leaf.other):
+                if has_room(conditions, more):
+                    yield (*conditions, *more), value
+    else:
+        yield (), leaf
+
+
+# ----------------------------------------------------------------------------------------------------------- classes
+
+
+def _factor(
+    positions: tuple[int, ...] | None, ways: Iterable[tuple[Any, Number, tuple[Condition, ...], list[Leaf]]]
+) -> Factor:
+    classes: dict[ClassKey, list[Piece]] = {}
+    for output, weight, conditions, values in ways:
+        key, numbers = _class_of(output, values)
+        classes.setdefault(key, []).append(Piece(weight, conditions, numbers))
+    return Factor(positions, classes)
+
+
+def _class_of(output: Any, values: Sequence[Leaf]) -> tuple[ClassKey, tuple[Affine, ...]]:
+    """The class of an output whose leaves have these values, and its free numeric entries."""
+    remaining = iter(values)
+    numbers: list[Affine] = []
+
+    def leaf(_: Any, __: Kind) -> Any:
+        value = next(remaining)
+        if isinstance(value, Affine):
+            numbers.append(value)
+            return Slot(Kind.FLOAT, len(numbers) - 1)
+        return value if value is None or isinstance(value, bool | str) or isinstance(value, Symbolic) else _plain(value)
+
+    template = Template(tree_of(output, leaf, _special))
+    independent, relations = _relations(numbers)
+    lattices = tuple(_lattice(number) for number in numbers)
+    return ClassKey(template, relations, lattices, tuple(independent)), tuple(numbers[i] for i in independent)
+
+
+def _plain(value: Any) -> float | int:
+    """A number, in one form for all equal ones."""
+    number = exact(value)
+    return number if isinstance(number, int) else float(number)
+
+
+def _lattice(number: Affine) -> Number | None:
+    """For an entry that only integer noise moves, its remainder modulo 1; None for a continuous one."""
+    if number.continuous:
+        return None
+    if any(coefficient.denominator != 1 for coefficient in number.terms.values()):
+        raise NotExact("an output entry scales integer noise by a fraction; scale it after the release instead")
+    return exact(number.constant % 1)
+
+
+def _relations(numbers: Sequence[Affine]) -> tuple[list[int], tuple[tuple[tuple[Number, ...], Number], ...]]:
+    """Which entries are free, and how the others follow from them (by elimination over the rationals)."""
+    independent: list[int] = []
+    relations = []
+    basis: list[tuple[dict[Symbol, Fraction], list[Fraction]]] = []  # a row of terms, and the entries it is made of
+    for index, number in enumerate(numbers):
+        row = {symbol: Fraction(c) for symbol, c in number.terms.items()}
+        made = [Fraction(int(i == index)) for i in range(len(numbers))]
+        for terms, parts in basis:
+            lead = next(iter(terms))
+            if factor := row.get(lead, Fraction(0)) / terms[lead]:
+                for symbol, c in terms.items():
+                    row[symbol] = row.get(symbol, Fraction(0)) - factor * c
+                row = {symbol: c for symbol, c in row.items() if c}
+                made = [a - factor * b for a, b in zip(made, parts, strict=True)]
+        if row:
+            independent.append(index)
+            basis.append((row, made))
+        else:
+            value = sum((a * n.constant for a, n in zip(made, numbers, strict=True)), start=Fraction(0))
+            relations.append((tuple(exact(a) for a in made), exact(value)))
+    return independent, tuple(relations)
