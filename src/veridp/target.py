@@ -110,7 +110,13 @@ def _named(error: BaseException) -> str:
 
 def _line_of(error: BaseException, name: str) -> str:
     """The innermost line of the loaded file or package itself, where the traceback has one."""
-    mine = name if name.endswith(".py") else f"{name.partition('.')[0]}/"
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [f"{frame.filename}:{frame.lineno}" for frame in frames if mine in frame.filename]
+    lines = [f"{frame.filename}:{frame.lineno}" for frame in frames if _belongs(Path(frame.filename), name)]
     return lines[-1] if lines else name
+
+
+def _belongs(file: Path, name: str) -> bool:
+    """Whether the file is the one of this path, or one of the package of this name."""
+    if name.endswith(".py"):
+        return file.resolve() == Path(name).resolve()
+    return name.partition(".")[0] in (file.stem, *file.parent.parts)

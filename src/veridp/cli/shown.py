@@ -18,6 +18,8 @@ from rich.console import Console, RenderableType
 from veridp.errors import BadInput, MechanismFailed
 from veridp.program.site import raised_at
 
+UNBOUNDED = 1_000_000  # columns
+
 
 def accept_any_text() -> None:
     """Let streams that cannot write a character write `?` in its place, rather than fail."""
@@ -27,8 +29,11 @@ def accept_any_text() -> None:
 
 
 def show(result: RenderableType) -> None:
-    """Print a result for people. Lines are not folded: a terminal does that, and a pipe has no width."""
-    Console(emoji=False).print(result, soft_wrap=True)
+    """Print a result for people: lines are folded to the width of a terminal; a pipe has none."""
+    console = Console(emoji=False)
+    if not console.is_terminal:
+        console.width = UNBOUNDED
+    console.print(result)
 
 
 def show_json(document: object) -> None:

@@ -1,0 +1,159 @@
+"""From the name of a target to its mechanism."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from veridp.catalogue import catalogue
+from veridp.errors import BadInput, BadTarget
+from veridp.mechanism import Mechanism
+from veridp.target import load
+
+SOURCE = '''
+from dataclasses import dataclass
+import veridp
+
+LIMIT = 3
+
+def plain(rng, data, *, epsilon=0.5):
+    """The first entry with noise."""
+    return data[0] + rng.laplace(scale=1 / epsilon)
+
+@veridp.mechanism(epsilon=2.0, adjacency="l1")
+def claimed(rng, data):
+    return data
+
+class Adder:
+    def __call__(self, rng, data):
+        return sum(data) + LIMIT
+
+adder = Adder()
+
+@dataclass
+class Pair:
+    left: "int"
+    right: "int"
+
+def one_parameter(rng):
+    return 1
+'''
+
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mechanisms.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_a_catalogue_name() -> None:
+    assert load("svt1") is catalogue["svt1"]
+
+
+def test_a_function_of_a_file(file: Path) -> None:
+    found = load(f"{file}:plain")
+    assert isinstance(found, Mechanism)
+    assert found.name == "plain"
+    assert found.claim is not None
+    assert found.claim.epsilon == 0.5
+    assert found.summary == "The first entry with noise."
+
+
+def test_a_mechanism_of_a_file_keeps_its_claim(file: Path) -> None:
+    found = load("mechanisms.py:claimed")
+    assert found.claim is not None
+    assert found.claim.epsilon == 2.0
+    assert str(found.adjacency) == "l1"
+
+
+def test_an_object_that_can_be_called(file: Path) -> None:
+    assert load(f"{file}:adder")(np.random.default_rng(0), [1, 2]) == 6
+
+
+def test_a_function_of_a_module(tmp_path: Path) -> None:
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "inner.py").write_text("def f(rng, data):\n    return 7\n")
+    assert load("my_package.inner:f")(None, None) == 7
+
+
+def test_a_file_can_import_its_neighbours(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "neighbour.py").write_text("scale = 5\n")
+    (folder / "main_one.py").write_text("from neighbour import scale\ndef f(rng, data):\n    return scale\n")
+    assert load("folder/main_one.py:f")(None, None) == 5
+
+
+def test_a_file_named_like_a_module_does_not_replace_it(tmp_path: Path) -> None:
+    (tmp_path / "random.py").write_text("def f(rng, data):\n    return 'mine'\n")
+    assert load("random.py:f")(None, None) == "mine"
+    assert sys.modules["random"] is random
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same.py").write_text(f"def f(rng, data):\n    return {name!r}\n")
+    assert [load(f"{name}/same.py:f")(None, None) for name in ("a", "b")] == ["a", "b"]
+
+
+BAD_FILES = [
+    ("def f(:\n", r"bad\.py:1: syntax error: .*; bad\.py has to be Python"),
+    ("x = 1\nx.y\n", r"bad\.py:2: loading bad\.py raised AttributeError: 'int' object has no attribute 'y'"),
+    ("import json\n\njson.loads('?')\n", r"bad\.py:3: loading bad\.py raised JSONDecodeError: Expecting value"),
+    ("raise ValueError\n", r"bad\.py:1: loading bad\.py raised ValueError$"),
+    ("import sys\nsys.exit(0)\n", r"bad\.py:2: loading bad\.py raised SystemExit: 0"),
+    (
+        "import no_such_thing\n",
+        r"bad\.py:1: loading bad\.py raised ModuleNotFoundError: No module named 'no_such_thing'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "message"), BAD_FILES)
+def test_a_file_that_cannot_be_loaded(tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "bad.py").write_text(source)
+    with pytest.raises(BadTarget, match=message):
+        load("bad.py:f")
+    assert "bad" not in sys.modules
+
+
+BAD_TARGETS = [
+    ("nowhere.py:f", r"^nowhere\.py: no such file; give one that exists"),
+    ("mechanisms.py", r"^mechanisms\.py: which function\? give mechanisms\.py:NAME$"),
+    ("mechanisms.py:plane", r"^mechanisms\.py:plane: there is no 'plane' there; it has .*plain, claimed, "),
+    ("mechanisms.py:LIMIT", r"^mechanisms\.py:LIMIT: 3 is not a mechanism; give a function of \(rng, data"),
+    ("mechanisms.py:Pair", r"^mechanisms\.py:Pair: Pair is a class; give a function of \(rng, data"),
+    ("mechanisms.py:one_parameter", r"one_parameter\(rng\) is not a mechanism; its first two parameters must be rng"),
+    ("no.such.module:f", r"^no\.such\.module: there is no module 'no'; give file\.py:function for a file$"),
+    ("json.nothing:f", r"^json\.nothing: there is no module 'json\.nothing'"),
+    ("svt_1", r"the catalogue has no mechanism 'svt_1'; did you mean svt1"),
+    ("", r"the catalogue has no mechanism ''; it has: laplace"),
+    (":", r"^':' is no target; give file\.py:function, package\.module:function or a catalogue name$"),
+    ("mechanisms.py:", r"^'mechanisms\.py:' is no target"),
+    (":plain", r"^':plain' is no target"),
+    ("./:plain", r"^'\./:plain' is no target"),
+]
+
+
+@pytest.mark.parametrize(("target", "message"), BAD_TARGETS)
+def test_a_target_that_names_no_mechanism(file: Path, target: str, message: str) -> None:
+    with pytest.raises(BadTarget, match=message) as caught:
+        load(target)
+    assert isinstance(caught.value, BadInput)
+
+
+def test_a_module_that_misses_another_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text("import math\nimport no_such_thing\n")
+    with pytest.raises(BadTarget, match=r"/half\.py:2: loading half raised ModuleNotFoundError: No module"):
+        load("half:f")
