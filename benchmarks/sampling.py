@@ -16,7 +16,7 @@ from typing import Any
 
 import numba
 import numpy as np
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from veridp.program.sample import sample
 from veridp.program.tally import tally

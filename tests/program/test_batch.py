@@ -117,7 +117,13 @@ def noisy_parameters(rng, data):
 
 
 def sizes(rng, data):
-    return [rng.normal(size=(2, 2)), rng.laplace([1.0, 2.0], 0.5), rng.random(3), rng.integers(0, 5, size=2)]
+    return [
+        rng.laplace(size=rng.integers(1, 4)),
+        rng.normal(size=(2, 2)),
+        rng.laplace([1.0, 2.0], 0.5),
+        rng.random(3),
+        rng.integers(0, 5, size=2),
+    ]
 
 
 def choices(rng, data):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.program.symbolic import Symbolic
-from veridp.program.tape import Stop, Tape, Values
+from veridp.program.tape import Event, Tape, Values
 
 PLAIN = (bool, int, float)
 NUMBERS = (bool, int, float, np.number, np.bool_)
@@ -102,7 +102,7 @@ class Batch(Symbolic):
         return format(self.settled("a string"), form)
 
     def __repr__(self) -> str:
-        return f"<{self.tape.size} rows of a batch>" if self.tape.finished else repr(self.settled("a string"))
+        return f"<{self.tape.size} rows of a batch>" if self.tape.halted else repr(self.settled("a string"))
 
     # --------------------------------------------------------------------------------------- arithmetic
 
@@ -259,8 +259,7 @@ def _keys(tape: Tape, values: Sequence[Any]) -> list[Any]:
     for value in values:
         if type(value) is Batch:
             if value.tape is not tape:
-                tape.diverged = "it keeps noise of one run and uses it in another"
-                raise Stop
+                tape.diverge("it keeps noise of one run and uses it in another")
             keys.append((value.place,))
         else:
             keys.append(value)
@@ -289,14 +288,17 @@ def _extreme_index(arrays: list[Any], largest: bool, size: int) -> NDArray[np.in
 def combined(ufunc: np.ufunc, values: Sequence[Any], plain: bool) -> Batch:
     """The ufunc on scalars of which at least one is a batch."""
     tape = _first(values).tape
+    key = (ufunc, *_keys(tape, values))
+    event = tape.recall(key)
+    if event is None:
+        event = tape.record(Event(key, _evaluated(ufunc, values, tape), tape.version))
+    return Batch(tape, tape.position - 1, event.outcome, event.version, plain)
 
-    def make() -> Values:
-        arrays = _arrays(values)
-        dtype = np.bool_ if ufunc in _COMPARISONS else np.float64 if _floating(ufunc, arrays) else None
-        return np.asarray(ufunc(*arrays) if dtype is None else ufunc(*arrays, out=tape.arena.empty(tape.size, dtype)))
 
-    place, event = tape.compute((ufunc, *_keys(tape, values)), make)
-    return Batch(tape, place, event.outcome, event.version, plain)
+def _evaluated(ufunc: np.ufunc, values: Sequence[Any], tape: Tape) -> Values:
+    arrays = _arrays(values)
+    dtype = np.bool_ if ufunc in _COMPARISONS else np.float64 if _floating(ufunc, arrays) else None
+    return np.asarray(ufunc(*arrays) if dtype is None else ufunc(*arrays, out=tape.arena.empty(tape.size, dtype)))
 
 
 def _floating(ufunc: np.ufunc, arrays: Sequence[Any]) -> bool:

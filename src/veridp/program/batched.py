@@ -45,19 +45,24 @@ class Trial:
 def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Trial:
     """Runs a batch for what it takes; raises as `batch_outputs` does."""
     with borrowed() as arena:
-        sizes = [8 * kept for _, kept in _parts(function, data, rng, arena, count)]
-    return Trial(len(sizes), max(sizes, default=0))
+        kept = [_kept(tape) for _, tape in _parts(function, data, rng, arena, count)]
+    return Trial(len(kept), max(kept, default=0) // max(count, 1))
+
+
+def _kept(tape: Tape) -> int:
+    """The bytes of the arrays on a tape."""
+    return sum(event.outcome.nbytes for event in tape.events if event.version >= 0)
 
 
 def _parts(
     function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int
-) -> Iterator[tuple[Part, int]]:
-    """The rows of each run, and the number of arrays that it kept."""
+) -> Iterator[tuple[Part, Tape]]:
+    """The rows of each run, and its tape."""
     queue = [Pending([], [], None, count)] if count else []
     done = 0
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
-        yield _run(function, data, tape, first=not done), sum(event.version >= 0 for event in tape.events)
+        yield _run(function, data, tape, first=not done), tape
         done += 1
 
 
@@ -70,7 +75,7 @@ def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
         part = _part(returned, tape)
     except Stop:
         _check_completed(tape)
-        raise
+        raise Nondeterministic(f"it keeps noise of one run and uses it in another; {REMEDY}") from None
     except BadOutput:
         raise
     except Exception as error:
@@ -78,7 +83,7 @@ def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
         _blame(function, data, generator, tape, error)
         raise
     finally:
-        tape.finished = True
+        tape.halted = True
     # Two rows of the first run, so that a function that does something else every second time is found out.
     for row in (0, tape.size - 1) if first else (0,):
         _compare(function, data, generator, tape, part, row)

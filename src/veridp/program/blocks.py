@@ -45,7 +45,7 @@ PILOT, PROBE, BLOCKS = 0, 1, 2  # the streams of a seed
 
 def generator(seed: int, *key: int) -> np.random.Generator:
     """The generator of one of the seed's streams."""
-    return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=key)))
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from veridp.program.batch import ACCEPTED, Batch
 from veridp.program.distribution import Distribution, Exponential, Gumbel, Laplace, Logistic, Normal, Number
-from veridp.program.generator import Size, StandInGenerator, _spread
+from veridp.program.generator import Size, StandInGenerator, over_shape
 from veridp.program.symbolic import Vector
 from veridp.program.tape import Stop, Tape, Values
 
@@ -24,7 +24,8 @@ def standard_laplace(rng: np.random.Generator, out: Floats) -> None:
     The distribution of `Generator.laplace`, which takes a logarithm for each draw, in less than half its time.
     """
     rng.standard_exponential(out=out)
-    signs = np.unpackbits(np.frombuffer(rng.bytes((len(out) + 7) // 8), dtype=np.uint8), count=len(out))
+    words = rng.bit_generator.random_raw(len(out) // 64 + 1)
+    signs = np.unpackbits(np.asarray(words).view(np.uint8), count=len(out))
     bits = out.view(np.uint64)
     for start in range(0, len(out), IN_CACHE):
         part = slice(start, start + IN_CACHE)
@@ -90,14 +91,15 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
                 noise = self._tape.arena.empty(count, np.float64)
                 STANDARD[kind](rng, noise)
                 noise *= _operand(spread)
-                noise += _operand(place)
+                if isinstance(place, Batch) or place != 0:
+                    noise += _operand(place)
                 return noise
 
             return self._drawn((kind, _name(place), _name(spread)), drawn)
 
         if size is None and isinstance(loc, ACCEPTED) and isinstance(scale, ACCEPTED):
             return draw(loc, scale)
-        return _spread(draw, size, loc, scale)
+        return over_shape(draw, size, loc, scale)
 
     # --------------------------------------------------------------------------------------- integer noise
 
@@ -108,7 +110,7 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
 
             return self._drawn((method, *(_name(value) for value in values)), drawn)
 
-        return _spread(draw, size, *parameters)
+        return over_shape(draw, size, *parameters)
 
     def geometric(self, p: Any, size: Size = None) -> Any:
         return self._parametric("geometric", size, p)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -54,7 +55,7 @@ class StandInGenerator(ABC):
                 raise ValueError("scale < 0")
             return place + self.noise(kind(width)) if width else place
 
-        return _spread(draw, size, loc, scale)
+        return over_shape(draw, size, loc, scale)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
         return self._located(Laplace, loc, scale, size)
@@ -78,18 +79,18 @@ class StandInGenerator(ABC):
         return self.exponential(size=size)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
-        return _spread(lambda low, high: low + (high - low) * self.noise(Uniform()), size, low, high)
+        return over_shape(lambda low, high: low + (high - low) * self.noise(Uniform()), size, low, high)
 
     def random(self, size: Size = None) -> Any:
-        return _spread(lambda: self.noise(Uniform()), size)
+        return over_shape(lambda: self.noise(Uniform()), size)
 
     # --------------------------------------------------------------------------------------- integer noise
 
     def geometric(self, p: Any, size: Size = None) -> Any:
-        return _spread(lambda p: self.noise(Geometric(self._probability(p))), size, p)
+        return over_shape(lambda p: self.noise(Geometric(self._probability(p))), size, p)
 
     def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
-        return _spread(lambda lam: self.noise(Poisson(self._number(lam, "the rate of a Poisson draw"))), size, lam)
+        return over_shape(lambda lam: self.noise(Poisson(self._number(lam, "the rate of a Poisson draw"))), size, lam)
 
     def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
         def draw(n: Any, p: Any) -> Any:
@@ -98,7 +99,7 @@ class StandInGenerator(ABC):
                 return self.noise(Binomial(trials, chance))
             return self.choose(range(trials + 1), binomial_weights(trials, chance))
 
-        return _spread(draw, size, n, p)
+        return over_shape(draw, size, n, p)
 
     # --------------------------------------------------------------------------------------- finite choices
 
@@ -110,7 +111,7 @@ class StandInGenerator(ABC):
                 raise ValueError("low >= high")
             return self.choose(values, [Fraction(1, len(values))] * len(values))
 
-        return _spread(draw, size, low, high)
+        return over_shape(draw, size, low, high)
 
     def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, **_: Any) -> Any:
         values = list(range(a)) if isinstance(a, int | np.integer) else list(a)
@@ -120,7 +121,7 @@ class StandInGenerator(ABC):
         if size is None:
             return self.choose(values, weights)
         if replace:
-            return _spread(lambda: self.choose(values, weights), size)
+            return over_shape(lambda: self.choose(values, weights), size)
         count = int(np.prod(size))
         if count > len(values):
             raise ValueError("Cannot take a larger sample than population when replace is False")
@@ -168,7 +169,7 @@ class StandInGenerator(ABC):
         chances = [self._probability(chance) for chance in p]
         if len(chances) != count:
             raise ValueError("a and p must have same size")
-        total = sum(chances)
+        total = Fraction(sum(chances))
         if abs(total - 1) > 1e-8:
             raise ValueError("Probabilities do not sum to 1")
         return [exact(Fraction(chance) / total) for chance in chances]
@@ -188,7 +189,7 @@ def binomial_weights(trials: int, p: Number) -> list[Number]:
     return weights
 
 
-def _spread(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
+def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     """One draw where size and parameters are scalar; else a Vector of draws over their common shape."""
     if size is None and not any(isinstance(value, list | tuple | np.ndarray) for value in parameters):
         return draw(*parameters)
@@ -196,7 +197,7 @@ def _spread(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     shape = (
         np.broadcast_shapes(*shapes)
         if size is None
-        else ((size,) if isinstance(size, int | np.integer) else tuple(size))
+        else (tuple(size) if isinstance(size, tuple | list) else (operator.index(size),))
     )
     columns = [np.broadcast_to(_object_array(value), shape) for value in parameters]
     places = itertools.product(*(range(length) for length in shape))

@@ -223,7 +223,7 @@ def concatenate(parts: Sequence[Outputs]) -> Outputs:
     known: dict[Template, int] = {}
     tables = [[known.setdefault(template, len(known)) for template in part.templates] for part in parts]
     dtype = code_type(len(known))
-    codes = [np.array(table or [0], dtype=dtype)[part.codes] for table, part in zip(tables, parts, strict=True)]
+    codes = [_renumbered(part.codes, table, dtype) for table, part in zip(tables, parts, strict=True)]
     slots = {slot: None for part in parts for slot in part.columns}
     columns = {slot: np.concatenate([_column(part, slot) for part in parts]) for slot in slots}
     return Outputs(np.concatenate(codes), tuple(known), columns, parts[0].reading)
@@ -254,6 +254,19 @@ def assemble(parts: Sequence[Part], count: int) -> Outputs:
                 columns[slot] = np.zeros(count, dtype=DTYPES[slot.kind])
             columns[slot][part.rows] = numbers
     return Outputs(codes, tuple(known), columns)
+
+
+def _renumbered(
+    codes: NDArray[np.unsignedinteger[Any]], table: list[int], dtype: type[np.unsignedinteger[Any]]
+) -> NDArray[np.unsignedinteger[Any]]:
+    """The codes in a new numbering; by pieces, since an index takes eight bytes while it is used."""
+    numbers, renumbered = np.array(table, dtype=dtype), np.empty(len(codes), dtype=dtype)
+    for start in range(0, len(codes), PIECE):
+        renumbered[start : start + PIECE] = numbers[codes[start : start + PIECE]]
+    return renumbered
+
+
+PIECE = 2**14
 
 
 def _column(part: Outputs, slot: Slot) -> NDArray[Any]:

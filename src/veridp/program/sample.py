@@ -38,7 +38,7 @@ def sample(
 
     >>> def coin(rng, data, *, p=0.5): return bool(rng.random() < p)
     >>> sample(coin, None, 1000, seed=1, p=0.25).distinct()[True]
-    258
+    260
     """
     bound = as_mechanism(mechanism, **arguments)
     order = Order(bound, data, count, seed, reading_named(reading), executor, workers, time_limit, progress)

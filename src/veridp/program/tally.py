@@ -58,7 +58,7 @@ def tally(
 
     >>> def coin(rng, data): return bool(rng.random() < 0.5)
     >>> tally(coin, None, 1000, seed=1).counts
-    {False: 505, True: 495}
+    {False: 512, True: 488}
     """
     measure = _Distinct() if events is None else _Events(_named(events))
     bound = as_mechanism(mechanism, **arguments)

@@ -71,7 +71,7 @@ class Tape:
         self.room = room  # how many more parts there may be
         self.refused: str | None = None
         self.diverged: str | None = None
-        self.finished = False
+        self.halted = False  # nothing more may be done: it was refused, has diverged, or is finished
 
     @property
     def version(self) -> int:
@@ -81,14 +81,13 @@ class Tape:
 
     def recall(self, key: Hashable) -> Event | None:
         """The recorded event that comes next, if there is one; it must be the one that is asked for."""
-        if self.refused is not None or self.diverged is not None:
+        if self.halted:
             raise Stop  # the mechanism caught the first one
         if self.position >= self.recorded:
             return None
         event = self.events[self.position]
         if event.key != key:
-            self.diverged = f"{here()}: run again on the same draws, it did something else here"
-            raise Stop
+            self.diverge(f"{here()}: run again on the same draws, it did something else here")
         self.position += 1
         return event
 
@@ -106,7 +105,12 @@ class Tape:
 
     def refuse(self, what: str) -> NoReturn:
         """Stop the run: no batch can do this."""
-        self.refused = f"{here()}: {what}"
+        self.refused, self.halted = f"{here()}: {what}", True
+        raise Stop
+
+    def diverge(self, what: str) -> NoReturn:
+        """Stop the run: the mechanism is not the same function every time."""
+        self.diverged, self.halted = what, True
         raise Stop
 
     # ----------------------------------------------------------------------------------------- decisions
