@@ -357,3 +357,16 @@ def test_the_reading_is_chosen_by_a_rule() -> None:
     assert one_by_one.reading == "one-by-one"
     assert "made into a float" in one_by_one.notes[0]
     assert set(one_by_one.distinct()) == {1, 2}
+
+
+def rarely_unfit(rng, data):
+    x = rng.random()
+    return math.floor(math.exp(x)) if x < data else 7
+
+
+def test_a_reading_that_turns_out_unfit_gives_way_from_the_start() -> None:
+    """A short trial of a batch meets few of the rare cases, and can do those one at a time; a whole block cannot."""
+    alone = sample(rarely_unfit, 2e-3, 60_000, seed=9, workers=1)
+    assert alone.reading == "one-by-one"
+    assert "made into a float" in alone.notes[0]
+    assert alone == sample(rarely_unfit, 2e-3, 60_000, seed=9, workers=2, reading="one-by-one")
