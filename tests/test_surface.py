@@ -9,7 +9,18 @@ from importlib.resources import files
 
 import veridp
 
-PUBLIC = ["Mechanism", "Outputs", "catalogue", "explore", "mechanism", "sample", "tally", "unknown", "unknowns"]
+PUBLIC = [
+    "Mechanism",
+    "Outputs",
+    "catalogue",
+    "exact",
+    "explore",
+    "mechanism",
+    "sample",
+    "tally",
+    "unknown",
+    "unknowns",
+]
 SLOW_TO_IMPORT = ["scipy", "z3", "numba", "flint", "rich", "typer", "matplotlib", "sklearn"]
 
 

@@ -1,5 +1,7 @@
 """veridp: how private is this, really?"""
 
+from typing import TYPE_CHECKING, Any
+
 from veridp.catalogue import catalogue
 from veridp.mechanism import Mechanism, mechanism
 from veridp.program.affine import unknown, unknowns
@@ -8,4 +10,27 @@ from veridp.program.outputs import Outputs
 from veridp.program.sample import sample
 from veridp.program.tally import tally
 
-__all__ = ["Mechanism", "Outputs", "catalogue", "explore", "mechanism", "sample", "tally", "unknown", "unknowns"]
+__all__ = [
+    "Mechanism",
+    "Outputs",
+    "catalogue",
+    "exact",
+    "explore",
+    "mechanism",
+    "sample",
+    "tally",
+    "unknown",
+    "unknowns",
+]
+
+if TYPE_CHECKING:
+    from veridp import exact
+else:
+    ENGINES = ("exact",)  # imported when first asked for: their numerics take longer to import than all the rest
+
+    def __getattr__(name: str) -> Any:
+        if name not in ENGINES:
+            raise AttributeError(f"module 'veridp' has no attribute {name!r}")
+        import importlib
+
+        return importlib.import_module(f"veridp.{name}")
