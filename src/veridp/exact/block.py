@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from veridp.errors import NotExact
 from veridp.exact.event import Entry, Event, Span
-from veridp.exact.loss import Loss, Numbers, Peak
+from veridp.exact.loss import Loss, Numbers, Peak, log_ratio
 
 Array = NDArray[np.float64]
 STARTS = 2000
@@ -38,9 +38,7 @@ class Block(Loss):
         return Block(self.entries, self.right, self.left)
 
     def _losses(self, points: Array) -> Array:
-        left, right = self.left.density(points), self.right.density(points)
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isneginf(left), -np.inf, np.where(np.isneginf(right), np.inf, left - right))
+        return log_ratio(self.left.density(points), self.right.density(points))
 
     @cached_property
     def _starts(self) -> Array:
@@ -60,7 +58,9 @@ class Block(Loss):
         grid = itertools.islice(itertools.product(*columns), STARTS)
         return np.array(list(grid))
 
-    def _supremum(self) -> Peak:
+    @cached_property
+    def _best(self) -> tuple[float, Array]:
+        """The largest loss found, and where."""
         losses = self._losses(self._starts)
         order = np.argsort(losses)[::-1]
         best, point = float(losses[order[0]]), self._starts[order[0]]
@@ -71,17 +71,21 @@ class Block(Loss):
                 found = minimize(lambda z: -self._losses(z[None, :])[0], start, method="Nelder-Mead", options=settings)
                 if -found.fun > best:
                     best, point = float(-found.fun), found.x
-        return self._peak(best, point)
+        return best, point
 
-    def _peak(self, loss: float, point: Array) -> Peak:
+    def _supremum(self) -> float:
+        return self._best[0]
+
+    def _peak(self) -> Peak:
         """The peak, with a box around its point on which the loss varies little."""
+        loss, point = self._best
         size = max(self.left.density.tail, self.right.density.tail) / 4500
         spans = [Span(float(at - size), float(at + size)) for at in point]
         within = tuple((entry, (span,)) for entry, span in zip(self.entries, spans, strict=True))
         return Peak(loss, Event(within=within), self.left.log_mass(spans), self.right.log_mass(spans))
 
     def above(self, level: float) -> tuple[float, float]:
-        top, bottom = self.supremum.loss, -self.reversed.supremum.loss
+        top, bottom = self.supremum, -self.reversed.supremum
         if level >= top:
             return 0.0, 0.0
         if level < bottom:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Interval, Witness
-from veridp.errors import BadInput, NotExact
+from veridp.errors import BadInput
 from veridp.exact.event import Event
-from veridp.exact.loss import Atom, Loss, Mixture, Peak
+from veridp.exact.loss import Atom, Loss, Mixture, Product
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.explore import explore
@@ -45,21 +45,17 @@ class Comparison:
     right: Any
     loss: Loss
 
-    @cached_property
-    def _peaks(self) -> tuple[Peak, Peak]:
-        return self.loss.supremum, self.loss.reversed.supremum
-
     @property
     def epsilon(self) -> float:
         """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot."""
-        return max(0.0, *(peak.loss for peak in self._peaks))
+        return max(0.0, self.loss.supremum, self.loss.reversed.supremum)
 
     @cached_property
     def witness(self) -> Witness:
         """The direction and the event in which the loss comes (close) to its supremum, with both probabilities."""
-        forward, backward = self._peaks
-        turned = (backward.loss, backward.log_left) > (forward.loss, forward.log_left)
-        peak, inputs = (backward, (self.right, self.left)) if turned else (forward, (self.left, self.right))
+        turned = self.loss.reversed.supremum > self.loss.supremum
+        peak = self.loss.reversed.peak if turned else self.loss.peak
+        inputs = (self.right, self.left) if turned else (self.left, self.right)
         return Witness(
             *inputs,
             peak.event,
@@ -90,9 +86,7 @@ class Comparison:
 
         Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε.
         """
-        forward, backward = self._peaks
-        high = forward.loss if math.isfinite(forward.loss) else 20.0
-        low = -backward.loss if math.isfinite(backward.loss) else -20.0
+        high, low = min(self.loss.supremum, 20.0), -min(self.loss.reversed.supremum, 20.0)
         levels = np.unique([*np.linspace(high, low, count), *(row.loss for row in self._atoms)])[::-1]
         points = [(0.0, 0.0)]
         points += [self.loss.above(float(np.nextafter(level, -np.inf)))[::-1] for level in levels]
@@ -110,11 +104,9 @@ class Comparison:
         parts = self.loss.parts if isinstance(self.loss, Mixture) else (self.loss,)
         rows = []
         for part in parts:
-            forward, backward = part.supremum, part.reversed.supremum
-            event = (
-                part.event if isinstance(part, Atom) else (forward if forward.loss >= backward.loss else backward).event
-            )
-            rows.append(Row(event, *part.masses(), max(forward.loss, backward.loss)))
+            inner = part.parts if isinstance(part, Product) else (part,)
+            event = reduce(Event.__and__, (atom.event for atom in inner if isinstance(atom, Atom)), Event())
+            rows.append(Row(event, *part.masses(), max(part.supremum, part.reversed.supremum)))
         return sorted(rows, key=lambda row: -row.loss)
 
     def __str__(self) -> str:
@@ -142,6 +134,3 @@ def _sizes(left: Any, right: Any) -> str:
         return f" (lengths {len(left)} and {len(right)})" if len(left) != len(right) else ""
     except TypeError:
         return ""
-
-
-__all__ = ["Comparison", "NotExact", "Row", "compare"]

@@ -52,7 +52,7 @@ class PieceDensity:
         self.log_weight = _log(piece.weight)
         self.noise = {n.index: numeric(n.distribution) for n in piece.noises if n not in solved}
         self.inequalities = [
-            self._linear(slack, solved) for condition in piece.conditions for slack in _slacks(condition)
+            self._linear(slack, solved) for condition in piece.conditions for slack in slacks(condition)
         ]
         self.densities = [(numeric(n.distribution), self._linear(Affine(0, {n: 1}), solved)) for n in solved]
 
@@ -138,7 +138,7 @@ def _kinks(noise: Numeric) -> tuple[float, ...]:
     return tuple({noise.middle, *ends, *(() if noise.integer else noise.kinks)})
 
 
-def _slacks(condition: Condition) -> list[Affine]:
+def slacks(condition: Condition) -> list[Affine]:
     """The condition as inequalities `slack >= 0`; between integers the bound is put halfway, where rounding is harmless."""
     slack = condition.slack
     if slack.continuous:
@@ -149,7 +149,7 @@ def _slacks(condition: Condition) -> list[Affine]:
     half = Fraction(1, 2)
     if condition.relation is Relation.EQUAL:
         if Fraction(level).denominator != 1:
-            return [Affine(-1, {symbol: 0 for symbol in terms})]
+            return [Affine(-1, dict.fromkeys(terms, 0))]
         return [Affine(half - level, terms), Affine(half + level, {symbol: -c for symbol, c in terms.items()})]
     least = math.floor(level) + 1 if condition.relation is Relation.ABOVE else math.ceil(level)
     return [Affine(half - least, terms)]

@@ -13,7 +13,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 
 from veridp.errors import NotExact
 from veridp.exact.curve import Density
@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 INSIDE = 1e-12  # how far inside a panel, relative to its width, its end is looked at
 FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
 NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
+MOST_TOLD = 16  # of parts that tie for the supremum, how many are looked at for the likeliest event
 ZERO = 1e-13  # a loss below this everywhere is none: rounding
 
 
@@ -44,9 +45,14 @@ class Loss(ABC):
     """The loss of left against right, over a space of outputs."""
 
     @cached_property
-    def supremum(self) -> Peak:
+    def supremum(self) -> float:
         """The largest loss."""
         return self._supremum()
+
+    @cached_property
+    def peak(self) -> Peak:
+        """The largest loss, with an event that comes close to it."""
+        return self._peak()
 
     @cached_property
     def reversed(self) -> Loss:
@@ -54,7 +60,10 @@ class Loss(ABC):
         return self._reversed()
 
     @abstractmethod
-    def _supremum(self) -> Peak: ...
+    def _supremum(self) -> float: ...
+
+    @abstractmethod
+    def _peak(self) -> Peak: ...
 
     @abstractmethod
     def _reversed(self) -> Loss: ...
@@ -79,16 +88,28 @@ class Loss(ABC):
     @property
     def trivial(self) -> bool:
         """Whether left and right are the same."""
-        return abs(self.supremum.loss) < ZERO and abs(self.reversed.supremum.loss) < ZERO
+        return abs(self.supremum) < ZERO and abs(self.reversed.supremum) < ZERO
 
 
-def _ratio(log_left: float, log_right: float) -> float:
-    if log_left == -math.inf:
-        return -math.inf
-    return math.inf if log_right == -math.inf else log_left - log_right
+def log_ratio(left: Array, right: Array) -> Array:
+    """left - right, of logarithms: nothing on the left is -inf, nothing on the right alone is +inf."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(left), -np.inf, np.where(np.isneginf(right), np.inf, left - right))
 
 
-@dataclass(frozen=True)
+def _ratio(left: float, right: float) -> float:
+    return float(log_ratio(np.array(left), np.array(right)))
+
+
+def _grows(tail: Array) -> bool:
+    """Whether the loss at three evenly spaced points of a tail, outwards, rises without an end in sight."""
+    if not np.all(np.isfinite(tail)):
+        return False
+    first, second = np.diff(tail)
+    return bool(second > 1e-7 and second > 0.9 * first)
+
+
+@dataclass(frozen=True, eq=False)
 class Atom(Loss):
     """A single output (or a class of outputs that are not told apart)."""
 
@@ -96,17 +117,20 @@ class Atom(Loss):
     log_left: float
     log_right: float
 
-    def _supremum(self) -> Peak:
-        return Peak(_ratio(self.log_left, self.log_right), self.event, self.log_left, self.log_right)
+    def _supremum(self) -> float:
+        return _ratio(self.log_left, self.log_right)
+
+    def _peak(self) -> Peak:
+        return Peak(self.supremum, self.event, self.log_left, self.log_right)
 
     def above(self, level: float) -> tuple[float, float]:
-        return self.masses() if self.supremum.loss > level else (0.0, 0.0)
+        return self.masses() if self.supremum > level else (0.0, 0.0)
 
     def _reversed(self) -> Atom:
         return Atom(self.event, self.log_right, self.log_left)
 
     def where_above(self, level: float) -> list[Event]:
-        return [self.event] if self.supremum.loss > level else []
+        return [self.event] if self.supremum > level else []
 
     def masses(self) -> tuple[float, float]:
         return math.exp(self.log_left), math.exp(self.log_right)
@@ -176,74 +200,76 @@ class Line(Loss):
 
     @cached_property
     def losses(self) -> Array:
-        left, right = self._values
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isneginf(left), -np.inf, np.where(np.isneginf(right), np.inf, left - right))
+        return log_ratio(*self._values)
+
+    def _losses_at(self, points: Array) -> Array:
+        return log_ratio(self.left.density(points[:, None]), self.right.density(points[:, None]))
 
     def loss_at(self, point: float) -> float:
-        at = np.array([[point]])
-        return _ratio(float(self.left.density(at)[0]), float(self.right.density(at)[0]))
+        return float(self._losses_at(np.array([point]))[0])
 
     # -------------------------------------------------------------------------------------------- the supremum
 
-    def _supremum(self) -> Peak:
-        losses, points = self.losses, self.points
-        if np.all(np.isneginf(losses)):
-            return Peak(-math.inf, Event(), -math.inf, -math.inf)
-        best = int(np.argmax(losses))
-        loss = float(losses[best])
-        if self.lattice is None and math.isfinite(loss):
-            if self._grows(losses[-3:]):
-                return self._tail_peak(Span(float(points[-4]), math.inf))
-            if self._grows(losses[:3][::-1]):
-                return self._tail_peak(Span(-math.inf, float(points[3])))
-            if 0 < best < len(points) - 1:
-                loss = max(loss, self._refined(points[best - 1], points[best + 1], loss))
-        return self._impossible() if loss == math.inf else self._peak(loss)
+    @cached_property
+    def _growing_tail(self) -> Span | None:
+        """The tail in which the loss rises without an end in sight, if there is one."""
+        if self.lattice is None and _grows(self.losses[-3:]):
+            return Span(float(self.points[-4]), math.inf)
+        if self.lattice is None and _grows(self.losses[:3][::-1]):
+            return Span(-math.inf, float(self.points[3]))
+        return None
 
-    def _grows(self, tail: Array) -> bool:
-        """Whether the loss at three evenly spaced points of a tail, outwards, rises without an end in sight."""
-        if not np.all(np.isfinite(tail)):
-            return False
-        first, second = np.diff(tail)
-        return bool(second > 1e-7 and second > 0.9 * first)
+    def _supremum(self) -> float:
+        best = int(np.argmax(self.losses))
+        loss = float(self.losses[best])
+        if not math.isfinite(loss):
+            return loss
+        if self._growing_tail is not None:
+            return math.inf
+        if self.lattice is None and 0 < best < len(self.points) - 1:
+            return self._climbed(float(self.points[best - 1]), float(self.points[best + 1]), loss)
+        return loss
 
-    def _refined(self, low: float, high: float, least: float) -> float:
-        if high - low < 1e-9 * (1 + abs(low)):
-            return least
-        answer = minimize_scalar(
-            lambda z: -self.loss_at(z), bounds=(low, high), method="bounded", options={"xatol": 1e-10}
-        )
-        return float(-answer.fun)
+    def _climbed(self, low: float, high: float, best: float) -> float:
+        """The largest loss between two points, by looking closer around the best of a row of points, again and again."""
+        while high - low > 1e-9 * (1 + abs(low)):
+            row = np.linspace(low, high, 25)
+            losses = self._losses_at(row)
+            top = int(np.argmax(losses))
+            gain, best = float(losses[top]) - best, max(best, float(losses[top]))
+            if gain < 1e-15 * (1 + abs(best)):
+                break
+            low, high = float(row[max(top - 1, 0)]), float(row[min(top + 1, 24)])
+        return best
 
-    def _peak(self, loss: float) -> Peak:
-        """The peak, with the stretch around it on which the loss is (nearly) as large: tightly if that has mass."""
-        peaks = [self._stretch(loss, loss - near * abs(loss) - ZERO) for near in NEAR]
-        tight, loose = peaks
+    def _peak(self) -> Peak:
+        loss = self.supremum
+        if loss == -math.inf:
+            return Peak(loss, Event(), -math.inf, -math.inf)
+        if self._growing_tail is not None:
+            return self._told(self._growing_tail)
+        if loss == math.inf:
+            return self._told(self._impossible())
+        tight, loose = (self._told(self._stretch(loss - near * abs(loss) - ZERO)) for near in NEAR)
         return tight if tight.log_left > loose.log_left - math.log(100) else loose
 
-    def _stretch(self, loss: float, level: float) -> Peak:
+    def _stretch(self, level: float) -> Span:
+        """The interval around the best point on which the loss stays above the level."""
         best = float(self.points[int(np.argmax(self.losses))])
         spans = self._spans(level, at_least=True)
-        chosen = next((span for span in spans if span.low - 1e-9 <= best <= span.high + 1e-9), Span(best, best))
-        return self._told(loss, chosen)
+        return next((span for span in spans if span.low - 1e-9 <= best <= span.high + 1e-9), Span(best, best))
 
-    def _tail_peak(self, span: Span) -> Peak:
-        """An unbounded loss, with a tail in which it is large already."""
-        return self._told(math.inf, span)
-
-    def _impossible(self) -> Peak:
-        """An infinite loss, with the stretch where the right side has no density at all."""
+    def _impossible(self) -> Span:
+        """The longest interval on which the right side has no density at all."""
         start, stop = max(
             _runs(np.isposinf(self.losses)), key=lambda run: self.points[run[1] - 1] - self.points[run[0]]
         )
         low = -math.inf if start == 0 else float(self.points[start])
-        high = math.inf if stop == len(self.points) else float(self.points[stop - 1])
-        return self._told(math.inf, Span(low, high))
+        return Span(low, math.inf if stop == len(self.points) else float(self.points[stop - 1]))
 
-    def _told(self, loss: float, span: Span) -> Peak:
+    def _told(self, span: Span) -> Peak:
         event = Event(within=((self.entry, (span,)),))
-        return Peak(loss, event, self.left.log_mass([span]), self.right.log_mass([span]))
+        return Peak(self.supremum, event, self.left.log_mass([span]), self.right.log_mass([span]))
 
     # ----------------------------------------------------------------------------------------- above a level
 
@@ -305,8 +331,12 @@ class Mixture(Loss):
 
     parts: tuple[Loss, ...]
 
-    def _supremum(self) -> Peak:
-        return max((part.supremum for part in self.parts), key=lambda peak: (peak.loss, peak.log_left))
+    def _supremum(self) -> float:
+        return max(part.supremum for part in self.parts)
+
+    def _peak(self) -> Peak:
+        best = [part for part in self.parts if part.supremum >= self.supremum - ZERO]
+        return max((part.peak for part in best[:MOST_TOLD]), key=lambda peak: peak.log_left)
 
     def above(self, level: float) -> tuple[float, float]:
         pairs = [part.above(level) for part in self.parts]
@@ -329,19 +359,18 @@ class Product(Loss):
 
     parts: tuple[Loss, ...]
 
-    def _supremum(self) -> Peak:
-        peaks = [part.supremum for part in self.parts]
-        worst = max(peak.loss for peak in peaks)
-        loss = -math.inf if any(peak.loss == -math.inf for peak in peaks) else sum(peak.loss for peak in peaks)
-        loss = math.inf if worst == math.inf and loss != -math.inf else loss
-        shown = [isinstance(part, Atom) or abs(peak.loss) > ZERO for part, peak in zip(self.parts, peaks, strict=True)]
-        moving = [peak for peak, told in zip(peaks, shown, strict=True) if told]
-        still = [part.masses() for part, told in zip(self.parts, shown, strict=True) if not told]
+    def _supremum(self) -> float:
+        losses = [part.supremum for part in self.parts]
+        return -math.inf if -math.inf in losses else sum(losses)
+
+    def _peak(self) -> Peak:
+        told = [part for part in self.parts if isinstance(part, Atom) or abs(part.supremum) > ZERO]
+        masses = [part.masses() for part in self.parts if part not in told]
         return Peak(
-            loss,
-            reduce(Event.__and__, (peak.event for peak in moving), Event()),
-            sum(peak.log_left for peak in moving) + sum(_log(left) for left, _ in still),
-            sum(peak.log_right for peak in moving) + sum(_log(right) for _, right in still),
+            self.supremum,
+            reduce(Event.__and__, (part.peak.event for part in told), Event()),
+            sum(part.peak.log_left for part in told) + sum(_log(left) for left, _ in masses),
+            sum(part.peak.log_right for part in told) + sum(_log(right) for _, right in masses),
         )
 
     @cached_property
@@ -411,7 +440,7 @@ class _Table:
 def _atoms(part: Loss) -> list[tuple[float, float, float]]:
     """The loss and both probabilities of every output of a part that has only atoms."""
     if isinstance(part, Atom):
-        return [(part.supremum.loss, *part.masses())]
+        return [(part.supremum, *part.masses())]
     if isinstance(part, Mixture):
         return [atom for inner in part.parts for atom in _atoms(inner)]
     if isinstance(part, Product):

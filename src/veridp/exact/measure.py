@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from veridp.errors import NotExact
 from veridp.exact.noise import Noise
 from veridp.exact.quadrature import Grid, edges, log_sum, panels, range_sums, whole_numbers
-from veridp.exact.star import Ray, Star
+from veridp.exact.star import Middle, Ray, log_measures
 
 Array = NDArray[np.float64]
 MOST_CUTS = 2  # how many variables may be fixed to make a tree
@@ -191,7 +191,7 @@ class _Tree:
 
     def log_measure(self) -> Array:
         if self.region.rows == 1 and self._is_star():
-            return np.array([self._star().log_measure()])
+            return self._star_measure()
         return self._total(self.root, np.arange(self.region.rows), None, None)
 
     def _is_star(self) -> bool:
@@ -200,14 +200,15 @@ class _Tree:
             branching or self.region.densities or self.region.noise[self.root].integer
         )
 
-    def _star(self) -> Star:
+    def _star_measure(self) -> Array:
         rays = []
         for child in self.children[self.root]:
             low, high = self.bounds[child]
             links = tuple((own, parents, float(constant[0])) for own, parents, constant in self.links[child])
             rays.append(Ray(self.region.noise[child], float(low[0]), float(high[0]), links))
         low, high = self.bounds[self.root]
-        return Star(self.region.noise[self.root], float(low[0]), float(high[0]), tuple(rays))
+        middle = Middle(self.region.noise[self.root], float(low[0]), float(high[0]))
+        return log_measures(middle, rays, [range(len(rays))])
 
     # ------------------------------------------------------------------------------------- one elimination
 

@@ -40,7 +40,7 @@ class Piece:
         return tuple(sorted(symbol for symbol in found if isinstance(symbol, Noise)))
 
     @cached_property
-    def key(self) -> object:
+    def key(self) -> tuple[Number, tuple[object, ...], tuple[object, ...]]:
         """What tells it from other pieces: equal pieces have equal keys."""
         return (
             self.weight,

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from veridp.errors import NotExact
 from veridp.exact.block import Block
-from veridp.exact.curve import Density
 from veridp.exact.event import Entry, Event
 from veridp.exact.loss import Atom, Line, Loss, Mixture, Numbers, Product
+from veridp.exact.masses import log_masses
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
 from veridp.program.affine import Affine, Condition, Symbol
 from veridp.program.distribution import Number, exact
@@ -25,6 +25,11 @@ def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
     mine, theirs = factors(left), factors(right)
     if [part.positions for part in mine] != [part.positions for part in theirs]:
         mine, theirs = factors(left, split=False), factors(right, split=False)
+    return loss_of_factors(mine, theirs)
+
+
+def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:
+    """The loss over outputs that fall apart in the same way on either side."""
     space = _Space()
     parts = tuple(space.factor_loss(a, b) for a, b in zip(mine, theirs, strict=True))
     return parts[0] if len(parts) == 1 else Product(parts)
@@ -38,19 +43,20 @@ class _Space:
 
     def factor_loss(self, left: Factor, right: Factor) -> Loss:
         keys = list(dict.fromkeys([*left.classes, *right.classes]))
-        parts = [
-            self._class_loss(_Class(key, left), left.classes.get(key, []), right.classes.get(key, [])) for key in keys
-        ]
+        plans = [self._plan(_Class(key, left), left.classes.get(key, []), right.classes.get(key, [])) for key in keys]
+        masses = log_masses([side for plan in plans for side in (plan.left, plan.right)])
+        parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
 
-    def _class_loss(self, shared: _Class, left: list[Piece], right: list[Piece]) -> Loss:
+    def _plan(self, shared: _Class, left: list[Piece], right: list[Piece]) -> _Plan:
         count = len(shared.key.free)
         if not count or not left or not right:
-            return Atom(shared.event(), _log_mass(left), _log_mass(right))
+            return _Plan(shared, left, right)
         if len(left) == len(right) == 1:
             return self._separated(shared, left[0], right[0])
         plain = [tuple(Fraction(int(i == j)) for j in range(count)) for i in range(count)]
-        return Product((Atom(shared.event(), 0.0, 0.0), self._numeric_loss(shared, plain, left, right)))
+        certain = [Piece(1, (), ())]
+        return _Plan(shared, certain, certain, (self._numeric_loss(shared, plain, left, right),))
 
     def _numeric_loss(
         self, shared: _Class, combinations: Sequence[Combination], left: Sequence[Piece], right: Sequence[Piece]
@@ -65,7 +71,7 @@ class _Space:
             )
         return self.numeric[key]
 
-    def _separated(self, shared: _Class, left: Piece, right: Piece) -> Loss:
+    def _separated(self, shared: _Class, left: Piece, right: Piece) -> _Plan:
         """The loss of two pieces, as a product over those of their entries that no noise ties together.
 
         The entries are first combined so that each carries as little noise as possible: a change of coordinates that
@@ -78,7 +84,7 @@ class _Space:
             _without(mine, [condition for group in groups for condition in group.left]),
             _without(theirs, [condition for group in groups for condition in group.right]),
         )
-        parts: list[Loss] = [Atom(shared.event(), _log_mass([rest[0]]), _log_mass([rest[1]]))]
+        parts: list[Loss] = []
         for group in groups:
             entries = sorted(group.entries)
             sides = [
@@ -86,11 +92,26 @@ class _Space:
                 for piece, conditions in ((mine, group.left), (theirs, group.right))
             ]
             parts.append(self._numeric_loss(shared, [combinations[entry] for entry in entries], *sides))
-        return Product(tuple(parts))
+        return _Plan(shared, [rest[0]], [rest[1]], tuple(parts))
 
 
-def _log_mass(pieces: Sequence[Piece]) -> float:
-    return Density([Piece(piece.weight, piece.conditions, ()) for piece in pieces]).mass
+def batched(values: Sequence[float]) -> list[tuple[float, float]]:
+    """The values two by two."""
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A class whose loss is known but for the probabilities of two lists of pieces."""
+
+    shared: _Class
+    left: list[Piece]
+    right: list[Piece]
+    numeric: tuple[Loss, ...] = ()
+
+    def loss(self, log_left: float, log_right: float) -> Loss:
+        atom = Atom(self.shared.event(), log_left, log_right)
+        return Product((atom, *self.numeric)) if self.numeric else atom
 
 
 @dataclass(frozen=True, eq=False)

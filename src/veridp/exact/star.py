@@ -1,22 +1,25 @@
-"""The measure of a star: noise in the middle, and around it noise that only the middle bounds.
+"""The measures of stars: noise in the middle, and around it noise that only the middle bounds.
 
-Sparse vectors and noisy maxima are stars, hundreds of paths with the same few parts; so the parts are remembered, and
-a further path costs a few additions.
+Sparse vectors and noisy maxima are stars, hundreds of paths with the same few rays. All stars with the same middle are
+integrated on one grid: each ray is evaluated once, and a star is a sum of rays, so that a thousand paths cost one
+integral and a matrix product.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.exact.noise import Noise
-from veridp.exact.quadrature import Grid, edges, panels
+from veridp.exact.quadrature import edges, log_sum, panels
 
 Array = NDArray[np.float64]
+NOTHING = -1e6  # stands for the logarithm of 0, which a matrix product cannot take
+MOST_ENTRIES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -40,51 +43,50 @@ class Ray:
     def rate(self) -> float:
         return self.noise.rate * max(abs(middles / own) for own, middles, _ in self.links)
 
+    def log_values(self, points: Array) -> Array:
+        """ln of its measure, as a function of the middle."""
+        low, high = np.full(points.shape, self.low), np.full(points.shape, self.high)
+        for own, middles, constant in self.links:
+            bound = -(middles * points + constant) / own
+            low, high = (np.maximum(low, bound), high) if own > 0 else (low, np.minimum(high, bound))
+        return self.noise.log_between(low, high)
+
 
 @dataclass(frozen=True)
-class Star:
-    """Continuous noise in the middle, between bounds, and its rays."""
+class Middle:
+    """Continuous noise between bounds."""
 
     noise: Noise
     low: float
     high: float
-    rays: tuple[Ray, ...]
 
-    def log_measure(self) -> float:
-        """ln of its measure."""
-        if not self.low < self.high:
-            return -math.inf
-        breaks = {0.0, *self.noise.kinks, *(end for end in (self.low, self.high) if math.isfinite(end))}
-        for ray in self.rays:
-            breaks.update(_ray_breaks(ray))
-        width = 16.0 / (self.noise.rate + sum(ray.rate for ray in self.rays))
-        key = (tuple(sorted({float(f"{point:.13g}") for point in breaks})), width, self.low, self.high)
-        values = _density(self.noise, *key)
-        for ray in self.rays:
-            values = values + _ray_values(ray, self.noise, *key)
-        return float(_grid(self.noise, *key).integrate(values)[0])
+    def breaks(self) -> list[float]:
+        return [0.0, *self.noise.kinks, *(end for end in (self.low, self.high) if math.isfinite(end))]
 
 
-@lru_cache(maxsize=4096)
-def _ray_breaks(ray: Ray) -> tuple[float, ...]:
-    return tuple(ray.breaks())
+def log_measures(middle: Middle, rays: Sequence[Ray], stars: Sequence[Sequence[int]]) -> Array:
+    """ln of the measure of each star around the middle; a star is the list of its rays, by their place."""
+    if not middle.low < middle.high:
+        return np.full(len(stars), -np.inf)
+    breaks = np.unique([*middle.breaks(), *(point for ray in rays for point in ray.breaks())])
+    steepest = max(sum(rays[place].rate for place in star) for star in stars)
+    width, tail = 16.0 / (middle.noise.rate + steepest), middle.noise.tail * middle.noise.scale
+    grid = panels(edges(breaks[None, :], width, tail, np.array([middle.low]), np.array([middle.high])))
+    points = grid.points[0]
+    values = np.array([np.maximum(ray.log_values(points), NOTHING) for ray in rays]).reshape(len(rays), len(points))
+    base = middle.noise.log_density(points) + grid.log_weights[0]
+    size = max(1, MOST_ENTRIES // len(points))
+    parts = [
+        log_sum(base + _incidence(stars[start : start + size], len(rays)) @ values)
+        for start in range(0, len(stars), size)
+    ]
+    total = np.concatenate(parts)
+    return np.where(total < NOTHING / 2, -np.inf, total)
 
 
-@lru_cache(maxsize=512)
-def _grid(noise: Noise, breaks: tuple[float, ...], width: float, low: float, high: float) -> Grid:
-    return panels(edges(np.array([breaks]), width, noise.tail * noise.scale, np.array([low]), np.array([high])))
-
-
-@lru_cache(maxsize=512)
-def _density(noise: Noise, breaks: tuple[float, ...], width: float, low: float, high: float) -> Array:
-    return noise.log_density(_grid(noise, breaks, width, low, high).points)
-
-
-@lru_cache(maxsize=4096)
-def _ray_values(ray: Ray, noise: Noise, breaks: tuple[float, ...], width: float, low: float, high: float) -> Array:
-    points = _grid(noise, breaks, width, low, high).points
-    least, most = np.full(points.shape, ray.low), np.full(points.shape, ray.high)
-    for own, middles, constant in ray.links:
-        bound = -(middles * points + constant) / own
-        least, most = (np.maximum(least, bound), most) if own > 0 else (least, np.minimum(most, bound))
-    return ray.noise.log_between(least, most)
+def _incidence(stars: Sequence[Sequence[int]], rays: int) -> Array:
+    table = np.zeros((len(stars), rays))
+    for row, star in enumerate(stars):
+        for place in star:
+            table[row, place] += 1.0
+    return table

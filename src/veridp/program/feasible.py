@@ -27,11 +27,31 @@ def has_room(given: Sequence[Condition], more: Sequence[Condition]) -> bool:
     ranges = _ranges([*_connected(given, more), *more])
     if any(span.empty for span in ranges.values()):
         return False
+    return all(_possible(group) for group in _apart(ranges))
+
+
+def _possible(ranges: dict[Form, _Range]) -> bool:
+    """Whether forms that hang together can be in their ranges all at once."""
     if len(ranges) == 1:
         ((form, span),) = ranges.items()
         if not any(symbol.distribution.integer for symbol, _ in form if isinstance(symbol, Noise)):
             return not span.within(*_reach(form)).empty
     return _solve(ranges)
+
+
+def _apart(ranges: dict[Form, _Range]) -> list[dict[Form, _Range]]:
+    """The forms in groups that have no symbol in common."""
+    groups: list[tuple[set[Symbol], dict[Form, _Range]]] = []
+    for form, span in ranges.items():
+        symbols = {symbol for symbol, _ in form}
+        touching = [group for group in groups if not group[0].isdisjoint(symbols)]
+        groups = [group for group in groups if group[0].isdisjoint(symbols)]
+        merged = {form: span}
+        for others, forms in touching:
+            symbols |= others
+            merged |= forms
+        groups.append((symbols, merged))
+    return [forms for _, forms in groups]
 
 
 Form = tuple[tuple[Symbol, Number], ...]  # a linear form without constant, its first coefficient 1

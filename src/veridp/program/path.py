@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.affine import Affine, Condition, Noise, Select, Symbol, Unknown
+from veridp.program.affine import COMPARE, Affine, Condition, Noise, Select, Symbol, Unknown, affine
 from veridp.program.distribution import Number, exact
 from veridp.program.site import Site
 from veridp.program.wording import number_text
@@ -163,3 +163,58 @@ def _symbols_of(leaf: Any) -> Iterator[Symbol]:
     elif isinstance(leaf, Select):
         for part in (leaf.condition, leaf.then, leaf.other):
             yield from _symbols_of(part)
+
+
+def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list[Path]:
+    """The paths with their open values given: conditions that become false drop a path, those that hold go.
+
+    What paths share (a fork, above all) is worked out once.
+    """
+    conditions: dict[int, Condition | bool] = {}
+    found = []
+    for path in paths:
+        steps: list[Step] = []
+        for step in path.steps:
+            if isinstance(step, Noise):
+                steps.append(step)
+                continue
+            told = [condition_with_values(condition, values, conditions) for condition in step.option.conditions]
+            if not all(condition is not False for condition in told):
+                break
+            kept = tuple(condition for condition in told if isinstance(condition, Condition))
+            steps.append(Fork((Option(kept, step.option.weight, step.option.label),), 0, step.site))
+        else:
+            found.append(Path(tuple(steps), map_leaves(lambda leaf: _leaf_with_values(leaf, values), path.output)))
+    return found
+
+
+def condition_with_values(
+    condition: Condition, values: Mapping[Unknown, Number], known: dict[int, Condition | bool]
+) -> Condition | bool:
+    """The condition with open values given, or its truth; `known` keeps the answers by identity."""
+    answer = known.get(id(condition))
+    if answer is None:
+        slack = _leaf_with_values(condition.slack, values)
+        if isinstance(slack, Affine):
+            answer = Condition(slack, condition.relation)
+        else:
+            answer = bool(COMPARE[condition.relation](slack, 0))
+        known[id(condition)] = answer
+    return answer
+
+
+def _leaf_with_values(leaf: Any, values: Mapping[Unknown, Number]) -> Any:
+    if isinstance(leaf, Affine):
+        constant, terms = leaf.constant, dict(leaf.terms)
+        for symbol in [symbol for symbol in terms if isinstance(symbol, Unknown)]:
+            constant += terms.pop(symbol) * values[symbol]
+        return affine(constant, terms)
+    if isinstance(leaf, Condition):
+        return condition_with_values(leaf, values, {})
+    if isinstance(leaf, Select):
+        condition = _leaf_with_values(leaf.condition, values)
+        then, other = (_leaf_with_values(part, values) for part in (leaf.then, leaf.other))
+        if isinstance(condition, bool):
+            return then if condition else other
+        return Select.of(condition, then, other)
+    return leaf

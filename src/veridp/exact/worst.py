@@ -1,0 +1,216 @@
+"""The worst pair of inputs that a search finds, by the exact loss between them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from veridp.adjacency import Domain, Pair
+from veridp.claim import Witness
+from veridp.errors import BadInput, NotExact, NotExplorable, VeridpError
+from veridp.exact.compare import Comparison
+from veridp.exact.openlaw import OpenLaw
+from veridp.exact.space import loss_between
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.explore import explore
+from veridp.program.path import Path
+
+SECONDS = 60.0
+Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best ε so far
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """The worst comparison found: its ε is a lower bound on that of the mechanism, for inputs of this size."""
+
+    comparison: Comparison
+    tried: int
+    searched: tuple[str, ...]
+    finished: bool  # whether the search ended by itself, and not for lack of time
+
+    @property
+    def epsilon(self) -> float:
+        return self.comparison.epsilon
+
+    @property
+    def witness(self) -> Witness:
+        return self.comparison.witness
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) between the two inputs found."""
+        return self.comparison.delta(epsilon)
+
+    def __str__(self) -> str:
+        searched = ", ".join(self.searched)
+        return (
+            f"{self.comparison} (the worst of {self.tried} pairs: {searched}{'' if self.finished else '; out of time'})"
+        )
+
+
+def worst(
+    mechanism: Mechanism | Function,
+    size: int | None = None,
+    domain: Domain | None = None,
+    *,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+    **arguments: Any,
+) -> Worst:
+    """The worst pair of neighbours found within the domain: patterns first, then corners, then moves from the best.
+
+    What is found is a lower bound; nothing is claimed about pairs that were not tried.
+    """
+    mechanism = as_mechanism(mechanism, **arguments)
+    size = mechanism.size if size is None else size
+    domain = mechanism.domain if domain is None else domain
+    search = _Search(mechanism, size, domain, time.monotonic() + seconds, progress)
+    finished = search.run()
+    if search.best is None:
+        raise search.failure or BadInput(f"{mechanism.name}: no pair of neighbours of size {size} to try in {domain}")
+    return Worst(search.best, search.tried, tuple(search.searched), finished)
+
+
+class _Search:
+    def __init__(
+        self, mechanism: Mechanism, size: int, domain: Domain, deadline: float, progress: Progress | None
+    ) -> None:
+        self.mechanism, self.size, self.domain = mechanism, size, domain
+        self.deadline, self.progress = deadline, progress
+        self.compare = _comparer(mechanism, size)
+        self.best: Comparison | None = None
+        self.failure: VeridpError | None = None
+        self.seen: set[frozenset[str]] = set()
+        self.searched: list[str] = []
+        self.tried = 0
+
+    def run(self) -> bool:
+        """Whether all stages came to their end."""
+        stages = [("patterns", self.mechanism.adjacency.pairs(self.size, self.domain))]
+        if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
+            stages.append(("corners", _corner_pairs(self.size, self.domain)))
+        for name, pairs in stages:
+            self.searched.append(name)
+            if not self._try_all(name, pairs):
+                return False
+            if self.best is not None and self.best.epsilon == math.inf:
+                return True
+        if len(stages) > 1 and self.best is not None:
+            self.searched.append("moves from the best")
+            return self._climb()
+        return True
+
+    def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
+        for pair in pairs:
+            if time.monotonic() > self.deadline and self.best is not None:
+                return False
+            self._try(stage, pair.left, pair.right)
+            if self.best is not None and self.best.epsilon == math.inf:
+                return True
+        return True
+
+    def _try(self, stage: str, left: Any, right: Any) -> bool:
+        """Whether the pair is worse than all before."""
+        sides = frozenset((repr(left), repr(right)))
+        if sides in self.seen or not self.mechanism.adjacency.adjacent(left, right):
+            return False
+        self.seen.add(sides)
+        self.tried += 1
+        try:
+            comparison = self.compare(left, right)
+            better = self.best is None or comparison.epsilon > self.best.epsilon + 1e-12
+        except (NotExact, NotExplorable) as error:
+            self.failure = self.failure or error
+            return False
+        if better:
+            self.best = comparison
+        if self.progress is not None and self.best is not None:
+            self.progress(stage, self.tried, self.best.epsilon)
+        return better
+
+    def _climb(self) -> bool:
+        """Move one entry at a time of the best pair, as long as that makes it worse."""
+        improved = True
+        while improved and self.best is not None and self.best.epsilon < math.inf:
+            improved = False
+            for pair in _moves(self.best.left, self.best.right, self.domain):
+                if time.monotonic() > self.deadline:
+                    return False
+                improved = self._try("moves from the best", pair.left, pair.right) or improved
+        return True
+
+
+def _comparer(mechanism: Mechanism, size: int) -> Callable[[Any, Any], Comparison]:
+    """Compares pairs, and keeps what they share: the paths of an input, or those of all inputs with the data open."""
+    law = OpenLaw.of(mechanism, size) if mechanism.adjacency.vertices(1) is not None else None
+
+    @lru_cache(maxsize=256)
+    def explored(text: str, data: _Held) -> Sequence[Path]:
+        return explore(mechanism, data.value, defer=True)
+
+    def compared(left: Any, right: Any) -> Comparison:
+        if law is not None and _is_vector(left, size) and _is_vector(right, size):
+            return Comparison(mechanism, left, right, law.loss(left, right))
+        mine, theirs = (explored(repr(data), _Held(data)) for data in (left, right))
+        return Comparison(mechanism, left, right, loss_between(mine, theirs))
+
+    return compared
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Data that may have no hash of its own; told apart by its text beside it."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _is_vector(data: Any, size: int) -> bool:
+    return isinstance(data, list) and len(data) == size and all(isinstance(value, int | float) for value in data)
+
+
+def _is_interval(domain: Domain) -> bool:
+    return isinstance(domain, tuple) and len(domain) == 2
+
+
+def _corner_pairs(size: int, domain: Any) -> Iterator[Pair]:
+    """Entries at the ends of the domain, in two runs, that move inwards or along in two runs, or one at a time."""
+    low, high = map(float, domain)
+    runs = [[True] * k + [False] * (size - k) for k in range(size + 1)]
+    levels = list(dict.fromkeys(map(tuple, [*runs, *([not x for x in run] for run in runs)])))
+    steps = [[1.0 if x else -1.0 for x in run] for run in levels]
+    steps += [[float(place == k) for place in range(size)] for k in range(size)]
+    inwards = [(at_top, [sign if top else -sign for top in at_top]) for at_top in levels for sign in (-1.0, 1.0)]
+    for at_top, moves in itertools.chain(inwards, itertools.product(levels, steps)):  # the likeliest first
+        left = [_inside(high if top else low, move, low, high) for top, move in zip(at_top, moves, strict=True)]
+        right = [value + move for value, move in zip(left, moves, strict=True)]
+        yield Pair(left, right, "corner")
+
+
+def _inside(value: float, move: float, low: float, high: float) -> float:
+    """The value, moved just so far that it stays in the domain after its move."""
+    return min(max(value, low - min(move, 0.0)), high - max(move, 0.0))
+
+
+def _moves(left: Sequence[float], right: Sequence[float], domain: Any) -> Iterator[Pair]:
+    """The pair with one entry put elsewhere, or moved otherwise."""
+    low, high = map(float, domain)
+    for place, (a, b) in enumerate(zip(left, right, strict=True)):
+        for level in dict.fromkeys((a, low, high, 0.0, (a + low) / 2, (a + high) / 2, a - 1, a + 1)):
+            for move in dict.fromkeys((b - a, 1.0, -1.0, 0.0)):
+                value = _inside(level, move, low, high)
+                if low <= value <= high and low <= value + move <= high:
+                    yield Pair(
+                        [*left[:place], value, *left[place + 1 :]],
+                        [*right[:place], value + move, *right[place + 1 :]],
+                        "move",
+                    )
