@@ -101,8 +101,8 @@ class PieceDensity:
         )
 
     def breaks(self) -> list[float]:
-        """Where the density of a single entry may fail to be smooth: kinks, carried along the conditions to the entry."""
-        planes = [(linear, (0.0,)) for linear in self.inequalities]
+        """Where the density of a single entry may fail to be smooth: kinks, carried along the conditions to it."""
+        planes: list[tuple[_Linear, tuple[float, ...]]] = [(linear, (0.0,)) for linear in self.inequalities]
         planes += [(linear, _kinks(noise)) for noise, linear in self.densities]
         return sorted(self._carried(ENTRY, [(_variables(linear), linear.constant, kinks) for linear, kinks in planes]))
 
@@ -139,7 +139,7 @@ def _kinks(noise: Numeric) -> tuple[float, ...]:
 
 
 def slacks(condition: Condition) -> list[Affine]:
-    """The condition as inequalities `slack >= 0`; between integers the bound is put halfway, where rounding is harmless."""
+    """The condition as inequalities `slack >= 0`; between integers the bound is put halfway, safe from rounding."""
     slack = condition.slack
     if slack.continuous:
         return [slack]

@@ -42,7 +42,7 @@ class Entry:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = []
+        parts: list[str] = []
         for (_, factor), name in zip(self.terms, self.names, strict=True):
             size = "" if abs(factor) == 1 else f"{abs(factor):.6g}·"
             sign = ("-" if factor < 0 else "") if not parts else (" - " if factor < 0 else " + ")

@@ -231,7 +231,7 @@ class Line(Loss):
         return loss
 
     def _climbed(self, low: float, high: float, best: float) -> float:
-        """The largest loss between two points, by looking closer around the best of a row of points, again and again."""
+        """The largest loss between two points, by looking ever closer around the best of a row of points."""
         while high - low > 1e-9 * (1 + abs(low)):
             row = np.linspace(low, high, 25)
             losses = self._losses_at(row)

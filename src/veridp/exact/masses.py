@@ -13,7 +13,7 @@ from veridp.exact.noise import Noise, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.exact.star import Middle, Ray, log_measures
-from veridp.program.affine import Condition
+from veridp.program.affine import Affine, Condition
 from veridp.program.affine import Noise as Symbol
 
 _Form = tuple[tuple[tuple[int, float], ...], float]  # (variable, coefficient) pairs and a constant: form >= 0
@@ -127,8 +127,8 @@ class _StarTable:
         around = self.around.setdefault(middle, _Around())
         places = []
         for variable, its_links in by_ray.items():
-            ray = Ray(self.noise[variable], *bounds[variable], tuple(its_links))
-            places.append(around.rays.setdefault(ray, len(around.rays)))
+            its = Ray(self.noise[variable], *bounds[variable], tuple(its_links))
+            places.append(around.rays.setdefault(its, len(around.rays)))
         star = tuple(sorted(places))
         handle.stars.append((middle, around.stars.setdefault(star, len(around.stars))))
 
@@ -143,6 +143,10 @@ class _StarTable:
         return handle.constant + sum(
             float(found[place]) for found, (_, place) in zip(values, handle.stars, strict=True) if found is not None
         )
+
+
+def _terms(slack: Affine) -> tuple[tuple[int, float], ...]:
+    return tuple((symbol.index, float(c)) for symbol, c in slack.terms.items() if isinstance(symbol, Symbol) and c)
 
 
 def _connected(forms: Sequence[_Form]) -> list[tuple[set[int], list[_Form]]]:

@@ -178,7 +178,7 @@ class Logistic(Noise):
 
     def log_density(self, x: Array) -> Array:
         z = np.abs(x) / self.scale
-        return -z - 2 * np.log1p(np.exp(-z)) - math.log(self.scale)
+        return np.asarray(-z - 2 * np.log1p(np.exp(-z)) - math.log(self.scale))
 
     def log_below(self, x: Array) -> Array:
         return -np.logaddexp(0.0, -x / self.scale)

@@ -19,7 +19,6 @@ from veridp.program.affine import Affine, Condition, Noise, Select, Symbol
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.path import Path
-from veridp.program.symbolic import Symbolic
 from veridp.program.template import Kind, Slot, Template, tree_of
 
 MOST_PIECES = 200_000
@@ -106,7 +105,7 @@ def _split(path: Path) -> list[Factor]:
         )
     if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
         return [_factor(None, [(path.output, path.weight, *branch) for branch in _expanded(leaves, path.conditions)])]
-    answer = []
+    answer: list[Factor] = []
     for _, positions, conditions in merged:
         chosen = tuple(leaves[position] for position in positions)
         pieces = [(chosen, path.weight if not answer else 1, *branch) for branch in _expanded(chosen, conditions)]
@@ -141,7 +140,7 @@ def _symbols(leaf: Leaf) -> Iterator[Symbol]:
             yield from _symbols(part)
 
 
-# ---------------------------------------------------------------------------------------------- deciding what was deferred
+# ----------------------------------------------------------------------------------- deciding what was deferred
 
 
 def _expanded(leaves: Sequence[Leaf], given: Iterable[Condition]) -> list[tuple[tuple[Condition, ...], list[Leaf]]]:
@@ -199,7 +198,7 @@ def _class_of(output: Any, values: Sequence[Leaf]) -> tuple[ClassKey, tuple[Affi
         if isinstance(value, Affine):
             numbers.append(value)
             return Slot(Kind.FLOAT, len(numbers) - 1)
-        return value if value is None or isinstance(value, bool | str) or isinstance(value, Symbolic) else _plain(value)
+        return value if value is None or isinstance(value, bool | str) else _plain(value)
 
     template = Template(tree_of(output, leaf, _special))
     independent, relations = _relations(numbers)

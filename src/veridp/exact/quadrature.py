@@ -37,7 +37,8 @@ def log_sum(log_values: Array) -> Array:
     top = np.max(log_values, axis=-1, keepdims=True)
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(log_values - shift), axis=-1)) + shift[..., 0]
+        total: Array = np.log(np.sum(np.exp(log_values - shift), axis=-1)) + shift[..., 0]
+    return total
 
 
 def edges(breaks: Array, width: float, tail: float, low: Array, high: Array) -> Array:

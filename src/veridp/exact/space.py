@@ -160,7 +160,7 @@ class _Class:
 
 
 def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
-    """Combinations of the numbers in reduced echelon form: as many as there are numbers, each with a noise of its own."""
+    """As many combinations of the numbers, in reduced echelon form: each with a noise of its own."""
     count = len(numbers)
     rows = [
         ({n: Fraction(c) for n, c in number.terms.items()}, [Fraction(int(i == k)) for i in range(count)])

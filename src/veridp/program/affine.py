@@ -426,7 +426,7 @@ class Select(Deferring):
 
 
 def _not(value: Any) -> Any:
-    return ~value if isinstance(value, Symbolic) else not value
+    return ~value if isinstance(value, Condition | Select) else not value
 
 
 def _on_select(operation: Callable[[Any, Any], Any]) -> Callable[[Select, Any], Any]:

@@ -160,7 +160,7 @@ class _Run(StandInGenerator, Decider):
         return possible[0]
 
     def _possible(self, options: tuple[Option, ...]) -> list[int]:
-        possible = []
+        possible: list[int] = []
         for index, option in enumerate(options):
             last_resort = index == len(options) - 1 and not possible  # the options cover everything
             if option.weight and (last_resort or has_room(self.conditions, option.conditions)):

@@ -152,7 +152,8 @@ def _sign(number: Number) -> int:
 def _connected(given: Sequence[Condition], more: Sequence[Condition]) -> list[Condition]:
     """Those of the given conditions that share symbols with `more`, directly or through others."""
     reached: set[Symbol] = {symbol for condition in more for symbol in condition.slack.terms}
-    rest, found = list(given), []
+    rest = list(given)
+    found: list[Condition] = []
     while True:
         near = [condition for condition in rest if not reached.isdisjoint(condition.slack.terms)]
         if not near:

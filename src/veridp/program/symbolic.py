@@ -87,7 +87,7 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
             plain[index] = value
         return (plain if shape is None else plain.reshape(shape)).view(cls)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:  # type: ignore[override]
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -24,11 +24,13 @@ def sum_text(terms: Sequence[tuple[Named, Number]], constant: Number) -> str:
 def _signed(terms: Sequence[tuple[Named, Number]], constant: Number) -> Iterator[str]:
     first = True
     for symbol, coefficient in terms:
-        factor = "" if abs(coefficient) == 1 else f"{number_text(abs(coefficient))}·"
+        size: Number = abs(coefficient)
+        factor = "" if size == 1 else f"{number_text(size)}·"
         yield f"{_sign(coefficient, first)}{factor}{symbol.name}"
         first = False
     if constant:
-        yield f"{_sign(constant, first)}{number_text(abs(constant))}"
+        rest: Number = abs(constant)
+        yield f"{_sign(constant, first)}{number_text(rest)}"
 
 
 def _sign(number: Number, first: bool) -> str:

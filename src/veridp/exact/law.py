@@ -1,0 +1,91 @@
+"""The law of a mechanism's output on one input: probabilities of discrete outputs, densities of numeric ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veridp.exact.curve import Density
+from veridp.exact.event import Event
+from veridp.exact.masses import log_masses
+from veridp.exact.pieces import ClassKey, Factor, factors
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.explore import explore
+from veridp.program.template import Slot, Template, tree_of
+
+RELATION = 1e-9  # how far, relatively, numbers of an output may be off a relation that they must keep
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law of the output: independent factors, each a list of disjoint classes."""
+
+    factors: Sequence[Factor]
+
+    @cached_property
+    def _masses(self) -> list[dict[ClassKey, float]]:
+        """The probability of every class of every factor."""
+        found = []
+        for factor in self.factors:
+            logs = log_masses(list(factor.classes.values()))
+            found.append({key: math.exp(log) for key, log in zip(factor.classes, logs, strict=True)})
+        return found
+
+    @property
+    def total(self) -> float:
+        """The sum of all probabilities: 1, up to rounding."""
+        return math.prod(math.fsum(masses.values()) for masses in self._masses)
+
+    def classes(self) -> list[tuple[Event, float]]:
+        """The classes of the output with their probabilities, likeliest first; of a single factor only."""
+        if len(self.factors) > 1:
+            raise ValueError(f"the output falls into {len(self.factors)} independent parts; ask for single outputs")
+        rows = [(Event(template=key.template), mass) for key, mass in self._masses[0].items()]
+        return sorted(rows, key=lambda row: -row[1])
+
+    def probability(self, output: Any) -> float:
+        """The probability of exactly this output; 0 where it has a density instead."""
+        return math.prod(self._at(output, place, atoms=True) for place in range(len(self.factors)))
+
+    def density(self, output: Any) -> float:
+        """The density at this output: over its numeric entries, times the probability of the others."""
+        return math.prod(self._at(output, place, atoms=False) for place in range(len(self.factors)))
+
+    def _at(self, output: Any, place: int, atoms: bool) -> float:
+        factor = self.factors[place]
+        tree = tree_of(output, lambda value, kind: value, lambda value: None)
+        if factor.positions is not None:
+            leaves = Template(tree).leaves
+            tree = tuple(leaves[position] for position in factor.positions)
+        for key, pieces in factor.classes.items():
+            if not Event(template=key.template).holds(tree):
+                continue
+            if not key.free:
+                return self._masses[place][key]
+            numbers = _numbers(key, Template(tree).leaves)
+            if numbers is not None:
+                discrete = None not in [key.lattices[index] for index in key.free]
+                point = np.array([[numbers[index] for index in key.free]])
+                return math.exp(float(Density(pieces)(point)[0])) if discrete or not atoms else 0.0
+        return 0.0
+
+
+def _numbers(key: ClassKey, leaves: Sequence[Any]) -> list[float] | None:
+    """The numeric entries of an output; None where they break a relation of the class."""
+    slots = [place for place, leaf in enumerate(key.template.leaves) if isinstance(leaf, Slot)]
+    numbers = [float(leaves[place]) for place in slots]
+    for factors_, value in key.relations:
+        total = sum(float(factor) * number for factor, number in zip(factors_, numbers, strict=True))
+        if not math.isclose(total, float(value), rel_tol=RELATION, abs_tol=RELATION):
+            return None
+    return numbers
+
+
+def law(mechanism: Mechanism | Function, data: Any, **arguments: Any) -> Law:
+    """The exact law of the mechanism's output on this input."""
+    return Law(factors(explore(as_mechanism(mechanism, **arguments), data, defer=True)))
