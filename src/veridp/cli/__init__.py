@@ -7,6 +7,7 @@ import sys
 import typer
 
 from veridp.cli.catalogue import list_catalogue
+from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
 from veridp.cli.shown import accept_any_text, complain
 from veridp.errors import VeridpError
@@ -16,6 +17,7 @@ NOT_JUDGED = 2
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)
+app.command("exact")(show_exact)
 
 
 @app.callback(invoke_without_command=True)

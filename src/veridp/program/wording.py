@@ -24,12 +24,12 @@ def sum_text(terms: Sequence[tuple[Named, Number]], constant: Number) -> str:
 def _signed(terms: Sequence[tuple[Named, Number]], constant: Number) -> Iterator[str]:
     first = True
     for symbol, coefficient in terms:
-        size: Number = abs(coefficient)
+        size = coefficient if coefficient > 0 else -coefficient
         factor = "" if size == 1 else f"{number_text(size)}·"
         yield f"{_sign(coefficient, first)}{factor}{symbol.name}"
         first = False
     if constant:
-        rest: Number = abs(constant)
+        rest = constant if constant > 0 else -constant
         yield f"{_sign(constant, first)}{number_text(rest)}"
 
 

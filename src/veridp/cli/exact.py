@@ -1,0 +1,132 @@
+"""`veridp exact TARGET`: the exact privacy loss between two inputs, or of the worst pair that a search finds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from veridp.catalogue import catalogue
+from veridp.cli.given import Arg, AsJson, Epsilon, Size, chosen_mechanism, literal
+from veridp.cli.shown import show, show_json, user_code, write_report
+from veridp.errors import BadInput, VeridpError
+from veridp.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from veridp.report.exact import Line
+
+REFUTED = 1
+
+Target = Annotated[str | None, typer.Argument(help="file.py:function, package.module:function, or a catalogue name")]
+
+
+def show_exact(
+    target: Target = None,
+    left: Annotated[str | None, typer.Option(help="one input, as a Python literal")] = None,
+    right: Annotated[str | None, typer.Option(help="its neighbour, as a Python literal")] = None,
+    size: Size = None,
+    epsilon: Epsilon = None,
+    arg: Arg = None,
+    seconds: Annotated[
+        float | None, typer.Option("--time", min=0.0, help="seconds for a search; 60, or 3 each with --all")
+    ] = None,
+    certified: Annotated[bool, typer.Option("--certified", help="enclose the answer, whatever the rounding")] = False,
+    most: Annotated[int, typer.Option("--show", min=1, help="print at most so many outputs")] = 12,
+    plot: Annotated[
+        Path | None, typer.Option(help="draw both distributions and the privacy profile to this file")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="compare every mechanism of the catalogue")] = False,
+    report: Annotated[Path | None, typer.Option(help="with --all: also write the table to this file")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print the exact ε between two inputs (--left, --right), or of the worst pair found; exit 1 if above the claim."""
+    if everything:
+        if target is not None:
+            raise BadInput(f"--all compares the whole catalogue; leave out {target!r}, or leave out --all")
+        return _show_all(3.0 if seconds is None else seconds, report, as_json)
+    if target is None:
+        raise BadInput("which mechanism? give file.py:function, package.module:function or a catalogue name, or --all")
+    if (left is None) != (right is None):
+        raise BadInput("--left and --right go together; give both, or neither to search for the worst pair")
+    from veridp.exact import compare, worst  # numerics take longer to import than all the rest: only where needed
+    from veridp.report.exact import comparison_document, comparison_page, refuted
+
+    enclosing = {"certified": True} if certified else {}
+    with user_code():
+        mechanism = chosen_mechanism(target, epsilon, arg)
+        if left is not None and right is not None:
+            pair = literal("--left", left), literal("--right", right)
+            search, comparison = None, compare(mechanism, *pair, **enclosing)
+        else:
+            with _progress(mechanism.name) as progress:
+                search = worst(mechanism, size, seconds=60.0 if seconds is None else seconds, progress=progress)
+            comparison = search.comparison
+            if certified:
+                comparison = compare(mechanism, comparison.left, comparison.right, **enclosing)
+        document, page = comparison_document(comparison, search), comparison_page(comparison, search, most)
+        claim = comparison.mechanism.claim
+        status = REFUTED if claim is not None and refuted(comparison, claim) else 0
+    if plot is not None:
+        from veridp.report.plot import plot_comparison
+
+        plot_comparison(comparison, plot)
+    if as_json:
+        show_json(document)
+    else:
+        show(page)
+    return status
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[str, int, float], None]]:
+    """A line on stderr that tells how the search stands, where somebody may be looking."""
+    console = Console(stderr=True, emoji=False)
+    with console.status(f"{name}: exploring") as status:
+
+        def update(stage: str, tried: int, best: float) -> None:
+            status.update(f"{name}: {stage}, {tried} pairs tried, ε >= {best:.6g}")
+
+        yield update
+
+
+def _show_all(seconds: float, report: Path | None, as_json: bool) -> int:
+    from veridp.report.exact import catalogue_markdown, catalogue_table
+
+    lines = []
+    with Progress(*Progress.get_default_columns(), console=Console(stderr=True), transient=True) as progress:
+        for name in progress.track(catalogue, description="comparing"):
+            lines.append(_line(name, catalogue[name], seconds))
+    if report is not None:
+        write_report(report, catalogue_markdown(lines))
+    if as_json:
+        show_json([line.as_dict() for line in lines])
+    else:
+        show(catalogue_table(lines))
+    return 0
+
+
+def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
+    from veridp.exact import worst
+    from veridp.report.exact import Line, number, refuted
+
+    start = time.perf_counter()
+    known: dict[str, Any] = {"name": name, "size": mechanism.size, "claim": mechanism.claim}
+    known["true"] = mechanism.true_epsilon(mechanism.size)
+    try:
+        found = worst(mechanism, seconds=seconds)
+        mass = found.witness.left_probability.lower
+    except VeridpError as error:
+        return Line(**known, found=None, mass=None, seconds=time.perf_counter() - start, note=str(error))
+    claim = mechanism.claim
+    note = ""
+    if claim is not None and claim.delta:
+        note = f"δ({claim.epsilon:g}) = {number(found.delta(claim.epsilon))}"
+    if claim is not None and refuted(found.comparison, claim):
+        note = f"claim exceeded{', ' + note if note else ''}"
+    return Line(**known, found=found.epsilon, mass=mass, seconds=time.perf_counter() - start, note=note)

@@ -1,0 +1,159 @@
+"""Exact comparisons for people: a table of outputs, and the catalogue compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from veridp.claim import Claim
+from veridp.exact import Comparison, Worst
+
+SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a claim that holds
+
+
+def refuted(comparison: Comparison, claim: Claim) -> bool:
+    """Whether the comparison exceeds the claim by more than rounding could."""
+    if claim.delta:
+        return comparison.delta(claim.epsilon) > claim.delta * (1 + SLACK)
+    return comparison.epsilon > claim.epsilon * (1 + SLACK) + SLACK
+
+
+def comparison_page(comparison: Comparison, search: Worst | None, most: int) -> RenderableType:
+    """The outputs with their probabilities on either side, the worst first, and what follows from them."""
+    table = Table("output", "p (left)", "q (right)", "ln p/q")
+    for row in comparison.table[:most]:
+        ratio = _log_ratio(row.left, row.right)
+        loss = number(ratio) if abs(abs(ratio) - row.loss) < SLACK else f"up to ±{number(row.loss)}"
+        table.add_row(Text(str(row.event)), number(row.left), number(row.right), loss)
+    hidden = len(comparison.table) - most
+    more = [Text(f"… and {hidden} more classes of outputs")] if hidden > 0 else []
+    return Group(table, *more, *(Text(line) for line in _lines(comparison, search)))
+
+
+def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
+    witness = comparison.witness
+    lines = [
+        f"left   {comparison.left}",
+        f"right  {comparison.right}",
+        f"ε = {number(comparison.epsilon)}, for instance where {witness.event}:",
+        f"    probability {witness.left_probability} on {witness.left}",
+        f"    against     {witness.right_probability} on {witness.right}",
+    ]
+    if search is not None:
+        ended = "" if search.finished else ", until the time was up"
+        lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
+    claim = comparison.mechanism.claim
+    if claim is not None:
+        lines.append(f"claimed {claim}: {_judged(comparison, claim)}")
+    return lines
+
+
+def _judged(comparison: Comparison, claim: Claim) -> str:
+    if claim.delta:
+        delta = comparison.delta(claim.epsilon)
+        verdict = "exceeded" if refuted(comparison, claim) else "kept between these two"
+        return f"{verdict}, δ({claim.epsilon:g}) = {number(delta)}"
+    return "exceeded" if refuted(comparison, claim) else "kept between these two"
+
+
+def _log_ratio(left: float, right: float) -> float:
+    if left > 0 and right > 0:
+        return math.log(left / right)
+    return 0.0 if left == right else math.copysign(math.inf, left - right)
+
+
+def number(value: float) -> str:
+    """Six digits, and ∞ as itself."""
+    return ("-∞" if value < 0 else "∞") if math.isinf(value) else f"{value:.6g}"
+
+
+def comparison_document(comparison: Comparison, search: Worst | None) -> dict[str, Any]:
+    """The comparison as plain data, for JSON."""
+    witness, claim = comparison.witness, comparison.mechanism.claim
+    document: dict[str, Any] = {
+        "mechanism": str(comparison.mechanism),
+        "left": comparison.left,
+        "right": comparison.right,
+        "epsilon": comparison.epsilon,
+        "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "refuted": None if claim is None else refuted(comparison, claim),
+        "witness": {
+            "left": witness.left,
+            "right": witness.right,
+            "event": str(witness.event),
+            "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
+            "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
+        },
+        "outputs": [
+            {"output": str(row.event), "left": row.left, "right": row.right, "loss": row.loss}
+            for row in comparison.table
+        ],
+    }
+    if claim is not None and claim.delta:
+        document["delta"] = comparison.delta(claim.epsilon)
+    if search is not None:
+        document["search"] = {"tried": search.tried, "stages": list(search.searched), "finished": search.finished}
+    return document
+
+
+# ------------------------------------------------------------------------------------------------ the catalogue
+
+
+@dataclass(frozen=True)
+class Line:
+    """A mechanism of the catalogue, compared: or why it was not."""
+
+    name: str
+    size: int
+    claim: Claim | None
+    true: float | None
+    found: float | None
+    mass: float | None
+    seconds: float
+    note: str = ""
+
+    def cells(self) -> list[str]:
+        def shown(value: float | None) -> str:
+            return "" if value is None else number(value)
+
+        return [
+            self.name,
+            str(self.size),
+            "" if self.claim is None else str(self.claim),
+            shown(self.found),
+            shown(self.true),
+            shown(self.mass),
+            f"{self.seconds:.2f}",
+            self.note,
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        claim = None if self.claim is None else {"epsilon": self.claim.epsilon, "delta": self.claim.delta}
+        return vars(self) | {"claim": claim}
+
+
+HEADINGS = ["mechanism", "size", "claims", "found ε", "true ε", "event mass", "seconds", ""]
+
+
+def catalogue_table(lines: Sequence[Line]) -> Table:
+    table = Table(*HEADINGS)
+    for line in lines:
+        table.add_row(*map(Text, line.cells()))
+    return table
+
+
+def catalogue_markdown(lines: Sequence[Line]) -> str:
+    rows = [HEADINGS, ["---"] * len(HEADINGS), *(line.cells() for line in lines)]
+    table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    return (
+        "# The catalogue, compared exactly\n\n"
+        "For each mechanism: the worst pair of neighbours that the search found in its time, the exact ε between them "
+        "(a lower bound on the mechanism's), and the true ε as derived by hand or in the literature. The event mass is "
+        "the probability of the event that attains it.\n\n" + table + "\n"
+    )

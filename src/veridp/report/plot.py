@@ -1,0 +1,87 @@
+"""Plots of an exact comparison: the two distributions, and the privacy profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridp.errors import BadInput, NotExact
+from veridp.exact import Comparison
+from veridp.exact.loss import Line, Loss, Mixture, Product
+
+MOST_BARS = 24
+
+
+def plot_comparison(comparison: Comparison, path: Path) -> None:
+    """Write a picture (PNG, SVG or PDF by its ending) of the outputs on either side and of δ against ε."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise BadInput("plots need matplotlib; install it with: pip install 'veridp[plot]'") from None
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    outputs, profile = figure.subplots(1, 2)
+    figure.suptitle(f"{comparison.mechanism}: ε = {comparison.epsilon:.6g}")
+    line = _only_line(comparison.loss)
+    if line is not None:
+        _draw_densities(outputs, line)
+    else:
+        _draw_bars(outputs, comparison)
+    outputs.legend()
+    _draw_profile(profile, comparison)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--plot {path}: {error}; give a file that ends in .png, .svg or .pdf") from None
+
+
+def _only_line(loss: Loss) -> Line | None:
+    """The one numeric entry on which all the loss is, if that is so."""
+    if isinstance(loss, Product):
+        moving = [part for part in loss.parts if not part.trivial]
+        return _only_line(moving[0]) if len(moving) == 1 else None
+    return loss if isinstance(loss, Line) else None
+
+
+def _draw_densities(axes: Any, line: Line) -> None:
+    inner = line.points[3:-3] if line.lattice is None else line.points
+    left, right = (np.exp(values) for values in (line.left.density(inner[:, None]), line.right.density(inner[:, None])))
+    seen = np.flatnonzero(np.maximum(left, right) > 1e-3 * max(left.max(), right.max()))
+    shown = slice(int(seen[0]), int(seen[-1]) + 1)
+    axes.plot(inner[shown], left[shown], label="left")
+    axes.plot(inner[shown], right[shown], "--", label="right")
+    axes.set_xlabel(str(line.entry))
+    axes.set_ylabel("density" if line.lattice is None else "probability")
+
+
+def _draw_bars(axes: Any, comparison: Comparison) -> None:
+    rows = comparison.table[:MOST_BARS]
+    places = np.arange(len(rows))
+    axes.bar(places - 0.2, [row.left for row in rows], 0.4, label="left")
+    axes.bar(places + 0.2, [row.right for row in rows], 0.4, label="right")
+    axes.set_xticks(places, [_short(str(row.event)) for row in rows], rotation=90, fontsize=7)
+    axes.set_ylabel("probability")
+    if isinstance(comparison.loss, Mixture) and len(comparison.table) > MOST_BARS:
+        axes.set_title(f"the {MOST_BARS} worst of {len(comparison.table)} outputs", fontsize=9)
+
+
+def _short(text: str) -> str:
+    text = text.removeprefix("output is ")
+    return text if len(text) <= 30 else text[:29] + "…"
+
+
+def _draw_profile(axes: Any, comparison: Comparison) -> None:
+    try:
+        epsilons, deltas = comparison.profile()
+    except NotExact as error:
+        axes.text(0.5, 0.5, f"no profile: {error}", ha="center", va="center", wrap=True, transform=axes.transAxes)
+        axes.set_axis_off()
+        return
+    axes.plot(epsilons, deltas)
+    claim = comparison.mechanism.claim
+    if claim is not None:
+        axes.axvline(claim.epsilon, color="grey", linestyle=":", label=f"claimed {claim}")
+        axes.legend()
+    axes.set_xlabel("ε")
+    axes.set_ylabel("δ(ε)")
