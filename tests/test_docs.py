@@ -1,0 +1,117 @@
+"""What the documentation shows is what happens: its Python, its terminal sessions, and the doctests of the package.
+
+In the pages, a Python block with prompts is a doctest and one without is run; a console block is a session in which
+`...` stands for lines left out. The blocks of a page share their names. Links between pages must lead somewhere.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import linecache
+import pkgutil
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veridp
+from veridp.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(veridp.__path__, "veridp.") if not module.name.endswith("__main__")
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its language, its text, and the line on which the text starts."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield Block(fence[1], fence[2], text.count("\n", 0, fence.start(2)) + 1)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_python_of_a_page_does_what_it_shows(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.language == "python":
+            if ">>>" in block.text:
+                _check_doctest(block, page, names)
+            else:
+                _run(block, page, names)
+
+
+def _check_doctest(block: Block, page: Path, names: dict[str, Any]) -> None:
+    example = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line - 1)
+    report: list[str] = []
+    failed, _ = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append, clear_globs=False)
+    names.update(example.globs)
+    assert not failed, "".join(report)
+
+
+def _run(block: Block, page: Path, names: dict[str, Any]) -> None:
+    """Run the block; its lines can be shown, and its functions be recompiled, as those of a file."""
+    file = f"<{page.name}:{block.line}>"
+    linecache.cache[file] = (len(block.text), None, block.text.splitlines(keepends=True), file)
+    exec(compile(block.text, file, "exec"), names)  # noqa: S102
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_terminal_sessions_of_a_page_are_true(
+    page: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    files = [block for block in blocks(page) if block.language == "python" and block.text.startswith("# ")]
+    for block in files:  # a block that starts with a comment `# name.py` is that file
+        name = block.text.split("\n", 1)[0].removeprefix("# ")
+        if name.endswith(".py"):
+            (own_folder / name).write_text(block.text)
+    for block in blocks(page):
+        if block.language == "console":
+            for command, expected in _session(block):
+                monkeypatch.setattr(sys, "argv", shlex.split(command))
+                with pytest.raises(SystemExit):
+                    main()
+                printed = capfd.readouterr()
+                shown = printed.out + printed.err
+                assert doctest.OutputChecker().check_output(expected, shown, doctest.ELLIPSIS), f"$ {command}\n{shown}"
+
+
+def _session(block: Block) -> Iterator[tuple[str, str]]:
+    """The veridp commands of a session, each with what it prints."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        if command.startswith("veridp "):
+            yield command, expected
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_doctests_of_a_module_pass(module: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(module), optionflags=FLAGS)
+    assert not failed
