@@ -11,7 +11,7 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 audit: $(READY)
-	$(BIN)/veridp catalogue --report report/catalogue.md
+	$(BIN)/veridp exact --all --report report/exact.md
 
 test: lint types unit
 

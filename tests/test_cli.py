@@ -253,7 +253,7 @@ def test_an_unknown_command_is_one_line(run: Run) -> None:
 def test_no_command_prints_the_help(run: Run) -> None:
     result = run()
     assert (result.status, result.err) == (0, "")
-    assert {"catalogue", "explore"} <= set(re.findall(r"^  (\w+)  ", result.out, re.MULTILINE))
+    assert {"catalogue", "exact", "explore"} <= set(re.findall(r"^  (\w+)  ", result.out, re.MULTILINE))
 
 
 # --------------------------------------------------------------------------------------------------- catalogue
@@ -337,6 +337,37 @@ def test_a_process_prints_and_exits_alike(tmp_path: Path) -> None:
     assert (good.returncode, good.stdout.splitlines()[0], good.stderr) == (0, "svt1 on [1.0]: 2 paths", "")
     bad = in_a_process("explore", "nowhere.py:f", cwd=tmp_path)
     assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_reader_that_goes_away_is_no_refutation() -> None:
+    command = [sys.executable, "-m", "veridp.cli", "explore", "svt6", "--size", "10", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (2, "")
+
+
+def test_a_fault_of_veridp_is_no_refutation(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr("veridp.cli.catalogue.entries", fails)
+    result = run("catalogue")
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith("Traceback (most recent call last):\n")
+    assert result.err.endswith(
+        "veridp: a fault of veridp itself, RuntimeError: lost; please report it with the lines above\n"
+    )
+
+
+def test_an_interrupt_is_no_refutation(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("veridp.cli.catalogue.entries", interrupted)
+    assert run("catalogue") == Result(130, "", "")
 
 
 def test_a_terminal_without_the_signs_gets_others() -> None:

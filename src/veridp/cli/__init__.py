@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 
 import typer
 
@@ -31,14 +33,25 @@ def main() -> None:
     """Run the command line: exit status 0, 1 (refuted) or 2 (could not be judged, with one line that says why)."""
     accept_any_text()
     try:
-        status = app(prog_name="veridp", standalone_mode=False)
-    except VeridpError as error:
-        complain(str(error))
-        status = NOT_JUDGED
-    except typer.TyperException as error:  # an unknown option, a value out of range
-        complain(_usage(error))
+        status = _status()
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # whoever read the result went away; typer exits with 1 then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = NOT_JUDGED
     sys.exit(status)
+
+
+def _status() -> int:
+    try:
+        return int(app(prog_name="veridp", standalone_mode=False) or 0)
+    except VeridpError as error:
+        complain(str(error))
+    except typer.TyperException as error:  # an unknown option, a value out of range
+        complain(_usage(error))
+    except Exception as error:  # Python would exit with 1, which says that a claim is refuted
+        traceback.print_exc()
+        complain(f"a fault of veridp itself, {type(error).__name__}: {error}; please report it with the lines above")
+    return NOT_JUDGED
 
 
 def _usage(error: typer.TyperException) -> str:
