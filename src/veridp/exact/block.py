@@ -35,7 +35,9 @@ class Block(Loss):
     right: Numbers
 
     def _reversed(self) -> Block:
-        return Block(self.entries, self.right, self.left)
+        turned = Block(self.entries, self.right, self.left)
+        turned.__dict__.update(_starts=self._starts, _start_losses=-self._start_losses)
+        return turned
 
     def _losses(self, points: Array) -> Array:
         return log_ratio(self.left.density(points), self.right.density(points))
@@ -59,9 +61,13 @@ class Block(Loss):
         return np.array(list(grid))
 
     @cached_property
+    def _start_losses(self) -> Array:
+        return self._losses(self._starts)
+
+    @cached_property
     def _best(self) -> tuple[float, Array]:
         """The largest loss found, and where."""
-        losses = self._losses(self._starts)
+        losses = self._start_losses
         order = np.argsort(losses)[::-1]
         best, point = float(losses[order[0]]), self._starts[order[0]]
         plateau = len(order) > CLIMBS and best - losses[order[CLIMBS]] < FLAT

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import NotExact
+from veridp.exact.canonical import with_multiplicity
 from veridp.exact.measure import Form, Region
 from veridp.exact.noise import Noise as Numeric
 from veridp.exact.noise import numeric
@@ -229,14 +230,16 @@ class Density:
     """The density of a class: the sum over its pieces."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.parts = [PieceDensity(piece) for piece in pieces]
+        counted = with_multiplicity(pieces)
+        self.parts = [PieceDensity(piece) for piece, _ in counted]
+        self.log_counts = np.log([count for _, count in counted])
         self.entries = self.parts[0].entries if self.parts else 0
 
     def __call__(self, entries: Array) -> Array:
         """ln of the density at each row of entries."""
         if not self.parts:
             return np.full(len(entries), -np.inf)
-        return log_sum(np.column_stack([part.log_density(entries) for part in self.parts]))
+        return log_sum(np.column_stack([part.log_density(entries) for part in self.parts]) + self.log_counts)
 
     @cached_property
     def mass(self) -> float:

@@ -188,7 +188,7 @@ class Line(Loss):
             return np.arange(first, last + 1) + self.lattice
         ends = edges(breaks[None, :], width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
         ends = ends[np.concatenate([[True], np.diff(ends) > 1e-12 * (1 + np.abs(ends[1:]))])]
-        spots = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 9)[1:-1]) / 2, [1 - INSIDE]])
+        spots = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 8)[1:-1]) / 2, [1 - INSIDE]])
         inner = (ends[:-1, None] + np.diff(ends)[:, None] * spots).ravel()
         far = tail * np.array(FAR) / 45.0 + tail
         return np.concatenate([ends[0] - far[::-1], inner, ends[-1] + far])

@@ -90,7 +90,8 @@ class _Search:
 
     def run(self) -> bool:
         """Whether all stages came to their end."""
-        stages = [("patterns", self.mechanism.adjacency.pairs(self.size, self.domain))]
+        pairs = list(self.mechanism.adjacency.pairs(self.size, self.domain))
+        stages = [("patterns", iter(sorted(pairs, key=_moved, reverse=True)))]
         if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
         for name, pairs in stages:
@@ -142,6 +143,13 @@ class _Search:
                     return False
                 improved = self._try("moves from the best", pair.left, pair.right) or improved
         return True
+
+
+def _moved(pair: Pair) -> int:
+    """How many entries differ: pairs that move much are tried first."""
+    if not isinstance(pair.left, list) or not isinstance(pair.right, list) or len(pair.left) != len(pair.right):
+        return 0
+    return sum(a != b for a, b in zip(pair.left, pair.right, strict=True))
 
 
 def _comparer(mechanism: Mechanism, size: int) -> Callable[[Any, Any], Comparison]:
