@@ -205,7 +205,7 @@ BAD = [
     (["mechanisms.py:needy"], "needy needs a value for scale; give scale=…"),
     (["mechanisms.py:coin", "--arg", "q=1"], "coin takes no argument 'q'; its arguments are: p"),
     (["mechanisms.py:broken"], "mechanisms.py:14: broken raised ValueError: first line second line"),
-    (["mechanisms.py:quits"], "mechanisms.py:17: the mechanism ended the program: SystemExit(0)"),
+    (["mechanisms.py:quits"], "mechanisms.py:17: quits raised SystemExit: 0"),
     (["mechanisms.py:square"], "mechanisms.py:11: a power of noise (n0) is not affine"),
     (["svt_1"], "the catalogue has no mechanism 'svt_1'; did you mean svt1"),
     (["svt1", "--size", "0"], "Invalid value for '--size'"),

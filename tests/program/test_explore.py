@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -137,6 +138,15 @@ def test_infeasible_paths_are_pruned():
         return "low" if x <= 1 else "impossible"
 
     assert [path.output for path in explore(mechanism, [])] == ["high", "low"]
+
+
+def test_what_is_known_already_adds_no_condition():
+    def mechanism(rng, data):
+        x = rng.laplace()
+        above = x > 1
+        return "high" if above and x > 0 and x > 1 else "low" if not above else "impossible"
+
+    assert [str(path) for path in explore(mechanism, [])] == ["high where n0 > 1", "low where 1 >= n0"]
 
 
 def test_pruning_knows_the_support_and_integers():
@@ -403,6 +413,8 @@ def test_choices_that_make_no_difference_do_not_fork():
         (lambda rng, data: rng.laplace(scale=rng.exponential()), "scale of noise depends on noise"),
         (lambda rng, data: rng.beta(1, 2), "rng.beta"),
         (lambda rng, data: np.exp(rng.laplace(size=2)), "np.exp of noise"),
+        (lambda rng, data: f"{rng.laplace():.2f}", "text"),
+        (lambda rng, data: str([rng.laplace()]), "text"),
     ],
 )
 def test_what_is_not_affine_is_named_with_its_line_and_a_remedy(mechanism, what):
@@ -448,6 +460,11 @@ def test_a_failing_mechanism_is_reported_with_its_line():
     line = failing.__code__.co_firstlineno + 1
     with pytest.raises(MechanismFailed, match=rf"test_explore\.py:{line}: failing raised KeyError"):
         explore(failing, {})
+
+
+def test_a_mechanism_that_exits_is_reported():
+    with pytest.raises(MechanismFailed, match="raised SystemExit"):
+        explore(lambda rng, data: sys.exit(3), [])
 
 
 def test_too_many_paths_says_how_many_were_found():

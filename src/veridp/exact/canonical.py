@@ -34,8 +34,9 @@ def canonical(piece: Piece, numbers: dict[object, int]) -> object | None:
     expressions link noise in a forest, equal colourings mean that the pieces are the same (colour refinement tells
     trees apart); where they go in circles this need not hold, so nothing is said.
     """
-    expressions = [(("number", place), number) for place, number in enumerate(piece.numbers)]
-    expressions += [((c.relation.value, 0), c.slack) for c in piece.conditions]
+    expressions: list[tuple[tuple[str, object], Affine]] = []
+    expressions += [(("number", place), number) for place, number in enumerate(piece.numbers)]
+    expressions += [(("condition", 0 if c.slack.continuous else c.relation.value), c.slack) for c in piece.conditions]
     if not _is_forest([expression for _, expression in expressions]):
         return None
     colours: dict[Symbol, object] = {noise: noise.distribution for noise in piece.noises}

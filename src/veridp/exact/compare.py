@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Interval, Witness
-from veridp.errors import BadInput
+from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Product
 from veridp.exact.space import loss_between
@@ -65,10 +65,18 @@ class Comparison:
         )
 
     def delta(self, epsilon: float) -> float:
-        """The least δ such that (ε, δ) holds between these two inputs, in both directions."""
+        """The least δ such that (ε, δ) holds between these two inputs, in both directions.
+
+        Where several independent numeric entries move, it is the upper end of `delta_bounds`.
+        """
+        return self.delta_bounds(epsilon).upper
+
+    def delta_bounds(self, epsilon: float) -> Interval:
+        """An interval that holds δ(ε): a point, up to rounding, unless losses had to be convolved on a lattice."""
         if not epsilon >= 0:
             raise BadInput(f"epsilon = {epsilon!r} is not a privacy budget; give a number >= 0")
-        return max(self.loss.delta(epsilon), self.loss.reversed.delta(epsilon))
+        forward, backward = self.loss.delta(epsilon), self.loss.reversed.delta(epsilon)
+        return Interval(max(forward.lower, backward.lower), max(forward.upper, backward.upper))
 
     def event_above(self, epsilon: float) -> list[Event]:
         """The event that attains δ(ε) from left to right, as disjoint parts."""
@@ -84,15 +92,27 @@ class Comparison:
     def tradeoff(self, count: int = 201) -> tuple[Array, Array]:
         """The trade-off (ROC) curve of the best tests: probability on the right, and on the left, of their events.
 
-        Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε.
+        Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε. Where these have no exact
+        probability, the curve is the upper envelope that the privacy profile allows.
         """
         high, low = min(self.loss.supremum, 20.0), -min(self.loss.reversed.supremum, 20.0)
         levels = np.unique([*np.linspace(high, low, count), *(row.loss for row in self._atoms)])[::-1]
-        points = [(0.0, 0.0)]
-        points += [self.loss.above(float(np.nextafter(level, -np.inf)))[::-1] for level in levels]
-        points.append((1.0, 1.0))
-        curve = np.array(sorted(set(points)))
+        try:
+            tests = [self.loss.above(float(np.nextafter(level, -np.inf))) for level in levels]
+        except NotExact:
+            return self._envelope(count)
+        curve = np.array(sorted({(0.0, 0.0), *((right, left) for left, right in tests), (1.0, 1.0)}))
         return curve[:, 0], curve[:, 1]
+
+    def _envelope(self, count: int) -> tuple[Array, Array]:
+        """The largest probability on the left that the profile allows, for each on the right."""
+        top = min(max(self.loss.supremum, self.loss.reversed.supremum), 20.0)
+        right, most = np.linspace(0.0, 1.0, count), np.ones(count)
+        for epsilon in np.linspace(0.0, top, count // 2):
+            forward, backward = self.loss.delta(epsilon).upper, self.loss.reversed.delta(epsilon).upper
+            most = np.minimum(most, forward + math.exp(epsilon) * right)
+            most = np.minimum(most, 1 - math.exp(-epsilon) * (1 - right - backward))
+        return right, most
 
     @property
     def _atoms(self) -> list[Row]:

@@ -10,7 +10,7 @@ from functools import singledispatch
 from flint import acb, arb, ctx
 
 from veridp.errors import NotExact
-from veridp.exact.balls import Rational, ball, up_to
+from veridp.exact.balls import Rational, ball
 from veridp.exact.exponential import CONSTANT, Piecewise
 from veridp.program import distribution as d
 

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from veridp.claim import Interval
 from veridp.errors import NotExact
+from veridp.exact.convolution import Cells, delta_between
 from veridp.exact.curve import Density
 from veridp.exact.event import Entry, Event, Span
 from veridp.exact.pieces import Piece
-from veridp.exact.quadrature import edges
+from veridp.exact.quadrature import edges, log_sum, panels
 from veridp.program.affine import Affine, Condition, Relation
 from veridp.program.distribution import exact
 
@@ -27,6 +29,7 @@ Array = NDArray[np.float64]
 INSIDE = 1e-12  # how far inside a panel, relative to its width, its end is looked at
 FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
 NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
+CELLS = 1500  # into about how many steps the range of a loss is cut before it is convolved
 MOST_TOLD = 16  # of parts that tie for the supremum, how many are looked at for the likeliest event
 ZERO = 1e-13  # a loss below this everywhere is none: rounding
 
@@ -80,10 +83,14 @@ class Loss(ABC):
     def masses(self) -> tuple[float, float]:
         """The total probabilities, left and right."""
 
-    def delta(self, epsilon: float) -> float:
-        """∫ max(0, p - e^ε q)."""
+    def delta(self, epsilon: float) -> Interval:
+        """∫ max(0, p - e^ε q): exactly, up to rounding, or between bounds where it takes a convolution."""
         left, right = self.above(epsilon)
-        return max(0.0, left - math.exp(epsilon) * right) if right else left
+        return Interval.exactly(max(0.0, left - math.exp(epsilon) * right) if right else left)
+
+    def cells(self) -> Cells:
+        """The outputs in small sets, on each of which the loss varies little."""
+        raise NotExact("the outputs of entangled numeric entries cannot be put into cells; use an engine that samples")
 
     @property
     def trivial(self) -> bool:
@@ -131,6 +138,10 @@ class Atom(Loss):
 
     def where_above(self, level: float) -> list[Event]:
         return [self.event] if self.supremum > level else []
+
+    def cells(self) -> Cells:
+        left, right = self.masses()
+        return Cells(np.array([left]), np.array([right]), np.array([self.supremum]))
 
     def masses(self) -> tuple[float, float]:
         return math.exp(self.log_left), math.exp(self.log_right)
@@ -314,6 +325,46 @@ class Line(Loss):
         spans = tuple(self._spans(level))
         return [Event(within=((self.entry, spans),))] if spans else []
 
+    def cells(self) -> Cells:
+        if self.lattice is not None:
+            return Cells(np.exp(self._values[0]), np.exp(self._values[1]), self.losses)
+        ends = self._fine_ends()
+        inside = panels(ends[None, :])
+        shape = (len(ends) - 1, -1)
+        left, right = (
+            np.exp(log_sum((side.density(inside.points.T) + inside.log_weights[0]).reshape(shape)))
+            for side in (self.left, self.right)
+        )
+        losses = self._losses_at(ends)
+        return self._with_tails(left, right, np.maximum(losses[:-1], losses[1:]))
+
+    def _fine_ends(self) -> Array:
+        """The points between the tails, and more of them where the loss changes fast."""
+        points, losses = self.points[3:-3], self.losses[3:-3]
+        finite = losses[np.isfinite(losses)]
+        if not len(finite):
+            return points
+        with np.errstate(invalid="ignore"):
+            change = np.nan_to_num(np.abs(np.diff(losses)), nan=0.0, posinf=0.0)
+        fine = (finite.max() - finite.min()) / CELLS + ZERO
+        counts = np.clip(np.ceil(change / fine), 1, CELLS).astype(int)
+        rows = [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(points[:-1], points[1:], counts, strict=True)]
+        return np.concatenate([*rows, points[-1:]])
+
+    def _with_tails(self, left: Array, right: Array, largest: Array) -> Cells:
+        """The cells between the outermost breaks, and the two tails beyond."""
+        tails = Span(-math.inf, float(self.points[3])), Span(float(self.points[-4]), math.inf)
+        unbounded = self._growing_tail
+        ends = [
+            math.inf if unbounded is not None and unbounded == tail else float(side.max())
+            for tail, side in zip(tails, (self.losses[:4], self.losses[-4:]), strict=True)
+        ]
+        return Cells(
+            np.concatenate([left, [math.exp(self.left.log_mass([tail])) for tail in tails]]),
+            np.concatenate([right, [math.exp(self.right.log_mass([tail])) for tail in tails]]),
+            np.concatenate([largest, ends]),
+        )
+
     def masses(self) -> tuple[float, float]:
         everywhere = [Span(-math.inf, math.inf)]
         return math.exp(self.left.log_mass(everywhere)), math.exp(self.right.log_mass(everywhere))
@@ -348,6 +399,16 @@ class Mixture(Loss):
     def where_above(self, level: float) -> list[Event]:
         return [event for part in self.parts for event in part.where_above(level)]
 
+    def delta(self, epsilon: float) -> Interval:
+        deltas = [part.delta(epsilon) for part in self.parts]
+        return Interval(math.fsum(d.lower for d in deltas), math.fsum(d.upper for d in deltas))
+
+    def cells(self) -> Cells:
+        parts = [part.cells() for part in self.parts]
+        return Cells(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("left", "right", "largest"))
+        )
+
     def masses(self) -> tuple[float, float]:
         pairs = [part.masses() for part in self.parts]
         return math.fsum(left for left, _ in pairs), math.fsum(right for _, right in pairs)
@@ -374,12 +435,20 @@ class Product(Loss):
         )
 
     @cached_property
+    def _flat(self) -> list[Loss]:
+        """The parts, those that are products themselves taken apart."""
+        found: list[Loss] = []
+        for part in self.parts:
+            found += part._flat if isinstance(part, Product) else [part]
+        return found
+
+    @cached_property
     def _moving(self) -> list[Loss]:
-        return [part for part in self.parts if not part.trivial]
+        return [part for part in self._flat if not part.trivial]
 
     @cached_property
     def _still_mass(self) -> float:
-        return math.prod(part.masses()[0] for part in self.parts if part.trivial)
+        return math.prod(part.masses()[0] for part in self._flat if part.trivial)
 
     def above(self, level: float) -> tuple[float, float]:
         if len(self._moving) == 1:
@@ -388,6 +457,21 @@ class Product(Loss):
         if not self._moving:
             return self.masses() if level < 0 else (0.0, 0.0)
         return self._table.above(level)
+
+    def delta(self, epsilon: float) -> Interval:
+        if len(self._moving) > 1 and not all(_has_atoms_only(part) for part in self._moving):
+            return delta_between(self._cells, epsilon, self._still_mass)
+        return super().delta(epsilon)
+
+    @cached_property
+    def _cells(self) -> list[Cells]:
+        return [part.cells() for part in self._moving]
+
+    def cells(self) -> Cells:
+        if len(self._moving) != 1:
+            return super().cells()
+        (cells,) = self._cells
+        return Cells(cells.left * self._still_mass, cells.right * self._still_mass, cells.largest)
 
     @cached_property
     def _table(self) -> _Table:
@@ -402,7 +486,7 @@ class Product(Loss):
 
     def where_above(self, level: float) -> list[Event]:
         if len(self._moving) == 1:
-            base = reduce(Event.__and__, (part.event for part in self.parts if isinstance(part, Atom)), Event())
+            base = reduce(Event.__and__, (part.event for part in self._flat if isinstance(part, Atom)), Event())
             return [base & event for event in self._moving[0].where_above(level)]
         raise NotExact("the outputs above a level of loss are not a product of intervals; ask for their probability")
 
@@ -437,6 +521,12 @@ class _Table:
         return math.fsum(left for left, _ in chosen), math.fsum(right for _, right in chosen)
 
 
+def _has_atoms_only(part: Loss) -> bool:
+    if isinstance(part, Mixture | Product):
+        return all(_has_atoms_only(inner) for inner in part.parts)
+    return isinstance(part, Atom)
+
+
 def _atoms(part: Loss) -> list[tuple[float, float, float]]:
     """The loss and both probabilities of every output of a part that has only atoms."""
     if isinstance(part, Atom):
@@ -446,6 +536,6 @@ def _atoms(part: Loss) -> list[tuple[float, float, float]]:
     if isinstance(part, Product):
         return [(loss, *pair) for loss, pair in part._table.rows.items()]
     raise NotExact(
-        "δ over several independent continuous entries that all move is not implemented exactly; "
-        "compose their privacy loss distributions, or compare pairs that move one entry"
+        "the outputs above a level of loss, over several independent numeric entries that all move, have no exact "
+        "probability here; ask for δ, which is enclosed"
     )

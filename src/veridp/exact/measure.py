@@ -120,8 +120,8 @@ def _log_measure(region: Region, cuts: int) -> Array:
         return _Tree(region, root).log_measure()
     if cuts == MOST_CUTS:
         raise NotExact(
-            f"{len(region.noise)} noise variables are entangled by conditions that link more than two at a time or go "
-            f"in circles (fixing {MOST_CUTS} of them does not make a tree); use an engine that samples"
+            f"{', '.join(f'n{variable}' for variable in region.noise)} are entangled by conditions that link more than "
+            f"two at a time or go in circles (fixing {MOST_CUTS} does not make a tree); use an engine that samples"
         )
     return _cut(region, cuts)
 
@@ -275,7 +275,7 @@ class _Tree:
         grid = panels(ends[None, :])
         panel_values = grid.log_weights + self._integrand(variable, rows, grid.points)
         by_panel = log_sum(panel_values.reshape(len(panel_values), len(ends) - 1, -1))
-        first = np.searchsorted(ends, low, side="left")
+        first = np.minimum(np.searchsorted(ends, low, side="left"), len(ends) - 1)  # a bound may lie past all panels
         last = np.searchsorted(ends, high, side="right") - 1
         return range_sums(by_panel, first, np.maximum(last, first))
 
@@ -387,7 +387,7 @@ def _corners(region: Region, variable: int) -> Sequence[Array]:
     for count, chosen in enumerate(itertools.combinations(planes, len(order))):
         if count > MOST_VERTICES:
             raise NotExact(
-                f"{len(order)} noise variables are entangled by too many conditions; use an engine that samples"
+                f"{', '.join(f'n{v}' for v in order)} are entangled by too many conditions; use an engine that samples"
             )
         matrix = np.array([normal for normal, _ in chosen])
         if abs(np.linalg.det(matrix)) > 1e-12:

@@ -28,12 +28,13 @@ class OpenLaw:
     classes: dict[ClassKey, list[Piece]] | None
 
     @classmethod
-    def of(cls, mechanism: Mechanism, size: int) -> OpenLaw | None:
-        """The law for data of this size; None where the mechanism does to data what symbols cannot express."""
+    def of(cls, mechanism: Mechanism, size: int, count: int) -> OpenLaw | None:
+        """The law for data of this size, of which one input had `count` paths.
+
+        None where the mechanism does to data what symbols cannot express, or where that takes far more paths.
+        """
         try:
-            example = mechanism.adjacency.example(size, mechanism.domain)
-            most = FEW * len(explore(mechanism, example, defer=True))
-            paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=most)
+            paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=FEW * count)
         except VeridpError:
             return None
         discrete = not any(isinstance(leaf, Symbolic) for path in paths for leaf in leaves(path.output))

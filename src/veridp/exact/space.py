@@ -22,10 +22,15 @@ Combination = tuple[Fraction, ...]
 
 def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
     """The loss over the outputs of two lists of paths."""
+    return loss_of_factors(*shared_factors(left, right))
+
+
+def shared_factors(left: Sequence[Path], right: Sequence[Path]) -> tuple[list[Factor], list[Factor]]:
+    """The factors of two lists of paths, taken apart in the same way."""
     mine, theirs = factors(left), factors(right)
     if [part.positions for part in mine] != [part.positions for part in theirs]:
         mine, theirs = factors(left, split=False), factors(right, split=False)
-    return loss_of_factors(mine, theirs)
+    return mine, theirs
 
 
 def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:
@@ -77,22 +82,14 @@ class _Space:
         The entries are first combined so that each carries as little noise as possible: a change of coordinates that
         both sides share leaves the loss as it is.
         """
-        combinations = _reduced(left.numbers)
-        mine, theirs = (_combined(piece, combinations) for piece in (left, right))
-        groups = _groups(mine, theirs)
-        rest = (
-            _without(mine, [condition for group in groups for condition in group.left]),
-            _without(theirs, [condition for group in groups for condition in group.right]),
+        apart = taken_apart(left, right)
+        parts = tuple(
+            self._numeric_loss(
+                shared, [apart.combinations[entry] for entry in group.entries], [group.left], [group.right]
+            )
+            for group in apart.groups
         )
-        parts: list[Loss] = []
-        for group in groups:
-            entries = sorted(group.entries)
-            sides = [
-                [Piece(1, tuple(conditions), tuple(piece.numbers[entry] for entry in entries))]
-                for piece, conditions in ((mine, group.left), (theirs, group.right))
-            ]
-            parts.append(self._numeric_loss(shared, [combinations[entry] for entry in entries], *sides))
-        return _Plan(shared, [rest[0]], [rest[1]], tuple(parts))
+        return _Plan(shared, [apart.rest.left], [apart.rest.right], parts)
 
 
 def batched(values: Sequence[float]) -> list[tuple[float, float]]:
@@ -157,6 +154,44 @@ class _Class:
 
 
 # ------------------------------------------------------------------------- taking a piece's numbers apart
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A piece on either side, and which of the combined entries its numbers are."""
+
+    left: Piece
+    right: Piece
+    entries: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Two pieces of a class as independent pairs: combined entries in groups, and the conditions that concern none."""
+
+    combinations: list[Combination]
+    groups: list[Pair]
+    rest: Pair
+
+
+def taken_apart(left: Piece, right: Piece) -> Apart:
+    """The two pieces, taken apart in the same way: the losses of the groups and of the rest add up to theirs."""
+    combinations = _reduced(left.numbers)
+    mine, theirs = (_combined(piece, combinations) for piece in (left, right))
+    groups = _groups(mine, theirs)
+    pairs = []
+    for group in groups:
+        entries = tuple(sorted(group.entries))
+        left_side, right_side = (
+            Piece(1, tuple(conditions), tuple(piece.numbers[entry] for entry in entries))
+            for piece, conditions in ((mine, group.left), (theirs, group.right))
+        )
+        pairs.append(Pair(left_side, right_side, entries))
+    rest = Pair(
+        _without(mine, [condition for group in groups for condition in group.left]),
+        _without(theirs, [condition for group in groups for condition in group.right]),
+    )
+    return Apart(combinations, pairs, rest)
 
 
 def _reduced(numbers: Sequence[Affine]) -> list[Combination]:

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from veridp.adjacency import Domain, Pair
@@ -21,6 +20,8 @@ from veridp.program.explore import explore
 from veridp.program.path import Path
 
 SECONDS = 60.0
+OPEN_LAW_PAYS = 10  # leave the data open if the time left allows so many times what exploring two inputs took
+MOST_KEPT = 256  # inputs whose paths are kept
 Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best ε so far
 
 
@@ -81,7 +82,7 @@ class _Search:
     ) -> None:
         self.mechanism, self.size, self.domain = mechanism, size, domain
         self.deadline, self.progress = deadline, progress
-        self.compare = _comparer(mechanism, size)
+        self.compare = _Comparer(mechanism, size, deadline)
         self.best: Comparison | None = None
         self.failure: VeridpError | None = None
         self.seen: set[frozenset[str]] = set()
@@ -90,8 +91,8 @@ class _Search:
 
     def run(self) -> bool:
         """Whether all stages came to their end."""
-        pairs = list(self.mechanism.adjacency.pairs(self.size, self.domain))
-        stages = [("patterns", iter(sorted(pairs, key=_moved, reverse=True)))]
+        patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
+        stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter(patterns))]
         if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
         for name, pairs in stages:
@@ -152,34 +153,33 @@ def _moved(pair: Pair) -> int:
     return sum(a != b for a, b in zip(pair.left, pair.right, strict=True))
 
 
-def _comparer(mechanism: Mechanism, size: int) -> Callable[[Any, Any], Comparison]:
+class _Comparer:
     """Compares pairs, and keeps what they share: the paths of an input, or those of all inputs with the data open."""
-    law = OpenLaw.of(mechanism, size) if mechanism.adjacency.vertices(1) is not None else None
 
-    @lru_cache(maxsize=256)
-    def explored(text: str, data: _Held) -> Sequence[Path]:
-        return explore(mechanism, data.value, defer=True)
+    def __init__(self, mechanism: Mechanism, size: int, deadline: float) -> None:
+        self.mechanism, self.size, self.deadline = mechanism, size, deadline
+        self.explored: dict[str, Sequence[Path]] = {}
+        self.law: OpenLaw | None = None
+        self.law_pays: bool | None = None if mechanism.adjacency.vertices(1) is not None else False
 
-    def compared(left: Any, right: Any) -> Comparison:
-        if law is not None and _is_vector(left, size) and _is_vector(right, size):
-            return Comparison(mechanism, left, right, law.loss(left, right))
-        mine, theirs = (explored(repr(data), _Held(data)) for data in (left, right))
-        return Comparison(mechanism, left, right, loss_between(mine, theirs))
+    def __call__(self, left: Any, right: Any) -> Comparison:
+        start = time.monotonic()
+        if self.law is not None and _is_vector(left, self.size) and _is_vector(right, self.size):
+            return Comparison(self.mechanism, left, right, self.law.loss(left, right))
+        mine, theirs = (self._paths(data) for data in (left, right))
+        if self.law_pays is None:  # after the first pair it is known how long exploring takes
+            now = time.monotonic()
+            self.law_pays = self.deadline - now > OPEN_LAW_PAYS * (now - start)
+            self.law = OpenLaw.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
+        return Comparison(self.mechanism, left, right, loss_between(mine, theirs))
 
-    return compared
-
-
-@dataclass(frozen=True)
-class _Held:
-    """Data that may have no hash of its own; told apart by its text beside it."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held)
-
-    def __hash__(self) -> int:
-        return 0
+    def _paths(self, data: Any) -> Sequence[Path]:
+        text = repr(data)
+        if text not in self.explored:
+            if len(self.explored) >= MOST_KEPT:
+                self.explored.clear()
+            self.explored[text] = explore(self.mechanism, data, defer=True)
+        return self.explored[text]
 
 
 def _is_vector(data: Any, size: int) -> bool:

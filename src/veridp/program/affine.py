@@ -142,6 +142,20 @@ class Deferring(Symbolic):
     def __hash__(self) -> int:
         _refuse(f"{_brief(self)} has no plain value, as a set or a dictionary key wants one")
 
+    @abstractmethod
+    def text(self) -> str:
+        """How it is written for people."""
+
+    def __str__(self) -> str:
+        if RUN.get() is not None:  # a mechanism that releases text would release the symbol's name
+            _refuse("noise turned into text is not affine")
+        return self.text()
+
+    __repr__ = __str__
+
+    def __format__(self, form: str) -> str:
+        return str(self)
+
     def __copy__(self) -> Any:
         return self
 
@@ -284,10 +298,8 @@ class Affine(Deferring):
         """Its value where the symbols have these values (numbers or arrays)."""
         return float(self.constant) + sum(float(c) * values[symbol] for symbol, c in self.terms.items())
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         return sum_text(sorted(self.terms.items(), key=operator.itemgetter(0)), self.constant)
-
-    __repr__ = __str__
 
 
 class Condition(Deferring):
@@ -350,14 +362,12 @@ class Condition(Deferring):
         slack = self.slack.evaluate(values)
         return np.asarray(COMPARE[self.relation](slack, 0))
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         terms = sorted(self.slack.terms.items(), key=operator.itemgetter(0))
         constant = self.slack.constant
         above = sum_text([(s, c) for s, c in terms if c > 0], max(constant, 0))
         below = sum_text([(s, -c) for s, c in terms if c < 0], max(-constant, 0))
         return f"{above} {self.relation.value} {below}"
-
-    __repr__ = __str__
 
 
 COMPARE: dict[Relation, Callable[[Any, Any], Any]] = {
@@ -419,10 +429,11 @@ class Select(Deferring):
         cast = [v.cast(dtype) if isinstance(v, Symbolic) else dtype.type(v).item() for v in (self.then, self.other)]
         return Select.of(self.condition, *cast)
 
-    def __str__(self) -> str:
-        return f"({self.then} if {self.condition} else {self.other})"
-
-    __repr__ = __str__
+    def text(self) -> str:
+        then, other = (
+            value.text() if isinstance(value, Deferring) else str(value) for value in (self.then, self.other)
+        )
+        return f"({then} if {self.condition.text()} else {other})"
 
 
 def _not(value: Any) -> Any:
@@ -553,6 +564,6 @@ def _brief(value: Any) -> str:
     """The value, named in an error."""
     if isinstance(value, Affine):
         noisy = any(isinstance(symbol, Noise) for symbol in value.terms)
-        text = str(value)
+        text = value.text()
         return f"{'noise' if noisy else 'the open value'} ({text if len(text) <= 60 else text[:57] + '…'})"
-    return str(value)
+    return value.text() if isinstance(value, Deferring) else str(value)

@@ -32,7 +32,7 @@ def exact(value: object) -> Number:
         return int(value) if value.is_integer() else Fraction(value)
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else value
-    raise TypeError(f"{value!r} is not a real number")
+    raise TypeError(f"a value of type {type(value).__name__} is not a real number")
 
 
 class Distribution(ABC):

@@ -52,7 +52,8 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
         if found >= max_paths:
             raise TooManyPaths(
                 f"{mechanism.name} has more than {max_paths} paths ({found} were listed); "
-                f"use a smaller input, raise max_paths, or use an engine that samples"
+                f"use a smaller input, raise max_paths, defer=True where the branches only decide the output, "
+                f"or use an engine that samples"
             )
         run = _Run(pending.pop())
         path = _follow(run, mechanism.name, function, data, defer)
@@ -138,7 +139,8 @@ class _Run(StandInGenerator, Decider):
             self.steps.append(expected)
         else:
             self._disagree(_fork_text(present), expected)
-        self.conditions += present[taken].conditions
+        if not self.steps[-1].implied:  # type: ignore[union-attr]
+            self.conditions += present[taken].conditions
         self.forked += 1
         return numbered[taken][0]
 
@@ -156,7 +158,7 @@ class _Run(StandInGenerator, Decider):
         site = here()
         for other in reversed(possible[1:]):
             self.postponed.append((*self.steps, Fork(options, other, site)))
-        self.steps.append(Fork(options, possible[0], site))
+        self.steps.append(Fork(options, possible[0], site, implied=len(possible) == 1))
         return possible[0]
 
     def _possible(self, options: tuple[Option, ...]) -> list[int]:
@@ -218,9 +220,8 @@ def _difference(first: Affine | Number, second: Affine | Number) -> Affine | Num
 
 def _fork_text(options: Sequence[Option]) -> str:
     option = options[0]
-    return (
-        f"asked whether {' and '.join(map(str, option.conditions))}" if option.conditions else f"had to {option.label}"
-    )
+    asked = " and ".join(condition.text() for condition in option.conditions)
+    return f"asked whether {asked}" if asked else f"had to {option.label}"
 
 
 def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> Path:
@@ -232,7 +233,7 @@ def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer
             output = map_leaves(settle, output)
     except _Stop:
         output = None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if run.error is None:
             raise MechanismFailed(
                 f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}"

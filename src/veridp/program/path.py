@@ -40,6 +40,7 @@ class Fork:
     options: tuple[Option, ...]
     taken: int
     site: Site
+    implied: bool = False  # whether what came before leaves no other way: then it adds no condition
 
     @property
     def option(self) -> Option:
@@ -71,7 +72,7 @@ class Path:
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
         """What the noise (and the open values) must satisfy to lead down it."""
-        return tuple(condition for fork in self.forks for condition in fork.option.conditions)
+        return tuple(condition for fork in self.forks if not fork.implied for condition in fork.option.conditions)
 
     @cached_property
     def weight(self) -> Number:
@@ -147,6 +148,8 @@ class _Bare:
 
 
 def _leaf_text(leaf: Any) -> Any:
+    if isinstance(leaf, Affine | Condition | Select):
+        return _Bare(leaf.text())
     return _Bare(number_text(leaf)) if isinstance(leaf, Fraction) else leaf
 
 
@@ -175,7 +178,7 @@ def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list
     for path in paths:
         steps: list[Step] = []
         for step in path.steps:
-            if isinstance(step, Noise):
+            if isinstance(step, Noise) or step.implied:
                 steps.append(step)
                 continue
             told = [condition_with_values(condition, values, conditions) for condition in step.option.conditions]

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from veridp.program.affine import Noise
-from veridp.program.path import Fork, Path, output_text
+from veridp.program.path import Fork, Path, Step, output_text
 from veridp.program.wording import number_text
 
 
@@ -26,8 +26,9 @@ def path_tree(title: str, paths: Sequence[Path], show: int) -> Tree:
 def _grow(tree: Tree, paths: list[tuple[Path, int]]) -> None:
     """Add what the paths do from their given step on; up to there they are the same."""
     path, step = paths[0]
-    while step < len(path.steps) and isinstance(noise := path.steps[step], Noise):
-        tree.add(f"[cyan]{noise.name}[/] ~ {noise.distribution}  [dim]{escape(str(noise.site))}[/]")
+    while step < len(path.steps) and not _parts(path.steps[step]):
+        if isinstance(noise := path.steps[step], Noise):
+            tree.add(f"[cyan]{noise.name}[/] ~ {noise.distribution}  [dim]{escape(str(noise.site))}[/]")
         step += 1
     if step == len(path.steps):
         tree.add(f"[bold green]→ {escape(output_text(path.output))}[/]")
@@ -36,6 +37,11 @@ def _grow(tree: Tree, paths: list[tuple[Path, int]]) -> None:
         members = list(group)
         branch = tree.add(_label(_fork(members[0])))
         _grow(branch, [(path, step + 1) for path, step in members])
+
+
+def _parts(step: Step) -> bool:
+    """Whether paths may part here."""
+    return isinstance(step, Fork) and not step.implied
 
 
 def _fork(each: tuple[Path, int]) -> Fork:
