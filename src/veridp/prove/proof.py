@@ -1,0 +1,83 @@
+"""Proofs by randomness alignment: the smallest ε for which a shift of the noise carries every event to neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadInput, VeridpError
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.affine import unknowns
+from veridp.program.explore import explore
+from veridp.prove.events import Event, events_of
+from veridp.prove.shifts import Shift, cheapest_shifts
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """For all neighbours of this size: ε, and the shift of every event at every corner.
+
+    ε is inf where no shift of constant size can carry some event over: that is no refutation.
+    """
+
+    mechanism: Mechanism
+    size: int
+    epsilon: float
+    exact_epsilon: Fraction | None
+    events: tuple[Event, ...]
+    corners: NDArray[np.float64]
+    shifts: tuple[tuple[Shift, ...], ...]  # for each event, for each corner
+
+    @property
+    def worst(self) -> tuple[Event, NDArray[np.float64], Shift]:
+        """The event and corner that cost most (or cannot be paid)."""
+        costs = [[float(shift.cost) for shift in row] for row in self.shifts]
+        event, corner = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.corners)))
+        return self.events[event], self.corners[corner], self.shifts[event][corner]
+
+    def __str__(self) -> str:
+        who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
+        return f"{who}: no alignment found" if math.isinf(self.epsilon) else f"{who}: {self.epsilon:.6g}-DP is proved"
+
+
+def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> Proof:
+    """The smallest ε that an alignment can prove for all neighbours of this size; inf if none can."""
+    mechanism = as_mechanism(mechanism, **arguments)
+    size = mechanism.size if size is None else size
+    corners = mechanism.adjacency.vertices(size)
+    if corners is None:
+        raise BadInput(
+            f"{mechanism.name}: neighbours under {mechanism.adjacency} have no polytope of differences to prove over; "
+            f"use linf, l1 or monotone, or an adjacency with vertices"
+        )
+    paths = _explored(mechanism, size)
+    events = tuple(events_of(paths))
+    shifts = cheapest_shifts(events, corners)
+    return Proof(mechanism, size, *_total(shifts), events, corners, tuple(tuple(row) for row in shifts))
+
+
+def _explored(mechanism: Mechanism, size: int) -> Sequence[Any]:
+    """Its paths with the data left open, and with decimal arguments taken as the rationals that they write down."""
+    rational = {
+        name: Fraction(repr(v)) for name, v in mechanism.values.items() if isinstance(v, float) and math.isfinite(v)
+    }
+    if rational:
+        try:
+            return explore(mechanism.bind(**rational), unknowns("data", size))
+        except VeridpError:
+            pass  # code that takes floats only: their binary values are used instead
+    return explore(mechanism, unknowns("data", size))
+
+
+def _total(shifts: Sequence[Sequence[Shift]]) -> tuple[float, Fraction | None]:
+    costs = [shift.cost for row in shifts for shift in row]
+    if any(shift.moves is None for row in shifts for shift in row):
+        return math.inf, None
+    most = max(costs, default=Fraction(0))
+    return float(most), Fraction(most)
