@@ -11,6 +11,7 @@ import typer
 from veridp.cli.catalogue import list_catalogue
 from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
+from veridp.cli.prove import show_proof
 from veridp.cli.shown import accept_any_text, complain
 from veridp.errors import VeridpError
 
@@ -20,6 +21,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)
 app.command("exact")(show_exact)
+app.command("prove")(show_proof)
 
 
 @app.callback(invoke_without_command=True)

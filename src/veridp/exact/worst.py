@@ -60,17 +60,19 @@ def worst(
     *,
     seconds: float = SECONDS,
     progress: Progress | None = None,
+    moves: Sequence[Sequence[float]] = (),
     **arguments: Any,
 ) -> Worst:
     """The worst pair of neighbours found within the domain: patterns first, then corners, then moves from the best.
 
-    What is found is a lower bound; nothing is claimed about pairs that were not tried.
+    `moves` are differences between neighbours to begin with, tried from the ends of the domain. What is found is a
+    lower bound; nothing is claimed about pairs that were not tried.
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
     domain = mechanism.domain if domain is None else domain
     search = _Search(mechanism, size, domain, time.monotonic() + seconds, progress)
-    finished = search.run()
+    finished = search.run(moves)
     if search.best is None:
         raise search.failure or BadInput(f"{mechanism.name}: no pair of neighbours of size {size} to try in {domain}")
     return Worst(search.best, search.tried, tuple(search.searched), finished)
@@ -89,10 +91,12 @@ class _Search:
         self.searched: list[str] = []
         self.tried = 0
 
-    def run(self) -> bool:
+    def run(self, moves: Sequence[Sequence[float]]) -> bool:
         """Whether all stages came to their end."""
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
         stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter(patterns))]
+        if len(moves) and _is_interval(self.domain):
+            stages.insert(0, ("given moves", _pairs_that_move(moves, self.size, self.domain)))
         if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
         for name, pairs in stages:
@@ -202,6 +206,18 @@ def _corner_pairs(size: int, domain: Any) -> Iterator[Pair]:
         left = [_inside(high if top else low, move, low, high) for top, move in zip(at_top, moves, strict=True)]
         right = [value + move for value, move in zip(left, moves, strict=True)]
         yield Pair(left, right, "corner")
+
+
+def _pairs_that_move(moves: Sequence[Sequence[float]], size: int, domain: Any) -> Iterator[Pair]:
+    """Pairs that move so, from either end of the domain inwards, outwards to it, and from runs of both ends."""
+    low, high = map(float, domain)
+    for move in moves:
+        rising = [step > 0 for step in move]
+        levels = [[not up for up in rising], rising, [True] * size, [False] * size]
+        levels += [[True] * k + [False] * (size - k) for k in range(1, size)]
+        for at_top in levels:
+            left = [_inside(high if top else low, step, low, high) for top, step in zip(at_top, move, strict=True)]
+            yield Pair(left, [value + step for value, step in zip(left, move, strict=True)], "given move")
 
 
 def _inside(value: float, move: float, low: float, high: float) -> float:

@@ -1,5 +1,5 @@
 """Alignments, certificates, their independent checker. Imports program, and no other engine."""
 
-from veridp.prove.proof import Proof, prove
+from veridp.prove.proof import Proof, ProofUpTo, prove, prove_up_to
 
-__all__ = ["Proof", "prove"]
+__all__ = ["Proof", "ProofUpTo", "prove", "prove_up_to"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -30,7 +31,7 @@ def union_if_convex(parts: Sequence[Sequence[Condition]]) -> tuple[Condition, ..
 
 def _direction(slack: Affine) -> object:
     """The inequality but for scale and strictness."""
-    size = max(abs(c) for c in slack.terms.values())
+    size = max(abs(Fraction(c)) for c in slack.terms.values())
     return slack.constant / size, frozenset((symbol, c / size) for symbol, c in slack.terms.items())
 
 

@@ -7,13 +7,13 @@ so that the map is one-to-one for certain).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from veridp.errors import NotExplorable
-from veridp.program.affine import Affine, Condition, Noise, Relation, Symbol, Unknown
+from veridp.program.affine import Affine, Condition, Noise, Relation, Unknown
 from veridp.program.distribution import Number
 from veridp.program.path import Path, leaves, map_leaves, output_text
 from veridp.prove.convex import union_if_convex
@@ -66,7 +66,10 @@ def _numbers(output: Any) -> tuple[Affine, ...]:
     return tuple(leaf for leaf in leaves(output) if isinstance(leaf, Affine))
 
 
-def change(expression: Affine, difference: dict[Symbol, Fraction]) -> Fraction:
+Difference = Mapping[Unknown, Fraction]  # by how much each entry of the data moves
+
+
+def change(expression: Affine, difference: Difference) -> Fraction:
     """By how much the data's part of the expression changes when the data move by the difference."""
     total = Fraction(0)
     for symbol, coefficient in expression.terms.items():

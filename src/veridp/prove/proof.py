@@ -62,6 +62,34 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
     return Proof(mechanism, size, *_total(shifts), events, corners, tuple(tuple(row) for row in shifts))
 
 
+@dataclass(frozen=True, eq=False)
+class ProofUpTo:
+    """A proof for every size from 1 on."""
+
+    proofs: tuple[Proof, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that holds for all these sizes; inf if it is not proved for one of them."""
+        return max(proof.epsilon for proof in self.proofs)
+
+    def __str__(self) -> str:
+        last = self.proofs[-1]
+        who, sizes = f"{last.mechanism} under {last.mechanism.adjacency}", f"for sizes 1..{last.size}"
+        return (
+            f"{who}: no alignment found {sizes}"
+            if math.isinf(self.epsilon)
+            else f"{who}: {self.epsilon:.6g}-DP is proved {sizes}"
+        )
+
+
+def prove_up_to(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> ProofUpTo:
+    """Proofs for all sizes from 1 to this one; nothing is claimed about larger ones."""
+    mechanism = as_mechanism(mechanism, **arguments)
+    last = mechanism.size if size is None else size
+    return ProofUpTo(tuple(prove(mechanism, each) for each in range(1, last + 1)))
+
+
 def _explored(mechanism: Mechanism, size: int) -> Sequence[Any]:
     """Its paths with the data left open, and with decimal arguments taken as the rationals that they write down."""
     rational = {

@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from veridp.program import distribution as d
-from veridp.program.affine import Symbol, Unknown
-from veridp.prove.events import Event, change, is_equality, on_noise
+from veridp.program.affine import Affine, Unknown
+from veridp.prove.events import Difference, Event, change, is_equality, on_noise
 
 PENALTY = 1e4  # the cost of a unit by which an inequality is not met: far above that of any shift
 DENOMINATOR = 10_000
@@ -80,10 +80,10 @@ class _Program:
         self.columns: list[int] = []
         self.values: list[float] = []
         self.bounds: list[float] = []
-        self.blocks: list[tuple[int, Event, dict[Symbol, Fraction]]] = []
+        self.blocks: list[tuple[int, Event, Difference]] = []
         self.solution: NDArray[np.float64] = np.empty(0)
 
-    def add(self, event: Event, difference: dict[Symbol, Fraction]) -> None:
+    def add(self, event: Event, difference: Difference) -> None:
         first = len(self.costs)
         self.blocks.append((first, event, difference))
         for noise in event.noises:
@@ -104,16 +104,16 @@ class _Program:
                 self._at_least(place, miss, number, difference, sign)
 
     def _at_least(
-        self, place: dict[int, int], miss: int, expression: object, difference: dict[Symbol, Fraction], sign: int
+        self, place: dict[int, int], miss: int, expression: Affine, difference: Difference, sign: int
     ) -> None:
         """sign · (change of the expression) >= 0, or missed by so much."""
         row = len(self.bounds)
-        for index, coefficient in on_noise(expression).items():  # type: ignore[arg-type]
+        for index, coefficient in on_noise(expression).items():
             value = sign * float(coefficient)
             self._entry(row, place[index], -value)
             self._entry(row, place[index] + 1, value)
         self._entry(row, miss, -1.0)
-        self.bounds.append(sign * float(change(expression, difference)))  # type: ignore[arg-type]
+        self.bounds.append(sign * float(change(expression, difference)))
 
     def _entry(self, row: int, column: int, value: float) -> None:
         self.rows.append(row)
@@ -132,7 +132,7 @@ class _Program:
     def shifts(self) -> list[Shift]:
         return [self._shift(first, event, difference) for first, event, difference in self.blocks]
 
-    def _shift(self, first: int, event: Event, difference: dict[Symbol, Fraction]) -> Shift:
+    def _shift(self, first: int, event: Event, difference: Difference) -> Shift:
         count = len(event.noises)
         ups, downs = self.solution[first : first + 2 * count : 2], self.solution[first + 1 : first + 2 * count : 2]
         for denominator in (1, 2, 12, DENOMINATOR):
@@ -142,13 +142,13 @@ class _Program:
         return Shift(None, math.inf)
 
 
-def meets(event: Event, difference: dict[Symbol, Fraction], moves: Sequence[Fraction]) -> bool:
+def meets(event: Event, difference: Difference, moves: Sequence[Fraction]) -> bool:
     """Whether the moves carry every run of the event, on any data, to one of the same event on the moved data."""
     by_index = {noise.index: move for noise, move in zip(event.noises, moves, strict=True)}
 
-    def moved(expression: object) -> Fraction:
-        part = sum((c * by_index[i] for i, c in on_noise(expression).items()), start=Fraction(0))  # type: ignore[arg-type]
-        return part + change(expression, difference)  # type: ignore[arg-type]
+    def moved(expression: Affine) -> Fraction:
+        part = sum((c * by_index[i] for i, c in on_noise(expression).items()), start=Fraction(0))
+        return part + change(expression, difference)
 
     for noise, move in zip(event.noises, moves, strict=True):
         allowed = rule(noise.distribution)

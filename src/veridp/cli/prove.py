@@ -1,0 +1,129 @@
+"""`veridp prove TARGET`: the smallest ε that an alignment of the noise can prove."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from veridp.cli.given import Arg, AsJson, Epsilon, Size, Target, chosen_mechanism
+from veridp.cli.shown import show, show_json, user_code, write_report
+from veridp.errors import NotExact, NotExplorable
+
+if TYPE_CHECKING:
+    from veridp.exact import Worst
+    from veridp.prove import Proof
+
+REFUTED = 1
+SLACK = 1e-9  # by how much, relatively, rounding may carry an exact ε past a claim that holds
+MEET = 0.01  # a proof and a witness meet if they are this close, relatively
+
+
+def show_proof(
+    target: Target,
+    size: Size = None,
+    epsilon: Epsilon = None,
+    arg: Arg = None,
+    certificate: Annotated[Path | None, typer.Option(help="write the certificate to this file")] = None,
+    seconds: Annotated[
+        float, typer.Option("--time", min=0.0, help="seconds to look for a witness, where the claim is not proved")
+    ] = 20.0,
+    as_json: AsJson = False,
+) -> int:
+    """Print the smallest ε that is proved for all neighbours of a size, and how; exit 1 if the claim is refuted."""
+    from veridp.prove import prove
+
+    with user_code():
+        mechanism = chosen_mechanism(target, epsilon, arg)
+        with Console(stderr=True, emoji=False).status(f"{mechanism.name}: proving"):
+            proof = prove(mechanism, size)
+            found = _witness(proof, seconds)
+    if certificate is not None and math.isfinite(proof.epsilon):
+        from veridp.prove.certificate import certificate_of
+
+        write_report(certificate, json.dumps(certificate_of(proof), indent=1, ensure_ascii=False))
+    if as_json:
+        show_json(_document(proof, found))
+    else:
+        show("\n".join(_lines(proof, found, certificate)))
+    return REFUTED if _refuted(proof, found) else 0
+
+
+def _witness(proof: Proof, seconds: float) -> Worst | None:
+    """Where the claim is not proved: the worst pair that the exact engine finds, from the corner that cost most on."""
+    claim = proof.mechanism.claim
+    if claim is not None and proof.epsilon <= claim.epsilon:
+        return None
+    from veridp.exact import worst
+
+    _, corner, _ = proof.worst
+    try:
+        return worst(proof.mechanism, proof.size, seconds=seconds, moves=[corner.tolist()])
+    except (NotExact, NotExplorable):
+        return None
+
+
+def _refuted(proof: Proof, found: Worst | None) -> bool:
+    claim = proof.mechanism.claim
+    return claim is not None and not claim.delta and found is not None and found.epsilon > claim.epsilon * (1 + SLACK)
+
+
+def _lines(proof: Proof, found: Worst | None, certificate: Path | None) -> list[str]:
+    from veridp.prove.wording import alignment_text
+
+    event, corner, shift = proof.worst
+    lines = [str(proof)]
+    merged = sum(e.paths for e in proof.events)
+    lines.append(f"{len(proof.events)} events (of {merged} paths), {len(proof.corners)} corners of the neighbourhood")
+    lines.append(f"what costs most: {alignment_text(event, corner.tolist(), shift)}")
+    if found is not None:
+        lines.append(f"a witness: {found.comparison}, where {found.witness.event}")
+        meet = found.epsilon >= proof.epsilon * (1 - MEET)
+        lines.append(
+            f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {'they meet' if meet else 'a gap is left'}"
+        )
+    claim = proof.mechanism.claim
+    if claim is not None:
+        proved = proof.epsilon <= claim.epsilon
+        judged = "proved" if proved else "refuted" if _refuted(proof, found) else "neither proved nor refuted"
+        lines.append(f"claimed {claim}: {judged}")
+    if certificate is not None:
+        written = math.isfinite(proof.epsilon)
+        lines.append(f"certificate: {certificate}" if written else "no certificate: nothing is proved")
+    return lines
+
+
+def _document(proof: Proof, found: Worst | None) -> dict[str, Any]:
+    from veridp.prove.wording import alignment_text
+
+    event, corner, shift = proof.worst
+    claim = proof.mechanism.claim
+    return {
+        "mechanism": str(proof.mechanism),
+        "adjacency": str(proof.mechanism.adjacency),
+        "size": proof.size,
+        "epsilon": proof.epsilon,
+        "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),
+        "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "proved": claim is not None and proof.epsilon <= claim.epsilon,
+        "refuted": _refuted(proof, found),
+        "events": len(proof.events),
+        "corners": len(proof.corners),
+        "worst": {
+            "output": event.output,
+            "corner": corner.tolist(),
+            "alignment": alignment_text(event, corner.tolist(), shift),
+        },
+        "witness": None
+        if found is None
+        else {
+            "epsilon": found.epsilon,
+            "left": found.witness.left,
+            "right": found.witness.right,
+            "event": str(found.witness.event),
+        },
+    }
