@@ -16,6 +16,7 @@ PUBLIC = [
     "exact",
     "explore",
     "mechanism",
+    "prove",
     "sample",
     "tally",
     "unknown",

@@ -17,6 +17,7 @@ __all__ = [
     "exact",
     "explore",
     "mechanism",
+    "prove",
     "sample",
     "tally",
     "unknown",
@@ -25,8 +26,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from veridp import exact
+    from veridp.prove import prove
 else:
-    ENGINES = ("exact",)  # imported when first asked for: their numerics take longer to import than all the rest
+    ENGINES = (
+        "exact",
+        "prove",
+    )  # imported when first asked for: their numerics take longer to import than all the rest
 
     def __getattr__(name: str) -> Any:
         if name not in ENGINES:
