@@ -27,6 +27,8 @@ from veridp.program.distribution import exact
 
 Array = NDArray[np.float64]
 INSIDE = 1e-12  # how far inside a panel, relative to its width, its end is looked at
+SPOTS = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 8)[1:-1]) / 2, [1 - INSIDE]])  # within a panel
+CLOSER = np.array([1e-4, 1e-7, 1e-10])  # how far from a panel's end, of its width, a loss without bound is looked for
 FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
 NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
 CELLS = 1500  # into about how many steps the range of a loss is cut before it is convolved
@@ -199,8 +201,7 @@ class Line(Loss):
             return np.arange(first, last + 1) + self.lattice
         ends = edges(breaks[None, :], width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
         ends = ends[np.concatenate([[True], np.diff(ends) > 1e-12 * (1 + np.abs(ends[1:]))])]
-        spots = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 8)[1:-1]) / 2, [1 - INSIDE]])
-        inner = (ends[:-1, None] + np.diff(ends)[:, None] * spots).ravel()
+        inner = (ends[:-1, None] + np.diff(ends)[:, None] * SPOTS).ravel()
         far = tail * np.array(FAR) / 45.0 + tail
         return np.concatenate([ends[0] - far[::-1], inner, ends[-1] + far])
 
@@ -230,12 +231,32 @@ class Line(Loss):
             return Span(-math.inf, float(self.points[3]))
         return None
 
+    @cached_property
+    def _pole(self) -> Span | None:
+        """The stretch next to a break towards which the loss rises without bound, if there is one.
+
+        Where both densities vanish at a break, they may do so at different speeds: with each order of the difference
+        the loss rises by ln 1000 as the break comes 1000 times closer.
+        """
+        if self.lattice is not None:
+            return None
+        losses, points = (row[3:-3].reshape(-1, len(SPOTS)) for row in (self.losses, self.points))
+        for towards in (slice(None), slice(None, None, -1)):
+            with np.errstate(invalid="ignore"):
+                rise = losses[:, towards][:, 0] - losses[:, towards][:, 1]
+            for panel in np.flatnonzero(np.isfinite(rise) & (rise > math.log(SPOTS[1] / INSIDE) / 2)):
+                end, *_, other = points[panel, towards]
+                near = end + (other - end) * CLOSER
+                if np.min(np.diff(self._losses_at(near))) > math.log(1000) / 2:
+                    return Span(*sorted((float(end), float(near[0]))))
+        return None
+
     def _supremum(self) -> float:
         best = int(np.argmax(self.losses))
         loss = float(self.losses[best])
         if not math.isfinite(loss):
             return loss
-        if self._growing_tail is not None:
+        if self._growing_tail is not None or self._pole is not None:
             return math.inf
         if self.lattice is None and 0 < best < len(self.points) - 1:
             return self._climbed(float(self.points[best - 1]), float(self.points[best + 1]), loss)
@@ -260,7 +281,9 @@ class Line(Loss):
         if self._growing_tail is not None:
             return self._told(self._growing_tail)
         if loss == math.inf:
-            return self._told(self._impossible())
+            return self._told(
+                self._impossible() if np.any(np.isposinf(self.losses)) else self._pole or self._stretch(loss)
+            )
         tight, loose = (self._told(self._stretch(loss - near * abs(loss) - ZERO)) for near in NEAR)
         return tight if tight.log_left > loose.log_left - math.log(100) else loose
 

@@ -143,15 +143,19 @@ def _tree_root(region: Region) -> int | None:
             near[second].add(first)
     if sum(map(len, near.values())) // 2 != len(near) - 1:
         return None
-    return min(near, key=lambda v: (_depth(near, v), not region.noise[v].integer, -len(near[v])))
+    tied = {variable for _, form in region.densities for variable in form.variables}
+    return min(near, key=lambda v: (_depth(near, v, tied), not region.noise[v].integer, -len(near[v])))
 
 
-def _depth(near: dict[int, set[int]], root: int) -> int:
+def _depth(near: dict[int, set[int]], root: int, tied: set[int]) -> int:
+    """How deep integrals nest below the root: the last variable of a branch needs none, unless a density ties it."""
     depth, layer, seen = 0, {root}, {root}
+    deepest = int(root in tied)
     while layer := {other for variable in layer for other in near[variable]} - seen:
         seen |= layer
         depth += 1
-    return depth
+        deepest = max(deepest, depth + (not tied.isdisjoint(layer)))
+    return deepest
 
 
 class _Tree:
