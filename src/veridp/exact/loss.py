@@ -473,16 +473,24 @@ class Product(Loss):
     def _still_mass(self) -> float:
         return math.prod(part.masses()[0] for part in self._flat if part.trivial)
 
+    @cached_property
+    def _lines(self) -> list[Loss]:
+        """The moving parts that have numbers."""
+        return [part for part in self._moving if not _has_atoms_only(part)]
+
     def above(self, level: float) -> tuple[float, float]:
-        if len(self._moving) == 1:
-            left, right = self._moving[0].above(level)
-            return left * self._still_mass, right * self._still_mass
-        if not self._moving:
-            return self.masses() if level < 0 else (0.0, 0.0)
-        return self._table.above(level)
+        if not self._lines:
+            return self._table.above(level)
+        if len(self._lines) > 1:
+            raise NotExact(
+                "the outputs above a level of loss, over several independent numeric entries that all move, have no "
+                "exact probability here; ask for δ, which is enclosed"
+            )
+        pairs = [(pair, self._lines[0].above(level - loss)) for loss, pair in self._table.rows.items()]
+        return math.fsum(p[0] * more[0] for p, more in pairs), math.fsum(p[1] * more[1] for p, more in pairs)
 
     def delta(self, epsilon: float) -> Interval:
-        if len(self._moving) > 1 and not all(_has_atoms_only(part) for part in self._moving):
+        if len(self._lines) > 1:
             return delta_between(self._cells, epsilon, self._still_mass)
         return super().delta(epsilon)
 
@@ -498,19 +506,25 @@ class Product(Loss):
 
     @cached_property
     def _table(self) -> _Table:
-        """The moving parts multiplied out, outputs of equal loss taken together."""
+        """The moving parts without numbers multiplied out, outputs of equal loss taken together."""
         table = _Table({0.0: (self._still_mass, self._still_mass)})
         for part in self._moving:
-            table = table.times(_atoms(part))
+            if _has_atoms_only(part):
+                table = table.times(_atoms(part))
         return table
 
     def _reversed(self) -> Product:
         return Product(tuple(part.reversed for part in self.parts))
 
     def where_above(self, level: float) -> list[Event]:
-        if len(self._moving) == 1:
-            base = reduce(Event.__and__, (part.event for part in self._flat if isinstance(part, Atom)), Event())
-            return [base & event for event in self._moving[0].where_above(level)]
+        atoms = [part for part in self._flat if isinstance(part, Atom)]
+        others = [part for part in self._moving if not isinstance(part, Atom)]
+        base = reduce(Event.__and__, (atom.event for atom in atoms), Event())
+        rest = level - sum(atom.supremum for atom in atoms)
+        if not others:
+            return [base] if rest < 0 else []
+        if len(others) == 1:
+            return [base & event for event in others[0].where_above(rest)]
         raise NotExact("the outputs above a level of loss are not a product of intervals; ask for their probability")
 
     def masses(self) -> tuple[float, float]:
@@ -558,7 +572,4 @@ def _atoms(part: Loss) -> list[tuple[float, float, float]]:
         return [atom for inner in part.parts for atom in _atoms(inner)]
     if isinstance(part, Product):
         return [(loss, *pair) for loss, pair in part._table.rows.items()]
-    raise NotExact(
-        "the outputs above a level of loss, over several independent numeric entries that all move, have no exact "
-        "probability here; ask for δ, which is enclosed"
-    )
+    raise TypeError(f"a {type(part).__name__} has more than atoms")
