@@ -9,6 +9,7 @@ import traceback
 import typer
 
 from veridp.cli.catalogue import list_catalogue
+from veridp.cli.check import show_check
 from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
 from veridp.cli.prove import show_proof
@@ -21,6 +22,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)
 app.command("exact")(show_exact)
+app.command("check")(show_check)
 app.command("prove")(show_proof)
 
 

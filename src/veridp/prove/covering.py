@@ -1,0 +1,171 @@
+"""Whether the events of a certificate are one mechanism: every run is in one of them, and in no two.
+
+Part of the checker. Each row of noise is a variable of its own, independent of the others; a run reads those that it
+draws. Boundaries where continuous noise decides have probability 0 whatever the data are, and are left out of
+account; conditions on data alone, or on whole noise alone, are taken to the letter.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import z3
+
+from veridp.prove.document import Certificate, Condition, Event, Flaw, Linear
+
+SECONDS = 120  # for one question
+
+
+def check_runs(certificate: Certificate) -> int:
+    """The number of pairs of events that were found disjoint; raises Flaw where events overlap or leave a gap.
+
+    With finite random choices, events are told apart by what was chosen as well, which their weight accounts for: the
+    weights of the events that hold must then sum to 1 for all noise and data.
+    """
+    space = _Space(certificate)
+    if all(event.weight == 1 for event in certificate.events):
+        space.check_covered()
+        return space.check_disjoint()
+    space.check_weights()
+    return 0
+
+
+class _Space:
+    def __init__(self, certificate: Certificate) -> None:
+        self.certificate = certificate
+        self.noise = [
+            z3.ToReal(z3.Int(f"noise {row}")) if noise.whole else z3.Real(f"noise {row}")
+            for row, noise in enumerate(certificate.noises)
+        ]
+        self.data = [z3.Real(f"data[{entry}]") for entry in range(certificate.size)]
+
+    # ---------------------------------------------------------------------------------------- what is asked
+
+    def check_covered(self) -> None:
+        events = self.certificate.events
+        outside = [z3.Or([z3.Not(self._closed(condition)) for condition in event.conditions]) for event in events]
+        point = self._solution("/events", "they cover all runs", [*self._supports(), *outside])
+        if point is not None:
+            raise Flaw("/events", f"no event covers the run with {point}")
+
+    def check_disjoint(self) -> int:
+        events = self.certificate.events
+        sides = [self._sides(event) for event in events]
+        opens = [[self._open(condition) for condition in event.conditions] for event in events]
+        supports = list(self._supports())
+        pairs = list(itertools.combinations(range(len(events)), 2))
+        for first, second in pairs:
+            if _apart(sides[first], sides[second]):
+                continue
+            what = f"it is disjoint from event {first}"
+            point = self._solution(f"/events/{second}", what, [*supports, *opens[first], *opens[second]])
+            if point is not None:
+                raise Flaw(f"/events/{second}", f"it overlaps event {first}, for the run with {point}")
+        return len(pairs)
+
+    def check_weights(self) -> None:
+        events = self.certificate.events
+        conditions = [condition for event in events for condition in event.conditions]
+        off_boundaries = [self._value(c.slack) != 0 for c in conditions if self._continuous(c.slack)]
+        inside = [z3.And([self._exact(condition) for condition in event.conditions]) for event in events]
+        total = z3.Sum([z3.If(here, _number(e.weight), 0) for here, e in zip(inside, events, strict=True)])
+        claims = [*self._supports(), *off_boundaries, total != 1]
+        point = self._solution("/events", "their weights sum to 1", claims)
+        if point is not None:
+            raise Flaw("/events", f"the weights of the events do not sum to 1 for the run with {point}")
+
+    # --------------------------------------------------------------------------- pairs that need no solver
+
+    def _sides(self, event: Event) -> dict[Side, bool]:
+        """The half-spaces of the event, each with whether its boundary is out or of no account."""
+        found = {}
+        for condition in event.conditions:
+            side = _side(condition.slack)
+            if condition.relation != "==" and side is not None:
+                found[side] = condition.relation == ">" or self._continuous(condition.slack)
+        return found
+
+    # ---------------------------------------------------------------------------------- in words of z3
+
+    def _value(self, expression: Linear) -> Any:
+        terms = [_number(c) * self.noise[row] for row, c in expression.noise.items()]
+        terms += [_number(c) * self.data[entry] for entry, c in expression.data.items()]
+        return z3.Sum([_number(expression.constant), *terms])
+
+    def _continuous(self, expression: Linear) -> bool:
+        """Whether it takes no value with positive probability, whatever the data are."""
+        return any(c and not self.certificate.noises[row].whole for row, c in expression.noise.items())
+
+    def _exact(self, condition: Condition) -> Any:
+        return RELATION[condition.relation](self._value(condition.slack))
+
+    def _closed(self, condition: Condition) -> Any:
+        """The condition with its boundary, where that has no probability."""
+        if condition.relation == ">" and self._continuous(condition.slack):
+            return self._value(condition.slack) >= 0
+        return self._exact(condition)
+
+    def _open(self, condition: Condition) -> Any:
+        """The condition without its boundary, where that has no probability."""
+        if condition.relation == ">=" and self._continuous(condition.slack):
+            return self._value(condition.slack) > 0
+        return self._exact(condition)
+
+    def _supports(self) -> Iterator[Any]:
+        for noise, variable in zip(self.certificate.noises, self.noise, strict=True):
+            least, largest = noise.support
+            if least is not None:
+                yield variable >= _number(least)
+            if largest is not None:
+                yield variable <= _number(largest)
+
+    def _solution(self, place: str, hoped: str, claims: Sequence[Any]) -> str | None:
+        """A point where all claims hold, in words; None where there is none."""
+        solver = z3.Solver()
+        solver.set("timeout", SECONDS * 1000)
+        solver.add(*claims)
+        answer = solver.check()
+        if answer == z3.unsat:
+            return None
+        if answer == z3.unknown:
+            raise Flaw(place, f"z3 could not tell within {SECONDS} s whether {hoped}")
+        model = solver.model()
+        names = [*(f"noise {row}" for row in range(len(self.noise))), *(f"data[{e}]" for e in range(len(self.data)))]
+        values = [model.eval(v, model_completion=True).as_fraction() for v in (*self.noise, *self.data)]
+        return ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+
+
+RELATION: dict[str, Callable[[Any], Any]] = {
+    ">=": lambda value: value >= 0,
+    ">": lambda value: value > 0,
+    "==": lambda value: value == 0,
+}
+
+Side = tuple[tuple[tuple[str, int, Fraction], ...], Fraction]
+
+
+def _number(value: Fraction) -> Any:
+    return z3.Q(value.numerator, value.denominator)
+
+
+def _side(slack: Linear) -> Side | None:
+    """The half-space slack >= 0 but for a positive factor; None where the slack is constant."""
+    terms = [("noise", row, c) for row, c in sorted(slack.noise.items()) if c]
+    terms += [("data", entry, c) for entry, c in sorted(slack.data.items()) if c]
+    if not terms:
+        return None
+    size = abs(terms[0][2])
+    return tuple((what, index, c / size) for what, index, c in terms), slack.constant / size
+
+
+def _apart(first: dict[Side, bool], second: dict[Side, bool]) -> bool:
+    """Whether a half-space of one event is, but for its boundary, the opposite of one of the other."""
+    return any(strict or second[_turned(side)] for side, strict in first.items() if _turned(side) in second)
+
+
+def _turned(side: Side) -> Side:
+    terms, constant = side
+    return tuple((what, index, -c) for what, index, c in terms), -constant
