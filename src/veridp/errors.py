@@ -11,7 +11,8 @@ VeridpError
 │   └── Nondeterministic  run again on the same noise, it did something else
 ├── NotExplorable         its paths cannot be listed; the sampling engines still serve
 │   ├── NotAffine         it did to noise what no affine expression can say
-│   └── TooManyPaths      it has more paths than the budget allows
+│   ├── TooManyPaths      it has more paths than the budget allows
+│   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
 └── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
 
 Every message says where, what was found, and what to do.
@@ -66,6 +67,10 @@ class NotAffine(NotExplorable):
 
 class TooManyPaths(NotExplorable):
     """The mechanism has more paths than the budget allows."""
+
+
+class NotInductive(NotExplorable):
+    """The mechanism is no loop of steps that are all alike, as far as can be seen."""
 
 
 class NotExact(VeridpError):

@@ -15,7 +15,7 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import adjacency
 from veridp.errors import BadInput, NotAffine
 from veridp.exact import compare
-from veridp.prove import prove, prove_up_to
+from veridp.prove import prove
 from veridp.prove.wording import alignment_text
 
 
@@ -113,14 +113,6 @@ def test_noise_without_a_rule_must_stay_where_it_is():
 
     assert prove(gaussian, 1).epsilon == math.inf
     assert prove(ignoring, 1).epsilon == 0
-
-
-def test_every_size_up_to_one():
-    proofs = prove_up_to(catalogue["svt1"], 4)
-    assert [proof.size for proof in proofs.proofs] == [1, 2, 3, 4]
-    assert [proof.exact_epsilon for proof in proofs.proofs] == [Fraction(k, 40) for k in (1, 2, 3, 4)]
-    assert proofs.epsilon == pytest.approx(0.1)
-    assert str(proofs).endswith("0.1-DP is proved for sizes 1..4")
 
 
 @pytest.mark.parametrize("name", ["svt1", "svt4", "noisy_max1", "noisy_max3", "bad_gap_svt", "gap_svt", "prefix_sum"])

@@ -16,7 +16,7 @@ from veridp.errors import NotExact, NotExplorable
 
 if TYPE_CHECKING:
     from veridp.exact import Worst
-    from veridp.prove import Proof
+    from veridp.prove import Proof, ProofForSizes
 
 REFUTED = 1
 SLACK = 1e-9  # by how much, relatively, rounding may carry an exact ε past a claim that holds
@@ -29,27 +29,31 @@ def show_proof(
     epsilon: Epsilon = None,
     arg: Arg = None,
     certificate: Annotated[Path | None, typer.Option(help="write the certificate to this file")] = None,
+    every: Annotated[
+        bool, typer.Option("--sizes", help="prove for all sizes from 1 on, and for every size if possible")
+    ] = False,
     seconds: Annotated[
         float, typer.Option("--time", min=0.0, help="seconds to look for a witness, where the claim is not proved")
     ] = 20.0,
     as_json: AsJson = False,
 ) -> int:
     """Print the smallest ε that is proved for all neighbours of a size, and how; exit 1 if the claim is refuted."""
-    from veridp.prove import prove
+    from veridp.prove import prove, prove_sizes
 
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg)
         with Console(stderr=True, emoji=False).status(f"{mechanism.name}: proving"):
-            proof = prove(mechanism, size)
+            sizes = prove_sizes(mechanism, size) if every else None
+            proof = prove(mechanism, size) if sizes is None else sizes.proofs[-1]
             found = _witness(proof, seconds)
     if certificate is not None and math.isfinite(proof.epsilon):
         from veridp.prove.certificate import certificate_of
 
         write_report(certificate, json.dumps(certificate_of(proof), indent=1, ensure_ascii=False))
     if as_json:
-        show_json(_document(proof, found))
+        show_json(_document(proof, sizes, found))
     else:
-        show("\n".join(_lines(proof, found, certificate)))
+        show("\n".join(_lines(proof, sizes, found, certificate)))
     return REFUTED if _refuted(proof, found) else 0
 
 
@@ -72,20 +76,21 @@ def _refuted(proof: Proof, found: Worst | None) -> bool:
     return claim is not None and not claim.delta and found is not None and found.epsilon > claim.epsilon * (1 + SLACK)
 
 
-def _lines(proof: Proof, found: Worst | None, certificate: Path | None) -> list[str]:
+def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certificate: Path | None) -> list[str]:
     from veridp.prove.wording import alignment_text
 
     event, corner, shift = proof.worst
     lines = [str(proof)]
+    if sizes is not None:
+        lines.append(str(sizes) + (f" (no induction: {sizes.why_not})" if sizes.why_not else ""))
     merged = sum(e.paths for e in proof.events)
     lines.append(f"{len(proof.events)} events (of {merged} paths), {len(proof.corners)} corners of the neighbourhood")
     lines.append(f"what costs most: {alignment_text(event, corner.tolist(), shift)}")
     if found is not None:
         lines.append(f"a witness: {found.comparison}, where {found.witness.event}")
         meet = found.epsilon >= proof.epsilon * (1 - MEET)
-        lines.append(
-            f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {'they meet' if meet else 'a gap is left'}"
-        )
+        end = "they meet" if meet else "a gap is left"
+        lines.append(f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {end}")
     claim = proof.mechanism.claim
     if claim is not None:
         proved = proof.epsilon <= claim.epsilon
@@ -97,7 +102,7 @@ def _lines(proof: Proof, found: Worst | None, certificate: Path | None) -> list[
     return lines
 
 
-def _document(proof: Proof, found: Worst | None) -> dict[str, Any]:
+def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) -> dict[str, Any]:
     from veridp.prove.wording import alignment_text
 
     event, corner, shift = proof.worst
@@ -111,6 +116,7 @@ def _document(proof: Proof, found: Worst | None) -> dict[str, Any]:
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
         "proved": claim is not None and proof.epsilon <= claim.epsilon,
         "refuted": _refuted(proof, found),
+        "sizes": None if sizes is None else {"epsilon": sizes.epsilon, "scope": sizes.scope, "why_not": sizes.why_not},
         "events": len(proof.events),
         "corners": len(proof.corners),
         "worst": {

@@ -4,9 +4,18 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from veridp.prove.proof import Proof, ProofUpTo, prove, prove_up_to
+from veridp.prove.induction import Induction, prove_for_every_size
+from veridp.prove.proof import Proof, prove
+from veridp.prove.sizes import ProofForSizes, prove_sizes
 
-__all__ = ["Proof", "ProofUpTo", "prove", "prove_up_to"]
+__all__ = [
+    "Induction",
+    "Proof",
+    "ProofForSizes",
+    "prove",
+    "prove_for_every_size",
+    "prove_sizes",
+]
 
 
 class _Callable(ModuleType):

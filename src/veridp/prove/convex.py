@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
@@ -27,6 +29,24 @@ def union_if_convex(parts: Sequence[Sequence[Condition]]) -> tuple[Condition, ..
     solver = _Solver(parts)
     envelope = [c for c in pool.values() if all(solver.holds_on(index, c) for index in range(len(parts)))]
     return tuple(envelope) if solver.covers(envelope) else None
+
+
+def cover_everything(parts: Sequence[Sequence[Condition]]) -> bool:
+    """Whether the closures of the parts cover all values of their symbols, as far as these are possible.
+
+    Parts with equalities are not looked into: False.
+    """
+    if any(not part for part in parts):
+        return True
+    if any(condition.relation is Relation.EQUAL for part in parts for condition in part):
+        return False
+    return _Solver(parts).covers([])
+
+
+def are_disjoint(parts: Sequence[Sequence[Condition]]) -> bool:
+    """Whether no two of the parts have more than a boundary in common."""
+    solver = _Solver(parts)
+    return all(solver.are_apart(a, b) for a, b in itertools.combinations(range(len(parts)), 2))
 
 
 def _direction(slack: Affine) -> object:
@@ -66,10 +86,23 @@ class _Solver:
     def holds_on(self, index: int, condition: Condition) -> bool:
         return self._impossible(*self.parts[index], self._expression(condition.slack) < 0)
 
+    def are_apart(self, first: int, second: int) -> bool:
+        return self._impossible(*self.parts[first], *self.parts[second])
+
     def covers(self, envelope: Sequence[Condition]) -> bool:
         """Whether nothing of the envelope's inside is outside of the closure of every part."""
         outside = [self.z3.Or([self._outside(claim) for claim in part]) for part in self.parts]
-        return self._impossible(*(self._inside(condition) for condition in envelope), *outside)
+        return self._impossible(*(self._inside(condition) for condition in envelope), *outside, *self._supports())
+
+    def _supports(self) -> list[Any]:
+        """What the noise can be at all."""
+        found = []
+        for symbol, variable in self.variables.items():
+            if isinstance(symbol, Noise):
+                low, high = symbol.distribution.support
+                found += [variable > low] if math.isfinite(low) else []
+                found += [variable < high] if math.isfinite(high) else []
+        return found
 
     def _outside(self, claim: Any) -> Any:
         """Strictly outside of a half-space."""

@@ -62,45 +62,18 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
     return Proof(mechanism, size, *_total(shifts), events, corners, tuple(tuple(row) for row in shifts))
 
 
-@dataclass(frozen=True, eq=False)
-class ProofUpTo:
-    """A proof for every size from 1 on."""
-
-    proofs: tuple[Proof, ...]
-
-    @property
-    def epsilon(self) -> float:
-        """The ε that holds for all these sizes; inf if it is not proved for one of them."""
-        return max(proof.epsilon for proof in self.proofs)
-
-    def __str__(self) -> str:
-        last = self.proofs[-1]
-        who, sizes = f"{last.mechanism} under {last.mechanism.adjacency}", f"for sizes 1..{last.size}"
-        return (
-            f"{who}: no alignment found {sizes}"
-            if math.isinf(self.epsilon)
-            else f"{who}: {self.epsilon:.6g}-DP is proved {sizes}"
-        )
-
-
-def prove_up_to(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> ProofUpTo:
-    """Proofs for all sizes from 1 to this one; nothing is claimed about larger ones."""
-    mechanism = as_mechanism(mechanism, **arguments)
-    last = mechanism.size if size is None else size
-    return ProofUpTo(tuple(prove(mechanism, each) for each in range(1, last + 1)))
-
-
 def _explored(mechanism: Mechanism, size: int) -> Sequence[Any]:
-    """Its paths with the data left open, and with decimal arguments taken as the rationals that they write down."""
-    rational = {
-        name: Fraction(repr(v)) for name, v in mechanism.values.items() if isinstance(v, float) and math.isfinite(v)
-    }
-    if rational:
-        try:
-            return explore(mechanism.bind(**rational), unknowns("data", size))
-        except VeridpError:
-            pass  # code that takes floats only: their binary values are used instead
-    return explore(mechanism, unknowns("data", size))
+    """Its paths with the data left open."""
+    try:
+        return explore(rational_arguments(mechanism), unknowns("data", size))
+    except VeridpError:  # code that takes floats only: their binary values are used instead
+        return explore(mechanism, unknowns("data", size))
+
+
+def rational_arguments(mechanism: Mechanism) -> Mechanism:
+    """The mechanism with decimal arguments taken as the rationals that they write down: 0.1 as 1/10."""
+    floats = {name: v for name, v in mechanism.values.items() if isinstance(v, float) and math.isfinite(v)}
+    return mechanism.bind(**{name: Fraction(repr(value)) for name, value in floats.items()})
 
 
 def _total(shifts: Sequence[Sequence[Shift]]) -> tuple[float, Fraction | None]:

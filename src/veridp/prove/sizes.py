@@ -1,0 +1,46 @@
+"""Proofs beyond one size: for every size up to one, and for every size at all where an induction goes through."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from veridp.errors import NotInductive
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.prove.induction import Induction, prove_for_every_size
+from veridp.prove.proof import Proof, prove
+
+
+@dataclass(frozen=True, eq=False)
+class ProofForSizes:
+    """Proofs for the sizes from 1 on, and the induction that covers all sizes, or why there is none."""
+
+    proofs: tuple[Proof, ...]
+    induction: Induction | None
+    why_not: str = ""
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that holds for all the sizes of `scope`; inf if it is not proved for one of them."""
+        return max(proof.epsilon for proof in self.proofs) if self.induction is None else self.induction.epsilon
+
+    @property
+    def scope(self) -> str:
+        return f"for sizes 1..{self.proofs[-1].size}" if self.induction is None else "for every size"
+
+    def __str__(self) -> str:
+        who = f"{self.proofs[-1].mechanism} under {self.proofs[-1].mechanism.adjacency}"
+        proved = f"{self.epsilon:.6g}-DP is proved" if math.isfinite(self.epsilon) else "no alignment found"
+        return f"{who}: {proved} {self.scope}"
+
+
+def prove_sizes(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> ProofForSizes:
+    """Proofs for all sizes from 1 to this one, and for every size if an induction over the queries goes through."""
+    mechanism = as_mechanism(mechanism, **arguments)
+    last = mechanism.size if size is None else size
+    proofs = tuple(prove(mechanism, each) for each in range(1, last + 1))
+    try:
+        return ProofForSizes(proofs, prove_for_every_size(mechanism))
+    except NotInductive as reason:
+        return ProofForSizes(proofs, None, str(reason))
