@@ -76,10 +76,14 @@ class Witness:
             raise BadInput(f"confidence = {self.confidence!r} is not one; give a number above 0, at most 1")
 
     def epsilon(self, delta: float = 0.0) -> Interval:
-        """What the event says about ε at this δ: every ε below the lower end is refuted."""
+        """What the event says about ε at this δ: every ε below the lower end is refuted.
+
+        The ends are rounded outwards: no claim is refuted by rounding alone.
+        """
+        above, below = self.left_probability, self.right_probability
         return Interval(
-            _log_ratio(self.left_probability.lower - delta, self.right_probability.upper),
-            _log_ratio(self.left_probability.upper - delta, self.right_probability.lower),
+            _log_ratio(above.lower - delta, below.upper, -1),
+            _log_ratio(above.upper - delta, below.lower, 1),
         )
 
     def refutes(self, claim: Claim) -> bool:
@@ -93,11 +97,19 @@ class Witness:
         )
 
 
-def _log_ratio(above: float, below: float) -> float:
-    """ln(above / below); nothing above says nothing (-inf), nothing below alone says everything (+inf)."""
+def _log_ratio(above: float, below: float, outwards: int) -> float:
+    """ln(above / below), rounded downwards (-1) or upwards (1).
+
+    Nothing above says nothing (-inf), nothing below alone says everything (+inf).
+    """
     if above <= 0:
         return -math.inf
-    return math.inf if below <= 0 else math.log(above) - math.log(below)
+    if below <= 0:
+        return math.inf
+    logs = math.log(above), math.log(below)
+    # a last place for each logarithm, one for their difference, and one of 1 for the subtraction that made `above`
+    error = 2 * (math.ulp(logs[0]) + math.ulp(logs[1]) + math.ulp(1.0))
+    return logs[0] - logs[1] + outwards * error
 
 
 class Standing(enum.Enum):

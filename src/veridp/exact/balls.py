@@ -35,23 +35,22 @@ def is_sharp(value: arb) -> bool:
 
 def interval(value: arb) -> Interval:
     """The ball as an interval of floats, its ends rounded outwards."""
-    if value.is_nan():
-        return Interval(-math.inf, math.inf)
-    return Interval(rounded_down(value.lower()), rounded_up(value.upper()))
+    return Interval(rounded_down(value), rounded_up(value))
 
 
 def rounded_down(value: arb) -> float:
-    """The largest float that is certainly not above the value (or the one below it)."""
+    """A float that no number in the ball is below, as large as can be but for a last place."""
     if value.is_nan():
         return -math.inf
-    found = float(value)
-    while not arb(found) <= value:
+    lowest = value.lower()
+    found = float(lowest)
+    while not arb(found) <= lowest:
         found = math.nextafter(found, -math.inf)
     return found
 
 
 def rounded_up(value: arb) -> float:
-    """The smallest float that is certainly not below the value (or the one above it)."""
+    """A float that no number in the ball is above, as small as can be but for a last place."""
     return -rounded_down(-value)
 
 
@@ -76,6 +75,19 @@ def log_ratio(above: arb, below: arb) -> Interval:
     elif not least > 0:
         lower = -math.inf
     return Interval(lower, upper)
+
+
+def added(intervals: Sequence[Interval]) -> Interval:
+    """The sum of intervals. An end of -∞ is what is impossible: with it, the sum is too, whatever the others are."""
+    lower, upper = [i.lower for i in intervals], [i.upper for i in intervals]
+    return Interval(_sum(lower, rounded_down), _sum(upper, rounded_up))
+
+
+def _sum(numbers: Sequence[float], rounded: Callable[[arb], float]) -> float:
+    for end in (-math.inf, math.inf):
+        if end in numbers:
+            return end
+    return rounded(ball(sum(map(Fraction, numbers), start=Fraction(0))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from veridp.claim import Interval, Witness
 from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
-from veridp.exact.loss import Atom, Loss, Mixture, Product
+from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.explore import explore
+
+if TYPE_CHECKING:
+    from veridp.exact.certified import Enclosure
 
 Array = NDArray[np.float64]
 
@@ -37,30 +40,44 @@ class Comparison:
     """The privacy loss of a mechanism between two inputs, computed from its paths, without sampling.
 
     Probabilities are right up to rounding (relative errors near 1e-13). ε over classes of outputs with several
-    numeric entries that share noise is found by a search and may fall short of the true supremum.
+    numeric entries that share noise is found by a search and may fall short of the true supremum. Where the comparison
+    was certified, `enclosure` holds for certain, and so does what the witness says.
     """
 
     mechanism: Mechanism
     left: Any
     right: Any
     loss: Loss
+    enclosure: Enclosure | None = None
 
     @property
     def epsilon(self) -> float:
         """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot."""
         return max(0.0, self.loss.supremum, self.loss.reversed.supremum)
 
+    @property
+    def _turned(self) -> bool:
+        """Whether the loss is larger from right to left."""
+        return self.loss.reversed.supremum > self.loss.supremum
+
+    @property
+    def _peak(self) -> Peak:
+        return self.loss.reversed.peak if self._turned else self.loss.peak
+
     @cached_property
     def witness(self) -> Witness:
         """The direction and the event in which the loss comes (close) to its supremum, with both probabilities."""
-        turned = self.loss.reversed.supremum > self.loss.supremum
-        peak = self.loss.reversed.peak if turned else self.loss.peak
+        turned, peak = self._turned, self._peak
         inputs = (self.right, self.left) if turned else (self.left, self.right)
+        above, below = (Interval.exactly(math.exp(log)) for log in (peak.log_left, peak.log_right))
+        if self.enclosure is not None:
+            sides = self.enclosure.left_probability, self.enclosure.right_probability
+            above, below = sides[::-1] if turned else sides
         return Witness(
             *inputs,
             peak.event,
-            Interval.exactly(math.exp(peak.log_left)),
-            Interval.exactly(math.exp(peak.log_right)),
+            above,
+            below,
             arguments=dict(self.mechanism.arguments),
         )
 
@@ -133,8 +150,13 @@ class Comparison:
         return f"{self.mechanism.name}: ε = {self.epsilon:.6g} between {self.left} and {self.right}"
 
 
-def compare(mechanism: Mechanism | Function, left: Any, right: Any, **arguments: Any) -> Comparison:
+def compare(
+    mechanism: Mechanism | Function, left: Any, right: Any, *, certified: bool = False, **arguments: Any
+) -> Comparison:
     """The exact privacy loss between two inputs.
+
+    With `certified`, ε and the probabilities of the witness's event are enclosed by ball arithmetic as well: see
+    `Enclosure` for what is then certain.
 
     Raises BadInput where a mechanism with a declared adjacency does not call them neighbours, NotExplorable where its
     paths cannot be listed, NotExact where their probabilities are out of reach.
@@ -146,7 +168,13 @@ def compare(mechanism: Mechanism | Function, left: Any, right: Any, **arguments:
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"
         )
-    return Comparison(mechanism, left, right, loss_between(*(explore(mechanism, d, defer=True) for d in (left, right))))
+    mine, theirs = (explore(mechanism, data, defer=True) for data in (left, right))
+    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
+    if not certified:
+        return comparison
+    from veridp.exact.certified import certify  # balls are loaded only where they are asked for
+
+    return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
 def _sizes(left: Any, right: Any) -> str:

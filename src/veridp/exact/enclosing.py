@@ -18,9 +18,9 @@ from functools import cache
 from flint import acb, arb
 
 from veridp.errors import NotExact
+from veridp.exact.ball_noise import Closed, Continuous, Integer, Law, Smooth, law
 from veridp.exact.balls import ball, up_to
 from veridp.exact.exponential import ZERO, Piecewise, pasted, value
-from veridp.exact.laws import Closed, Continuous, Integer, Law, Smooth, law
 from veridp.exact.pieces import Piece
 from veridp.exact.tree import Line, Node, Stretch, connected, rooted, stretches, ways
 from veridp.program.distribution import Distribution

@@ -70,7 +70,7 @@ class Event:
         leaves = Template(tree).leaves
         if self.template is not None and not _fits(self.template.tree, tree):
             return False
-        if any(not _same(leaves[position], value) for _, position, value in self.equal):
+        if any(not same(leaves[position], value) for _, position, value in self.equal):
             return False
         return all(any(entry.of(leaves) in span for span in spans) for entry, spans in self.within)
 
@@ -118,10 +118,11 @@ def _fits(pattern: Any, tree: Any) -> bool:
         return isinstance(tree, float | int) and not isinstance(tree, bool)
     if isinstance(pattern, tuple):
         return isinstance(tree, tuple) and len(tree) == len(pattern) and all(map(_fits, pattern, tree))
-    return _same(pattern, tree)
+    return same(pattern, tree)
 
 
-def _same(first: Any, second: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
+    """Whether two leaves of outputs are the same: of one kind, and numbers equal up to rounding."""
     if isinstance(first, bool) or isinstance(second, bool) or isinstance(first, str) or isinstance(second, str):
         return type(first) is type(second) and first == second
     if first is None or second is None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.errors import NotExact
+from veridp.exact.ball_noise import End
 from veridp.exact.curve import slacks
-from veridp.exact.laws import End
 from veridp.program import distribution as d
 from veridp.program.affine import Condition, Noise, Relation, Symbol
 
