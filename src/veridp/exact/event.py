@@ -66,7 +66,7 @@ class Event:
         """Whether an output, as a mechanism returns it, belongs to the event."""
         if self.either:
             return any(event.holds(output) for event in self.either)
-        tree = tree_of(output, lambda value, kind: value, lambda value: None)
+        tree = tree_of(output, lambda value, kind: plain(value), lambda value: None)
         leaves = Template(tree).leaves
         if self.template is not None and not _fits(self.template.tree, tree):
             return False
@@ -111,6 +111,11 @@ def _sentence(entries: list[Entry], spans: tuple[Span, ...]) -> str:
         else f"each of {', '.join(names if len(names) < 5 else [*names[:2], '…', names[-1]])}"
     )
     return " or ".join(span.text(name) for span in spans)
+
+
+def plain(value: Any) -> Any:
+    """The leaf of an output as a plain Python value."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _fits(pattern: Any, tree: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from veridp.exact.curve import Density
-from veridp.exact.event import Event
+from veridp.exact.event import Event, plain
 from veridp.exact.masses import log_masses
 from veridp.exact.pieces import ClassKey, Factor, factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -58,7 +58,7 @@ class Law:
 
     def _at(self, output: Any, place: int, atoms: bool) -> float:
         factor = self.factors[place]
-        tree = tree_of(output, lambda value, kind: value, lambda value: None)
+        tree = tree_of(output, lambda value, kind: plain(value), lambda value: None)
         if factor.positions is not None:
             leaves = Template(tree).leaves
             tree = tuple(leaves[position] for position in factor.positions)

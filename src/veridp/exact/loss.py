@@ -31,6 +31,7 @@ SPOTS = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 8)[1:-1]) /
 CLOSER = np.array([1e-4, 1e-7, 1e-10])  # how far from a panel's end, of its width, a loss without bound is looked for
 FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
 NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
+SNAP = 1e-8  # an end of an event this close to a break is put there
 CELLS = 1500  # into about how many steps the range of a loss is cut before it is convolved
 MOST_TOLD = 16  # of parts that tie for the supremum, how many are looked at for the likeliest event
 ZERO = 1e-13  # a loss below this everywhere is none: rounding
@@ -184,16 +185,24 @@ class Line(Loss):
 
     def _reversed(self) -> Line:
         turned = Line(self.entry, self.right, self.left, self.lattice)
-        turned.__dict__.update(points=self.points, _values=(self._values[1], self._values[0]))
+        turned.__dict__.update(_breaks=self._breaks, points=self.points, _values=(self._values[1], self._values[0]))
         return turned
 
     # ------------------------------------------------------------------------------------ looking at the loss
 
+    @property
+    def _densities(self) -> list[Density]:
+        return [side.density for side in (self.left, self.right) if side.pieces]
+
+    @cached_property
+    def _breaks(self) -> Array:
+        """Where either density may fail to be smooth, in order."""
+        return np.array(sorted({point for density in self._densities for point in density.breaks()}) or [0.0])
+
     @cached_property
     def points(self) -> Array:
         """Where the loss is looked at, in order: inside every panel and at its ends, or at lattice points."""
-        densities = [side.density for side in (self.left, self.right) if side.pieces]
-        breaks = np.array(sorted({point for density in densities for point in density.breaks()}) or [0.0])
+        densities, breaks = self._densities, self._breaks
         width = 16.0 / max(density.rate for density in densities)
         tail = max(density.tail for density in densities)
         if self.lattice is not None:
@@ -291,7 +300,13 @@ class Line(Loss):
         """The interval around the best point on which the loss stays above the level."""
         best = float(self.points[int(np.argmax(self.losses))])
         spans = self._spans(level, at_least=True)
-        return next((span for span in spans if span.low - 1e-9 <= best <= span.high + 1e-9), Span(best, best))
+        found = next((span for span in spans if span.low - 1e-9 <= best <= span.high + 1e-9), Span(best, best))
+        return Span(self._snapped(found.low), self._snapped(found.high))
+
+    def _snapped(self, end: float) -> float:
+        """The break that the end is but rounding away from, or the end itself."""
+        nearest = float(self._breaks[np.argmin(np.abs(self._breaks - end))])
+        return nearest if abs(nearest - end) < SNAP * (1 + abs(nearest)) else end
 
     def _impossible(self) -> Span:
         """The longest interval on which the right side has no density at all."""

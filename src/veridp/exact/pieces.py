@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from veridp.errors import NotExact
-from veridp.program.affine import Affine, Condition, Noise, Select, Symbol
+from veridp.program.affine import Affine, Condition, Noise, Relation, Select, Symbol
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.path import Path
@@ -106,10 +106,12 @@ def _split(path: Path) -> list[Factor]:
     if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
         return [_factor(None, [(path.output, path.weight, *branch) for branch in _expanded(leaves, path.conditions)])]
     answer: list[Factor] = []
+    places = _places(path.output)
     for _, positions, conditions in merged:
         chosen = tuple(leaves[position] for position in positions)
         pieces = [(chosen, path.weight if not answer else 1, *branch) for branch in _expanded(chosen, conditions)]
-        answer.append(replace(_factor(tuple(positions), pieces), flat=_is_flat(path.output)))
+        told = tuple(places[position] for position in positions)
+        answer.append(replace(_factor(told, pieces), flat=_is_flat(path.output)))
     return answer
 
 
@@ -122,6 +124,13 @@ def _leaves(output: Any) -> list[Leaf]:
     found: list[Leaf] = []
     tree_of(output, lambda value, kind: found.append(value), _special)
     return found
+
+
+def _places(output: Any) -> list[int]:
+    """Where each leaf stands in the output's template, which counts the keys of a dict too."""
+    number = itertools.count()
+    template = Template(tree_of(output, lambda value, kind: Slot(kind, next(number)), _special))
+    return [place for place, leaf in enumerate(template.leaves) if isinstance(leaf, Slot)]
 
 
 def _special(value: object) -> Kind | None:
@@ -162,10 +171,24 @@ def _expanded(leaves: Sequence[Leaf], given: Iterable[Condition]) -> list[tuple[
     return ways
 
 
+def _decided(condition: Condition) -> Iterator[tuple[tuple[Condition, ...], bool]]:
+    """The ways to decide a condition, as inequalities and equations: what is unequal is above or below."""
+    if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
+        yield (condition,), True
+        yield (~condition,), False
+        return
+    slack, equal = condition.slack, condition.relation is Relation.EQUAL
+    if slack.continuous:
+        yield (), not equal  # equality has probability 0
+        return
+    yield (Condition(slack, Relation.EQUAL),), equal
+    yield (Condition(slack, Relation.ABOVE),), not equal
+    yield (Condition(-slack, Relation.ABOVE),), not equal
+
+
 def _ways(leaf: Leaf) -> Iterator[tuple[tuple[Condition, ...], Leaf]]:
     if isinstance(leaf, Condition):
-        yield (leaf,), True
-        yield (~leaf,), False
+        yield from _decided(leaf)
     elif isinstance(leaf, Select):
         for conditions, truth in _ways(leaf.condition):
             for more, value in _ways(leaf.then if truth else leaf.other):
