@@ -34,10 +34,10 @@ def delta_between(parts: Sequence[Cells], epsilon: float, still: float) -> Inter
     """Bounds on ∫ max(0, p - e^ε q) over the product of the parts; `still` is the probability of the rest."""
     span = sum(_span(part) for part in parts)
     step = 2 * span / LEVELS
-    return Interval(
-        still * _delta([_rounded(part, step, up=False) for part in parts], step, epsilon),
-        still * _delta([_rounded(part, step, up=True) for part in parts], step, epsilon),
+    lower, upper = (
+        still * _delta([_rounded(part, step, up=up) for part in parts], step, epsilon) for up in (False, True)
     )
+    return Interval(min(lower, upper), upper)  # where they are one, rounding may turn them round
 
 
 def _span(part: Cells) -> float:

@@ -1,0 +1,142 @@
+"""The search for the worst pair: what it must find within ±10, what it says it searched, and no overshooting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veridp
+from veridp.errors import BadInput, NotAffine
+from veridp.exact import compare, worst
+
+ROUNDING = 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), [("svt1", 0.0995), ("svt4", 0.1749), ("svt6", 0.46)])
+def test_sparse_vectors_within_ten(name: str, least: float) -> None:
+    """The likeliest corners come before the others: seconds suffice for all but moves from the best."""
+    mechanism = veridp.catalogue[name]
+    found = worst(mechanism, size=10, domain=(-10, 10), seconds=20 if name == "svt6" else 5)
+    truth = mechanism.true_epsilon(10)
+    assert truth is not None
+    assert least <= found.epsilon <= truth + ROUNDING
+    assert max(map(abs, [*found.comparison.left, *found.comparison.right])) <= 10
+    assert found.searched[:2] == ("patterns", "corners")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "epsilon"),
+    [
+        ("laplace", None, 0.1),
+        ("noisy_hist2", None, 10.0),
+        ("noisy_max2", 3, 0.1),
+        ("noisy_max3", 3, 0.15),
+        ("prefix_sum", 4, 0.4),
+        ("smart_sum", 3, 0.2),
+        ("bad_gap_svt", 5, 0.125),
+        ("at3", None, 0.2),
+        ("truncated_geometric", None, math.log(1 + 2**-3)),
+        ("randomized_response", None, 0.1),
+        ("finder_sum", None, 0.1),
+        ("svt5", 4, math.inf),
+        ("noisy_max4", 3, math.inf),
+        ("bad_smart_sum", 3, math.inf),
+    ],
+)
+def test_attained_costs_are_found(name: str, size: int | None, epsilon: float) -> None:
+    found = worst(veridp.catalogue[name], size, seconds=2)
+    assert found.epsilon == pytest.approx(epsilon, rel=1e-9)
+    assert found.witness.left_probability.lower > 0
+    assert found.delta(0.0) > 0
+
+
+@pytest.mark.parametrize("name", ["noisy_max1", "svt2", "at", "at1", "at4", "monotone_svt", "exponential_mechanism"])
+def test_never_above_the_true_cost(name: str) -> None:
+    mechanism = veridp.catalogue[name]
+    size = min(mechanism.size, 4)
+    found = worst(mechanism, size, seconds=2)
+    truth = mechanism.true_epsilon(size)
+    assert truth is not None
+    assert 0.5 * truth <= found.epsilon <= truth + ROUNDING
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("one_time_rappor", 0.800668), ("rappor", 0.400083)])
+def test_all_pairs_of_few_integers(name: str, epsilon: float) -> None:
+    """Seven of the integers, among them the pair whose eight bits all differ: 7·6/2 pairs, each once."""
+    found = worst(veridp.catalogue[name], domain=range(-10, -3), seconds=30)
+    assert found.epsilon == pytest.approx(epsilon, abs=1e-6)
+    assert found.finished
+    assert found.tried == 21
+    assert found.searched == ("patterns",)
+
+
+@pytest.mark.slow
+def test_all_pairs_of_rappors_integers() -> None:
+    """All 210 pairs of -10..10: the worst have eight bits between them."""
+    found = worst(veridp.catalogue["one_time_rappor"], seconds=60)
+    assert (found.tried, found.finished) == (210, True)
+    assert found.epsilon == pytest.approx(8 * math.log(0.525 / 0.475), rel=1e-12)
+
+
+def test_it_says_what_was_searched() -> None:
+    mechanism = veridp.catalogue["noisy_max1"]
+    found = worst(mechanism, size=2, seconds=20)
+    assert found.finished
+    assert found.searched == ("patterns", "corners", "moves from the best")
+    expected = f"noisy_max1: ε = {found.epsilon:.6g} between {found.comparison.left} and {found.comparison.right}"
+    stages = "patterns, corners, moves from the best"
+    assert str(found) == f"{expected} (the worst of {found.tried} pairs: {stages})"
+    in_a_hurry = worst(mechanism, size=2, seconds=0)
+    assert (in_a_hurry.tried, in_a_hurry.finished) == (1, False)
+    assert str(in_a_hurry).endswith("(the worst of 1 pairs: patterns; out of time)")
+
+
+def test_what_is_found_is_what_comparing_gives() -> None:
+    """The paths with the data left open lead to the same loss as those of the two inputs."""
+    for name, size in (("svt1", 4), ("noisy_max3", 3), ("at3", 3), ("monotone_svt", 3)):
+        found = worst(veridp.catalogue[name], size, seconds=1)
+        again = compare(veridp.catalogue[name], found.comparison.left, found.comparison.right)
+        assert found.epsilon == pytest.approx(again.epsilon, rel=1e-10)
+        assert found.delta(0.01) == pytest.approx(again.delta(0.01), abs=1e-12)
+
+
+def test_moves_reach_what_patterns_and_corners_miss() -> None:
+    """The noise is least where the first entry is near 3: a place that no pattern and no corner has."""
+
+    def picky(rng: Any, data: Any) -> Any:
+        return (data[0] > 2 and data[0] < 8) and data[1] + rng.laplace(scale=1.0) > 0
+
+    found = worst(veridp.Mechanism(picky), size=2, seconds=5)
+    assert found.searched[-1] == "moves from the best"
+    assert found.epsilon == math.inf
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, int, float]] = []
+    found = worst(veridp.catalogue["laplace"], seconds=2, progress=lambda *step: told.append(step))
+    assert [step[1] for step in told] == list(range(1, found.tried + 1))
+    assert told[0][0] == "patterns"
+    assert told[-1][2] == found.epsilon
+    assert np.all(np.diff([step[2] for step in told]) >= 0)
+
+
+def test_domains_and_sizes_are_kept() -> None:
+    found = worst(veridp.catalogue["noisy_max1"], size=3, domain=(0, 2), seconds=2)
+    values = [*found.comparison.left, *found.comparison.right]
+    assert len(values) == 6
+    assert (min(values), max(values)) == (0.0, 2.0)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(BadInput, match="size = 0 leaves no queries; give a size of at least 1"):
+        worst(veridp.catalogue["svt1"], size=0)
+    with pytest.raises(BadInput, match=r"domain = \(5, 5\) is empty"):
+        worst(veridp.catalogue["svt1"], domain=(5, 5))
+    with pytest.raises(BadInput, match="'svt1' is not a mechanism"):
+        worst("svt1")  # type: ignore[arg-type]
+    with pytest.raises(NotAffine, match="the product of noise"):
+        worst(lambda rng, data: rng.laplace() * rng.laplace(), size=1)
