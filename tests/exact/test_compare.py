@@ -194,6 +194,13 @@ def test_normal_noise_has_no_finite_epsilon() -> None:
     assert comparison.witness.left_probability.lower > comparison.witness.right_probability.upper > 0
 
 
+def test_halves_exchanged_tell_nothing() -> None:
+    """The sum of the two maxima is the same either way: ε is rounding, and the witness still has probabilities."""
+    comparison = compare(catalogue("noisy_max_sum"), [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0])
+    assert comparison.epsilon < 1e-12
+    assert comparison.witness.left_probability.upper <= 1.0
+
+
 def test_a_deterministic_mechanism() -> None:
     comparison = compare(lambda rng, data: data > 2, 1.0, 3.0)
     assert comparison.epsilon == math.inf

@@ -69,7 +69,7 @@ class Comparison:
         """The direction and the event in which the loss comes (close) to its supremum, with both probabilities."""
         turned, peak = self._turned, self._peak
         inputs = (self.right, self.left) if turned else (self.left, self.right)
-        above, below = (Interval.exactly(math.exp(log)) for log in (peak.log_left, peak.log_right))
+        above, below = (Interval.exactly(min(1.0, math.exp(log))) for log in (peak.log_left, peak.log_right))
         if self.enclosure is not None:
             sides = self.enclosure.left_probability, self.enclosure.right_probability
             above, below = sides[::-1] if turned else sides
