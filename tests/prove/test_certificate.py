@@ -1,0 +1,146 @@
+"""What is written into a certificate, and what cannot be."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from veridp import catalogue, mechanism
+from veridp.adjacency import OwnAdjacency
+from veridp.errors import BadInput
+from veridp.prove import prove
+from veridp.prove.certificate import certificate_of, certificate_text, save_certificate
+from veridp.prove.check import check
+
+
+@mechanism(adjacency="l1")
+def above(rng, queries, *, scale=4, threshold=0.5):
+    """Whether the query, with noise, is above the threshold; the noisy query itself if so."""
+    noisy = queries[0] + rng.laplace(scale=scale)
+    return ["yes", noisy] if noisy > threshold else ["no"]
+
+
+def test_a_certificate_says_what_the_proof_found():
+    document = certificate_of(prove(above, 1))
+    noisy = {"noise": {"0": "1"}, "data": {"0": "1"}}
+    quiet = {"noise": {"0": "-1"}, "data": {"0": "-1"}}
+    at_up, at_down = {"moves": ["-1"], "cost": "1/4"}, {"moves": ["1"], "cost": "1/4"}
+    events = document.pop("events")
+    assert document == {
+        "format": "veridp-certificate",
+        "version": 1,
+        "mechanism": "above",
+        "arguments": {"scale": "4", "threshold": "0.5"},
+        "adjacency": "l1",
+        "size": 1,
+        "data": "real",
+        "epsilon": "1/4",
+        "polytopes": [[["1"], ["-1"]]],
+        "outputs": ["['yes', '#']", "['no']"],
+        "noises": [{"draw": 0, "kind": "laplace", "scale": "4"}],
+    }
+    assert events[0] == {
+        "output": 0,
+        "weight": "1",
+        "paths": 1,
+        "draws": [0],
+        "conditions": [{**noisy, "constant": "-1/2", "relation": ">"}],
+        "numbers": [{**noisy, "constant": "0"}],
+        "shifts": [[at_up, at_down]],
+    }
+    assert events[1]["conditions"] == [{**quiet, "constant": "1/2", "relation": ">="}]
+    assert events[1]["shifts"] == [[at_up, {"moves": ["0"], "cost": "0"}]]
+
+
+def test_one_draw_that_may_be_of_two_kinds_of_noise_has_two_rows():
+    def twice(rng, queries):
+        scale = 10 if queries[0] + rng.laplace(scale=20) > 0 else 30
+        return queries[1] + rng.laplace(scale=scale)
+
+    document = certificate_of(prove(mechanism(adjacency="l1")(twice), 2))
+    assert [(noise["draw"], noise["scale"]) for noise in document["noises"]] == [(0, "20"), (1, "10"), (1, "30")]
+    assert [event["draws"] for event in document["events"]] == [[0, 1], [0, 2]]
+
+
+def test_paths_that_were_merged_are_counted():
+    def loop_argmax(rng, queries):
+        best, index = None, 0
+        for i, query in enumerate(queries):
+            noisy = query + rng.laplace(scale=2)
+            if best is None or noisy > best:
+                best, index = noisy, i
+        return index
+
+    document = certificate_of(prove(loop_argmax, 4))
+    paths = {document["outputs"][event["output"]]: event["paths"] for event in document["events"]}
+    assert paths == {"0": 1, "1": 1, "2": 2, "3": 4}
+
+
+def test_monotone_neighbours_make_two_polytopes():
+    document = certificate_of(prove(catalogue["monotone_svt"], 2))
+    up, down = document["polytopes"]
+    assert up == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
+    assert down == [["0", "0"], ["0", "-1"], ["-1", "0"], ["-1", "-1"]]
+    assert all([len(row) for row in event["shifts"]] == [4, 4] for event in document["events"])
+
+
+def test_the_cost_of_geometric_noise_is_rounded_up_and_its_data_are_whole():
+    document = certificate_of(prove(catalogue["geometric"], 2))
+    p = Fraction(document["noises"][0]["p"])
+    true = -(Decimal(p.denominator - p.numerator) / Decimal(p.denominator)).ln()
+    stated = Fraction(document["epsilon"])
+    assert document["data"] == "whole"
+    assert Decimal(stated.numerator) / Decimal(stated.denominator) > true
+    assert float(stated) == pytest.approx(float(true), rel=1e-11)
+
+
+def test_an_adjacency_of_ones_own_is_written_with_its_corners():
+    own = OwnAdjacency(
+        "by two", lambda left, right: True, lambda size: [([0.0], [2.0])], lambda size: np.array([[2.0], [-2.0]])
+    )
+    document = certificate_of(prove(mechanism(adjacency=own)(above.function), 1))
+    assert document["adjacency"] == "by two"
+    assert document["polytopes"] == [[["2"], ["-2"]]]
+    assert document["epsilon"] == "1/2"
+
+
+def test_the_text_is_the_document_in_lines_that_can_be_read():
+    document = certificate_of(prove(catalogue["svt1"], 4))
+    text = certificate_text(document)
+    assert json.loads(text) == document
+    assert max(map(len, text.splitlines())) <= 120
+    assert '          {"moves": ["1", "0", "0", "0", "0"], "cost": "1/20"},' in text.splitlines()
+
+
+def test_it_is_saved_and_comes_back(tmp_path: Path):
+    proof = prove(catalogue["gap_svt"], 2)
+    save_certificate(proof, tmp_path / "proof.json")
+    document = json.loads((tmp_path / "proof.json").read_text(encoding="utf-8"))
+    assert document == certificate_of(proof)
+    assert check(document).verified
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path):
+    with pytest.raises(BadInput, match=r"nowhere.*No such file or directory; give a file that can be written"):
+        save_certificate(prove(above, 1), tmp_path / "nowhere" / "proof.json")
+
+
+def test_where_nothing_is_proved_there_is_no_certificate():
+    proof = prove(catalogue["svt5"], 3)
+    assert proof.epsilon == math.inf
+    with pytest.raises(BadInput, match=r"svt5 .*no alignment found: there is nothing to certify"):
+        certificate_of(proof)
+
+
+def test_an_output_with_the_mark_of_numeric_entries_is_refused():
+    def hashes(rng, queries):
+        return "#" if queries[0] + rng.laplace() > 0 else "-"
+
+    with pytest.raises(BadInput, match="has a # of its own"):
+        certificate_of(prove(hashes, 1))

@@ -1,0 +1,836 @@
+"""The checker: what it accepts, every kind of tampering and where it is found, and that it stands on its own."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import itertools
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from veridp import catalogue, mechanism
+from veridp.adjacency import BY_NAME, OwnAdjacency, adjacency
+from veridp.cli import main
+from veridp.errors import BadInput, MechanismFailed
+from veridp.prove import prove
+from veridp.prove.certificate import certificate_of, save_certificate
+from veridp.prove.check import Checked, check, check_file
+from veridp.prove.noise_rules import Noise, log_above
+from veridp.prove.replay import RecordingGenerator, arguments_of, spot_check
+
+Document = dict[str, Any]
+PACKAGE = Path(__file__).parents[2] / "src" / "veridp"
+
+
+def loop_argmax(rng, queries, *, epsilon=0.1):
+    best, index = None, 0
+    for i, query in enumerate(queries):
+        noisy = query + rng.laplace(scale=2 / epsilon)
+        if best is None or noisy > best:
+            best, index = noisy, i
+    return index
+
+
+def coin_or_threshold(rng, queries):
+    """A finite choice decides which query is compared, and with what noise."""
+    if rng.integers(3):
+        return bool(queries[0] + rng.laplace(scale=10) > 0)
+    return bool(queries[1] + rng.exponential(scale=20) > rng.laplace(scale=10))
+
+
+TOGETHER = OwnAdjacency(
+    "together",
+    lambda left, right: True,
+    lambda size: [([0.0, 0.0], [1.0, 1.0])],
+    lambda size: TOGETHER_CORNERS[:, :size],
+)
+TOGETHER_CORNERS = np.array([[1.0] * 5, [-1.0] * 5])
+
+
+def by_order(rng, queries):
+    """Data alone decide which way to go; no neighbour under TOGETHER goes another."""
+    if queries[0] == queries[1]:
+        return 0
+    return [1, queries[0] + rng.laplace(scale=3)]
+
+
+MECHANISMS = {
+    "svt1": catalogue["svt1"],
+    "svt4": catalogue["svt4"],
+    "gap_svt": catalogue["gap_svt"],
+    "adaptive_svt": catalogue["adaptive_svt"],
+    "noisy_max1": catalogue["noisy_max1"],
+    "noisy_max2": catalogue["noisy_max2"],
+    "noisy_max3": catalogue["noisy_max3"],
+    "loop_argmax": mechanism()(loop_argmax),
+    "prefix_sum_l1": replace(catalogue["prefix_sum"], adjacency=adjacency("l1")),
+    "smart_sum": catalogue["smart_sum"],
+    "numerical_svt": catalogue["numerical_svt"].bind(cutoff=1),
+    "monotone_svt": catalogue["monotone_svt"],
+    "geometric": catalogue["geometric"],
+    "coin_or_threshold": mechanism()(coin_or_threshold),
+    "by_order": mechanism(adjacency=TOGETHER)(by_order),
+}
+
+
+@cache
+def _certified(name: str, size: int, epsilon: float | None) -> Document:
+    given = {} if epsilon is None else {"epsilon": epsilon}
+    return json.loads(json.dumps(certificate_of(prove(MECHANISMS[name], size, **given))))
+
+
+def certified(name: str, size: int = 3, epsilon: float | None = None) -> Document:
+    return copy.deepcopy(_certified(name, size, epsilon))
+
+
+# -------------------------------------------------------------------------------------------------------- accepted
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_certificate_of_a_proof_is_verified(name, size):
+    checked = check(certified(name, size))
+    assert checked.rejection is None
+    names = [step.name for step in checked.steps]
+    assert names == ["neighbours", "outputs", "shifts", "costs", "convexity", "events", "epsilon"]
+
+
+def test_the_steps_tell_what_was_verified():
+    checked = check(certified("gap_svt"))
+    assert [step.finding for step in checked.steps] == [
+        "8 corners, all those of linf for 3 entries",
+        "4 outputs, given by 4 events",
+        "32 shifts, each of which keeps every condition and every numeric entry",
+        "the moves are allowed for laplace noise, and cost what is stated",
+        "means of the shifts serve for all differences between the corners",
+        "they cover all runs, and no two of them overlap (6 pairs)",
+        "the dearest shift costs 3/40, and ε is 3/40",
+    ]
+
+
+def test_weights_are_accounted_for():
+    document = certified("coin_or_threshold", 2)
+    assert {event["weight"] for event in document["events"]} == {"1/3"}
+    assert check(document).steps[5].finding == "for all noise and data, the weights of the events that hold sum to 1"
+
+
+def test_under_an_adjacency_not_known_the_corners_are_taken_as_listed():
+    checked = check(certified("svt1") | {"adjacency": "mine"})
+    assert checked.verified
+    assert "that they are its corners is not verified" in checked.steps[0].finding
+
+
+def test_a_larger_epsilon_is_true_as_well():
+    assert check(certified("svt1") | {"epsilon": "1"}).verified
+
+
+# -------------------------------------------------------------------------------------------------------- tampering
+
+
+def at(document: Any, pointer: str) -> Any:
+    for part in pointer.strip("/").split("/") if pointer != "/" else []:
+        document = document[int(part)] if isinstance(document, list) else document[part]
+    return document
+
+
+def put(pointer: str, value: Any) -> Callable[[Document], None]:
+    parent, _, last = pointer.rpartition("/")
+
+    def edit(document: Document) -> None:
+        holder = at(document, parent or "/")
+        if isinstance(holder, list):
+            holder[int(last)] = value
+        else:
+            holder[last] = value
+
+    return edit
+
+
+def drop(pointer: str) -> Callable[[Document], None]:
+    parent, _, last = pointer.rpartition("/")
+
+    def edit(document: Document) -> None:
+        holder = at(document, parent or "/")
+        del holder[int(last) if isinstance(holder, list) else last]
+
+    return edit
+
+
+def drop_corner(document: Document) -> None:
+    del document["polytopes"][0][2]
+    for event in document["events"]:
+        del event["shifts"][0][2]
+
+
+def double_corner(document: Document) -> None:
+    document["polytopes"][0][2] = document["polytopes"][0][1]
+    for event in document["events"]:
+        event["shifts"][0][2] = event["shifts"][0][1]
+
+
+def drop_event(document: Document) -> None:
+    del document["events"][-1]
+    del document["outputs"][-1]
+
+
+def all_shifts(document: Document, shift: dict[str, Any]) -> None:
+    for event in document["events"]:
+        event["shifts"] = [[shift for _ in row] for row in event["shifts"]]
+
+
+@dataclass(frozen=True)
+class Tampering:
+    what: str
+    name: str
+    edit: Callable[[Document], None]
+    place: str
+    reason: str
+
+
+# svt1 at size 3, ε = 0.1: noise 0 is Lap(20) on the threshold, noise 1..3 are Lap(40); event 0 answers at once, event
+# 3 not at all. Corner 0 is (-1, -1, -1), corner 7 is (1, 1, 1); there are 8.
+TAMPERINGS = [
+    Tampering(
+        "shift too small",
+        "svt1",
+        put("/events/0/shifts/0/0/moves/1", "0"),
+        "/events/0/shifts/0/0",
+        "at the corner (-1, -1, -1) it changes condition /events/0/conditions/0 by -1",
+    ),
+    Tampering(
+        "shift too large",
+        "svt1",
+        put("/events/0/shifts/0/0/moves/1", "2"),
+        "/events/0/shifts/0/0/cost",
+        "the moves cost 1/20, not 1/40",
+    ),
+    Tampering(
+        "cost lowered", "svt1", put("/events/0/shifts/0/0/cost", "1/41"), "/events/0/shifts/0/0/cost", "cost 1/40"
+    ),
+    Tampering(
+        "cost raised", "svt1", put("/events/0/shifts/0/0/cost", "1/39"), "/events/0/shifts/0/0/cost", "cost 1/40"
+    ),
+    Tampering("cost negative", "svt1", put("/events/0/shifts/0/0/cost", "-1/40"), "/events/0/shifts/0/0/cost", "1/40"),
+    Tampering(
+        "ε lowered",
+        "svt1",
+        put("/epsilon", "3/41"),
+        "/events/",
+        "the cost 3/40 is above ε = 3/41",
+    ),
+    Tampering("corner dropped", "svt1", drop_corner, "/polytopes", "linf has 2^3 corners in a polytope, not 7"),
+    Tampering("corner dropped, l1", "smart_sum", drop_corner, "/polytopes/0", "l1 has 6 corners"),
+    Tampering(
+        "corner dropped, monotone", "monotone_svt", drop_corner, "/polytopes/0", "(0, 1, 0) of monotone is missing"
+    ),
+    Tampering(
+        "corner without shifts", "svt1", drop("/events/1/shifts/0/3"), "/events/1/shifts/0", "8 shifts are needed"
+    ),
+    Tampering("corner doubled", "svt1", double_corner, "/polytopes/0/2", "listed twice: it is corner 1 too"),
+    Tampering("corner shrunk", "svt1", put("/polytopes/0/7/1", "1/2"), "/polytopes/0/7", "(1, 1/2, 1) is no corner"),
+    Tampering("corner cut", "svt1", drop("/polytopes/0/7/1"), "/polytopes/0/7", "a corner has 3 entries"),
+    Tampering(
+        "polytope dropped", "monotone_svt", drop("/polytopes/1"), "/polytopes", "2 polytopes under monotone, not 1"
+    ),
+    Tampering("adjacency renamed", "svt1", put("/adjacency", "l1"), "/polytopes/0", "l1 has 6 corners"),
+    Tampering(
+        "adjacency widened", "monotone_svt", put("/adjacency", "linf"), "/polytopes", "1 polytope under linf, not 2"
+    ),
+    Tampering("size", "svt1", put("/size", 2), "/polytopes/0/0", "a corner has 2 entries"),
+    Tampering("event dropped", "svt1", drop_event, "/events", "no event covers the run with noise 0 = "),
+    Tampering(
+        "event doubled", "svt1", lambda d: d["events"].append(d["events"][0]), "/events/4", "it overlaps event 0"
+    ),
+    Tampering("condition dropped", "svt1", drop("/events/1/conditions/0"), "/events/1", "it overlaps event 0"),
+    Tampering(
+        "condition weakened", "svt1", put("/events/0/conditions/0/constant", "0"), "/events/1", "it overlaps event 0"
+    ),
+    Tampering(
+        "condition strengthened", "svt1", put("/events/0/conditions/0/constant", "-1"), "/events", "no event covers"
+    ),
+    Tampering(
+        "condition turned",
+        "svt1",
+        put("/events/3/conditions/2/noise/3", "1"),
+        "/events/3/shifts/0/",
+        "it changes condition",
+    ),
+    Tampering(
+        "condition on noise never drawn",
+        "svt1",
+        put("/events/0/conditions/0/noise/3", "1"),
+        "/events/0/conditions/0/noise/3",
+        "'3' is no noise that this event draws",
+    ),
+    Tampering(
+        "condition on data that are not there",
+        "svt1",
+        put("/events/0/conditions/0/data/3", "1"),
+        "/events/0/conditions/0/data/3",
+        "'3' is no entry of the data",
+    ),
+    Tampering(
+        "relation made an equation",
+        "svt1",
+        put("/events/3/conditions/2/relation", "=="),
+        "/events/3/shifts/0/",
+        "it changes condition /events/3/conditions/2",
+    ),
+    Tampering(
+        "relation unknown",
+        "svt1",
+        put("/events/3/conditions/2/relation", "!="),
+        "/events/3/conditions/2/relation",
+        "one of >=, >, ==",
+    ),
+    Tampering(
+        "number changed",
+        "gap_svt",
+        put("/events/0/numbers/0/noise/1", "2"),
+        "/events/0/shifts/0/",
+        "changes the numeric entry /events/0/numbers/0",
+    ),
+    Tampering(
+        "number dropped", "gap_svt", drop("/events/0/numbers/0"), "/events/0/numbers", "has 1 numeric entries, not 0"
+    ),
+    Tampering("scale raised", "svt1", put("/noises/0/scale", "21"), "/events/", "the moves cost"),
+    Tampering("scale lowered", "svt1", put("/noises/0/scale", "19"), "/events/", "the moves cost"),
+    Tampering(
+        "scale negative",
+        "svt1",
+        put("/noises/0/scale", "-20"),
+        "/noises/0/scale",
+        "a number above 0 is needed, not -20",
+    ),
+    Tampering(
+        "kind changed to one that only moves upwards",
+        "svt1",
+        put("/noises/1/kind", "exponential"),
+        "/events/1/shifts/0/4/moves/1",
+        "exponential noise must not be moved by -1",
+    ),
+    Tampering(
+        "kind changed to one that has no rule",
+        "noisy_max2",
+        put("/noises/0/kind", "normal"),
+        "/events/",
+        "normal noise must not be moved by",
+    ),
+    Tampering("kind unknown", "svt1", put("/noises/1/kind", "cauchy"), "/noises/1/kind", "'cauchy' is not known"),
+    Tampering("output renamed to collide", "svt1", put("/outputs/1", "[True]"), "/outputs/1", "it is output 0 too"),
+    Tampering(
+        "output taken from an event", "svt1", put("/events/1/output", 0), "/outputs/1", "no event gives this output"
+    ),
+    Tampering(
+        "weight lowered", "svt1", put("/events/1/weight", "1/2"), "/events", "the weights of the events do not sum"
+    ),
+    Tampering("weight of a choice", "coin_or_threshold", put("/events/1/weight", "1/4"), "/events", "the weights of"),
+    Tampering("weight 0", "svt1", put("/events/1/weight", "0"), "/events/1/weight", "a probability above 0 is needed"),
+    Tampering(
+        "draws out of order", "svt1", put("/events/0/draws", [1, 0]), "/events/0/draws/0", "noise 1 is draw 1 of a run"
+    ),
+    Tampering(
+        "draw left out", "svt1", drop("/events/0/draws/1"), "/events/0/conditions/0/noise/1", "'1' is no noise that"
+    ),
+    Tampering(
+        "data said to be whole", "svt1", put("/data", "whole"), "/data", "whole differences under linf need not be"
+    ),
+    Tampering(
+        "data said to be real",
+        "geometric",
+        put("/data", "real"),
+        "/events/0/shifts/0/0/moves/",
+        "whole noise is moved, which only carries over whole differences",
+    ),
+    Tampering(
+        "a price that is a logarithm, lowered",
+        "geometric",
+        put("/events/0/shifts/0/0/cost", "99999999/1000000000"),
+        "/events/0/shifts/0/0/cost",
+        "the moves cost just under 0.1",
+    ),
+    Tampering(
+        "half a step of whole noise",
+        "geometric",
+        put("/events/0/shifts/0/0/moves/0", "1/2"),
+        "/events/0/shifts/0/0",
+        "it changes the numeric entry",
+    ),
+    Tampering("no rational", "svt1", put("/epsilon", 0.1), "/epsilon", 'a rational such as "-3/40" is needed, not 0.1'),
+    Tampering("denominator 0", "svt1", put("/epsilon", "1/0"), "/epsilon", "the denominator is 0"),
+    Tampering("field missing", "svt1", drop("/data"), "/", "the field 'data' is missing"),
+    Tampering("field added", "svt1", put("/events/0/note", "trust me"), "/events/0/note", "there is no such field"),
+    Tampering("no events", "svt1", lambda d: d.update(events=[], outputs=[]), "/events", "there is no event"),
+]
+
+
+@pytest.mark.parametrize("tampering", TAMPERINGS, ids=lambda tampering: tampering.what)
+def test_tampering_is_rejected_at_its_place(tampering):
+    document = certified(tampering.name)
+    tampering.edit(document)
+    rejection = check(document).rejection
+    assert rejection is not None
+    if tampering.place.endswith("/") and tampering.place != "/":
+        assert rejection.place.startswith(tampering.place)
+    else:
+        assert rejection.place == tampering.place
+    assert tampering.reason in rejection.reason
+
+
+def test_no_shift_at_all_is_rejected():
+    document = certified("noisy_max1")
+    all_shifts(document, {"moves": ["0", "0", "0"], "cost": "0"})
+    assert check(document).rejection.place == "/events/0/shifts/0/1"  # all queries move alike at the first corner
+
+
+def test_one_direction_is_not_enough_under_an_adjacency_not_known():
+    document = certified("smart_sum") | {"adjacency": "mine"}
+    drop_corner(document)
+    rejection = check(document).rejection
+    assert (rejection.place, "one direction" in rejection.reason) == ("/polytopes/0/4", True)
+
+
+def test_so_many_corners_that_they_would_fill_the_memory_are_not_made():
+    document = certified("svt1") | {"size": 64, "polytopes": [[]], "events": []}
+    assert check(document).rejection.reason == "linf has 2^64 corners in a polytope, not 0"
+
+
+def test_boundaries_count_where_whole_noise_decides():
+    def whole(rng, queries):
+        return bool(rng.geometric(0.5) > 3)
+
+    document = json.loads(json.dumps(certificate_of(prove(whole, 2))))
+    assert check(document).verified
+    put("/events/1/conditions/0/relation", ">")(document)
+    assert check(document).rejection.reason.startswith("no event covers the run with noise 0 = 3,")
+    put("/events/1/conditions/0/relation", ">=")(document)
+    put("/events/0/conditions/0/relation", ">=")(document)
+    assert check(document).rejection.reason.startswith("it overlaps event 0, for the run with noise 0 = 3,")
+
+
+def test_boundaries_count_where_data_alone_decide():
+    document = certified("by_order", 2)
+    relations = [event["conditions"][0]["relation"] for event in document["events"]]
+    assert sorted(relations) == ["==", ">", ">"]
+    drop(f"/events/{relations.index('==')}")(document)
+    drop("/outputs/0")(document)
+    for event in document["events"]:
+        event["output"] = 0
+    assert check(document).rejection.reason == "no event covers the run with noise 0 = 0, data[0] = 0, data[1] = 0"
+    document = certified("by_order", 2)
+    put(f"/events/{relations.index('>')}/conditions/0/relation", ">=")(document)
+    assert "overlaps" in check(document).rejection.reason
+
+
+# -------------------------------------------------------------------- tampering at random, judged by another means
+
+FUZZED = [("svt1", 2), ("gap_svt", 2), ("noisy_max2", 2), ("smart_sum", 2), ("coin_or_threshold", 2), ("geometric", 2)]
+LAW = {
+    "laplace": lambda scale: stats.laplace(scale=scale),
+    "exponential": lambda scale: stats.expon(scale=scale),
+    "normal": lambda scale: stats.norm(scale=scale),
+    "uniform": lambda scale: stats.uniform(scale=scale),
+    "gumbel": lambda scale: stats.gumbel_r(scale=scale),
+    "logistic": lambda scale: stats.logistic(scale=scale),
+    "geometric": lambda p: stats.geom(p),
+    "poisson": lambda rate: stats.poisson(rate),
+    "binomial": lambda trials, p: stats.binom(int(trials), p),
+}
+
+
+def law(noise: dict[str, Any]) -> Any:
+    return LAW[noise["kind"]](*(float(Fraction(v)) for k, v in noise.items() if k not in ("draw", "kind")))
+
+
+def logarithm(noise: dict[str, Any], value: float) -> float:
+    frozen = law(noise)
+    return float(
+        frozen.logpmf(value) if hasattr(frozen, "pmf") and not hasattr(frozen, "pdf") else frozen.logpdf(value)
+    )
+
+
+def value_of(linear: dict[str, Any], noise: dict[str, float], data: np.ndarray) -> float:
+    total = float(Fraction(linear["constant"]))
+    total += sum(float(Fraction(c)) * noise[row] for row, c in linear["noise"].items())
+    return total + sum(float(Fraction(c)) * data[int(entry)] for entry, c in linear["data"].items())
+
+
+def carries_random_runs(document: Document, rng: np.random.Generator, runs: int = 60) -> bool:
+    """Whether the mechanism that the document describes, run on random data, is carried to random neighbours at ε.
+
+    This is what a certificate means, tried out in floats: each run is in events of total weight 1; the mean of the
+    shifts carries it to a run with the same output on the neighbour, at a change of density of at most ε.
+    """
+    corners = [np.array([[float(Fraction(x)) for x in corner] for corner in p]) for p in document["polytopes"]]
+    if document["adjacency"] in BY_NAME:
+        wanted = BY_NAME[document["adjacency"]].vertices(document["size"])
+        if {tuple(c + 0.0) for c in wanted} != {tuple(c + 0.0) for polytope in corners for c in polytope}:
+            return False
+    laws = [law(noise) for noise in document["noises"]]
+    whole = document["data"] == "whole"
+    for _ in range(runs):
+        data = rng.normal(scale=3, size=document["size"])
+        data = np.rint(data) if whole else data
+        noise = {str(row): float(frozen.rvs(random_state=rng)) for row, frozen in enumerate(laws)}
+        which = rng.integers(len(corners))
+        count = len(corners[which])
+        means = np.eye(count)[rng.integers(count)] if whole else rng.dirichlet(np.full(count, 0.3))
+        holding = [event for event in document["events"] if _holds(event, noise, data)]
+        if abs(sum(float(Fraction(event["weight"])) for event in holding) - 1) > 1e-9:
+            return False
+        if not all(_carried(document, e, noise, data, means @ corners[which], means, which) for e in holding):
+            return False
+    return True
+
+
+def _holds(event: Document, noise: dict[str, float], data: np.ndarray, slack: float = 0.0) -> bool:
+    values = [(value_of(c, noise, data), c["relation"]) for c in event["conditions"]]
+    return all(abs(v) <= slack if relation == "==" else v >= -slack for v, relation in values)
+
+
+def _carried(document, event, noise, data, difference, means, which) -> bool:
+    rows = [[float(Fraction(x)) for x in shift["moves"]] for shift in event["shifts"][which]]
+    moves = means @ np.array(rows).reshape(len(means), -1)
+    moved = noise | {str(row): noise[str(row)] + move for row, move in zip(event["draws"], moves, strict=True)}
+    if not _holds(event, moved, data + difference, slack=1e-9):
+        return False
+    numbers = [(value_of(n, noise, data), value_of(n, moved, data + difference)) for n in event["numbers"]]
+    if not all(math.isclose(a, b, abs_tol=1e-9) for a, b in numbers):
+        return False
+    drawn = [(document["noises"][row], noise[str(row)], moved[str(row)]) for row in event["draws"]]
+    spent = sum(logarithm(n, before) - logarithm(n, after) for n, before, after in drawn)
+    return spent <= float(Fraction(document["epsilon"])) + 1e-9
+
+
+def pointers(value: Any, place: str = "") -> Iterator[str]:
+    """The places of all values within, the document itself left out."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, entry in entries:
+        yield f"{place}/{name}"
+        yield from pointers(entry, f"{place}/{name}")
+
+
+def tampered(document: Document, draw: Callable[[Any], Any]) -> str:
+    """Change one value, at random, in place; the pointer to it."""
+    pointer = draw(st.sampled_from([p for p in pointers(document) if p not in ("/format", "/version")]))
+    parent, _, last = pointer.rpartition("/")
+    holder, old = at(document, parent or "/"), at(document, pointer)
+    ways = ["drop"] if not isinstance(old, str | int) else ["drop", "change", "change", "change"]
+    if isinstance(holder, list):
+        ways += ["double", "swap"]
+    match draw(st.sampled_from(ways)):
+        case "drop":
+            drop(pointer)(document)
+        case "double":
+            holder.insert(int(last), copy.deepcopy(old))
+        case "swap":
+            other = draw(st.integers(0, len(holder) - 1))
+            holder[int(last)], holder[other] = holder[other], holder[int(last)]
+        case "change":
+            put(pointer, draw(_other(old)))(document)
+    return pointer
+
+
+def _other(old: str | int) -> st.SearchStrategy[Any]:
+    if isinstance(old, int):
+        return st.sampled_from([old + 1, old - 1, 0])
+    words = [">=", ">", "==", "laplace", "exponential", "logistic", "gumbel", "linf", "l1", "monotone", "whole", "real"]
+    if old.lstrip("-").replace("/", "").isdigit():
+        number = Fraction(old)
+        changes = [number + 1, number - 1, -number, 2 * number, number / 2, number * Fraction(9, 10), Fraction(0)]
+        return st.sampled_from([str(change) for change in changes])
+    return st.sampled_from([*words, old + "x"])
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_what_is_accepted_after_random_tampering_is_still_true(data):
+    """Whatever one value is changed to, the checker rejects it, or it describes a mechanism that is ε-private still."""
+    name, size = data.draw(st.sampled_from(FUZZED))
+    document = certified(name, size, 2.0 if name in catalogue else None)
+    before = copy.deepcopy(document)
+    pointer = tampered(document, data.draw)
+    if check(document).verified and document != before:
+        assert carries_random_runs(document, np.random.default_rng(5)), pointer
+        assert Fraction(document["epsilon"]) >= Fraction(before["epsilon"]), pointer
+
+
+@pytest.mark.parametrize(("name", "size"), FUZZED)
+def test_the_means_by_which_tampering_is_judged_accepts_what_is_true(name, size):
+    assert carries_random_runs(certified(name, size, 2.0 if name in catalogue else None), np.random.default_rng(3))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        put("/epsilon", "1/4"),
+        put("/events/0/shifts/0/0/moves/1", "0"),
+        put("/events/1/conditions/0/constant", "3"),
+        drop("/events/1"),
+        put("/noises/1/scale", "1/10"),
+    ],
+)
+def test_the_means_by_which_tampering_is_judged_sees_what_is_false(edit):
+    document = certified("svt1", 2, 2.0)
+    edit(document)
+    assert not carries_random_runs(document, np.random.default_rng(3), runs=2000)
+
+
+# --------------------------------------------------------------------------------------------------- prices of noise
+
+
+@pytest.mark.parametrize("move", [Fraction(1), Fraction(-1), Fraction(5, 2), Fraction(-1, 3)])
+@pytest.mark.parametrize("kind", ["laplace", "exponential", "gumbel", "logistic", "normal", "uniform"])
+def test_the_price_of_a_move_is_the_most_that_it_changes_the_density(kind, move):
+    price = Noise(0, kind, (Fraction(3),)).price(move)
+    frozen = LAW[kind](3.0)
+
+    def loss(reach: float) -> float:
+        low, high = frozen.support()
+        points = np.linspace(max(low, -reach), min(high, reach), 100_001)
+        with np.errstate(divide="ignore"):
+            return float(np.max(frozen.logpdf(points) - frozen.logpdf(points + float(move))))
+
+    if price is None:  # without bound: it leaves the support, or the loss grows with the reach
+        assert loss(100) == math.inf or loss(100) > 1.9 * loss(50)
+    else:
+        assert not price.rounded
+        assert loss(100) == pytest.approx(float(price.amount), rel=1e-6)
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 10), Fraction(1, 2), Fraction(0.6321205588285577), Fraction(999, 1000)])
+def test_the_price_of_geometric_noise_is_just_above_the_logarithm(p):
+    price = Noise(0, "geometric", (p,)).price(Fraction(3))
+    ratio = stats.geom(float(p)).pmf(4) / stats.geom(float(p)).pmf(7)
+    assert price.rounded
+    assert float(price.amount) == pytest.approx(math.log(ratio), rel=1e-9)
+    assert Noise(0, "geometric", (p,)).price(Fraction(-1)) is None
+    assert Noise(0, "geometric", (p,)).price(Fraction(1, 2)) is None
+
+
+@pytest.mark.parametrize("kind", ["poisson", "binomial"])
+def test_noise_without_a_rule_must_stay(kind):
+    noise = Noise(0, kind, (Fraction(40), Fraction(1, 2))[: 1 + (kind == "binomial")])
+    assert noise.price(Fraction(1)) is None
+    assert noise.price(Fraction(0)).amount == 0
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.fractions(min_value=1, max_value=10**6, max_denominator=10**6))
+def test_the_logarithm_is_bounded_from_above_and_closely(x):
+    with localcontext() as context:
+        context.prec = 80
+        true = (Decimal(x.numerator) / Decimal(x.denominator)).ln()
+        above = log_above(x)
+        excess = Decimal(above.numerator) / Decimal(above.denominator) - true
+        assert Decimal(0) <= excess < Decimal(10) ** -44
+
+
+# ------------------------------------------------------------------------------------------------- it stands alone
+
+CHECKER = ("check", "covering", "document", "noise_rules", "replay")
+
+
+def test_the_checker_imports_nothing_of_the_search():
+    allowed = {f"veridp.prove.{module}" for module in CHECKER} | {"veridp.errors", "z3", "numpy"}
+    for module in CHECKER:
+        tree = ast.parse((PACKAGE / "prove" / f"{module}.py").read_text(encoding="utf-8"))
+        names = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                names.add(node.module)
+        foreign = {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
+        assert foreign <= allowed, module
+        assert "numpy" not in foreign or module == "replay"
+
+
+# ------------------------------------------------------------------------------------------------------ the program
+
+
+def spotted(name: str, function: Callable[..., Any] | None = None, size: int = 3, seed: int = 1) -> Checked:
+    return spot_check(check(certified(name, size)), function or MECHANISMS[name].bound(), 200, seed)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_program_does_what_its_certificate_says(name):
+    checked = spotted(name)
+    assert checked.rejection is None
+    assert checked.steps[-1].finding.startswith("200 random runs of the program are told right")
+    assert "no proof" in checked.steps[-1].finding
+
+
+def test_another_program_is_found_out():
+    noise = spotted("svt1", catalogue["svt4"].bound()).rejection
+    assert noise.place == "/noises"
+    assert "laplace(40), laplace(13.3333)" in noise.reason
+
+    threshold = spotted("svt1", catalogue["svt1"].bind(threshold=4).bound()).rejection
+    assert threshold.place.startswith("/events/")
+    assert "the program returned" in threshold.reason
+
+    leak = spotted("gap_svt", catalogue["bad_gap_svt"].bound()).rejection
+    assert leak.place.startswith("/events/")
+
+
+def test_what_the_steps_cannot_see_a_spot_check_does():
+    """Outputs swapped, and a constant added to a released number: as private as before, but another mechanism."""
+    document = certified("svt1")
+    document["outputs"][0], document["outputs"][1] = document["outputs"][1], document["outputs"][0]
+    checked = check(document)
+    assert checked.verified
+    assert not spot_check(checked, MECHANISMS["svt1"].bound(), 200, 1).verified
+
+    document = certified("gap_svt")
+    put("/events/0/numbers/0/constant", "7")(document)
+    checked = check(document)
+    assert checked.verified
+    found = spot_check(checked, MECHANISMS["gap_svt"].bound(), 200, 1).rejection
+    assert found.place == "/events/0"
+
+
+def test_a_program_that_fails_or_draws_what_has_no_word_is_told():
+    def gamma(rng, queries):
+        return rng.gamma(2.0)
+
+    with pytest.raises(MechanismFailed, match=r"run 0, on .*: it raised AttributeError: .*gamma"):
+        spotted("svt1", gamma)
+
+
+def test_the_recording_generator_writes_noise_down_in_order():
+    recorder = RecordingGenerator(np.random.default_rng(2))
+    both = recorder.laplace(loc=[10.0, 20.0], scale=[2.0, 0.0])
+    low = recorder.uniform(5, 9)
+    count = recorder.geometric(0.5, size=2)
+    recorder.integers(4)
+    recorder.binomial(3, 0.5)
+    many = recorder.binomial(40, 0.5)
+    (laplace, uniform, first, second, binomial) = recorder.draws
+    assert (laplace.kind, laplace.parameters, laplace.value) == ("laplace", (2.0,), pytest.approx(both[0] - 10))
+    assert both[1] == 20.0
+    assert (uniform.kind, 5 + 4 * uniform.value) == ("uniform", pytest.approx(low))
+    assert [first.value, second.value] == count.tolist()
+    assert (binomial.parameters, binomial.value) == ((40.0, 0.5), many)
+
+
+def test_arguments_come_back_from_their_text():
+    document = certified("svt1") | {"arguments": {"epsilon": "1/10", "threshold": "0.5", "mode": "'x'"}}
+    stated = check(document).certificate
+    assert arguments_of(stated, {"threshold": 0.5}) == {"epsilon": Fraction(1, 10), "mode": "x"}
+    odd = check(document | {"arguments": {"f": "<function f>"}}).certificate
+    with pytest.raises(BadInput, match="the argument f = <function f> of the certificate is no literal"):
+        arguments_of(odd, {})
+
+
+# ------------------------------------------------------------------------------------------------ files and commands
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["veridp", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    printed = capfd.readouterr()
+    return end.value.code, printed.out, printed.err
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "No such file or directory; give the file of a certificate"),
+        (b"\xff\xfe", "not UTF-8 text"),
+        (b"svt1 is private", "not a certificate: Expecting value"),
+        (b"[1, 2]", 'this is not a certificate: it has no "format"'),
+        (b'{"format": "another"}', 'this is not a certificate: it has no "format"'),
+        (b'{"format": "veridp-certificate", "version": 2}', "a certificate of version 2 is not known here"),
+        (b'{"format": "veridp-certificate"}', "a certificate of version None is not known here"),
+        (b'{"format": "veridp-certificate", "version": true}', "a certificate of version True is not known here"),
+        (b'{"format": 1, "format": "veridp-certificate"}', "the name 'format' is given twice in one object"),
+        (b'{"format": NaN}', "NaN is no number of JSON"),
+        (b"[" * 100_000, "not a certificate"),
+    ],
+)
+def test_what_is_no_certificate_cannot_be_judged(monkeypatch, capfd, tmp_path, content, complaint):
+    file = tmp_path / "file.json"
+    if content is not None:
+        file.write_bytes(content)
+    status, out, err = run(monkeypatch, capfd, "check", str(file))
+    assert (status, out) == (2, "")
+    assert complaint in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_folder_is_no_certificate(tmp_path):
+    with pytest.raises(BadInput, match="give the file of a certificate"):
+        check_file(tmp_path)
+
+
+def test_the_command_rejects_with_status_1_and_the_place(monkeypatch, capfd, tmp_path):
+    document = certified("svt1")
+    put("/events/0/shifts/0/0/cost", "1/41")(document)
+    file = tmp_path / "proof.json"
+    file.write_text(json.dumps(document))
+    status, out, err = run(monkeypatch, capfd, "check", str(file))
+    assert (status, err) == (1, "")
+    assert out.splitlines()[-1] == (f"{file} is rejected at /events/0/shifts/0/0/cost: the moves cost 1/40, not 1/41")
+    assert len(out.splitlines()) == 4
+
+    status, out, err = run(monkeypatch, capfd, "check", str(file), "--json")
+    found = json.loads(out)
+    assert (status, found["verified"]) == (1, False)
+    assert found["rejection"] == {"place": "/events/0/shifts/0/0/cost", "reason": "the moves cost 1/40, not 1/41"}
+    assert [step["name"] for step in found["steps"]] == ["neighbours", "outputs", "shifts"]
+
+
+def test_the_command_with_a_target(monkeypatch, capfd, tmp_path):
+    save_certificate(prove(catalogue["svt1"], 3, threshold=2.0), tmp_path / "proof.json")
+    status, out, _ = run(monkeypatch, capfd, "check", str(tmp_path / "proof.json"), "--target", "svt1", "--runs", "50")
+    assert status == 0
+    assert "program:    50 random runs of the program are told right; this is evidence and no proof" in out
+    status, out, _ = run(monkeypatch, capfd, "check", str(tmp_path / "proof.json"), "--target", "svt4")
+    assert status == 1
+    assert "rejected at /noises" in out
+
+
+def test_from_proof_to_file_to_check_in_another_process(tmp_path):
+    file = tmp_path / "proof.json"
+    save_certificate(prove(catalogue["svt4"], 4), file)
+    command = [sys.executable, "-m", "veridp.cli", "check", str(file), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["verified"], found["epsilon"], found["size"]) == (True, "7/40", 4)
+    file.write_text(file.read_text().replace('"7/40"', '"6/40"', 1))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["rejection"]["reason"] == "the cost 7/40 is above ε = 3/20"
+
+
+def test_every_pair_of_corners_of_the_cube_is_covered_by_name():
+    """The corners that the checker makes are those that the relation has: listed by hand for two entries."""
+    wanted = {
+        "linf": [{(-1, -1), (-1, 1), (1, -1), (1, 1)}],
+        "l1": [{(1, 0), (-1, 0), (0, 1), (0, -1)}],
+        "monotone": [set(itertools.product((0, 1), repeat=2)), set(itertools.product((0, -1), repeat=2))],
+    }
+    for name, polytopes in wanted.items():
+        document = certificate_of(prove(replace(catalogue["partial_sum"], adjacency=adjacency(name)), 2))
+        listed = [{tuple(map(int, corner)) for corner in polytope} for polytope in document["polytopes"]]
+        assert listed == polytopes
+        assert check(json.loads(json.dumps(document))).verified
