@@ -194,7 +194,7 @@ def _two_sided(terms: Mapping[Symbol, Number]) -> Laplace | Geometric | None:
     kinds = {symbol.distribution for symbol in terms if isinstance(symbol, Noise)}
     noise = kinds.pop() if len(kinds) == 1 else None
     if isinstance(noise, Laplace) and len(terms) == 1:
-        return Laplace(abs(factors_[0]) * noise.scale)
+        return Laplace(abs(Fraction(factors_[0])) * noise.scale)
     if isinstance(noise, Geometric) and sorted(factors_) == [-1, 1] and noise.p < 1:
         return noise
     return None
