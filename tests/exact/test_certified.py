@@ -372,6 +372,18 @@ def test_many_independent_answers_are_certified_together() -> None:
     assert found.upper - found.lower < 1e-13
 
 
+def test_outputs_that_two_classes_share_are_not_told_apart() -> None:
+    """A 3 may be the constant or the noise: the loss of the constant's class is none that an output shows."""
+
+    def three_or_noise(rng: Any, data: Sequence[float]) -> Any:
+        return 3 if rng.random() < data[0] else rng.geometric(0.5)
+
+    comparison = veridp.exact.compare(three_or_noise, [0.5], [0.25], certified=True)
+    assert comparison.enclosure is not None
+    true = math.log((0.5 + 0.5 / 8) / (0.25 + 0.75 / 8))
+    assert true in comparison.enclosure.epsilon
+
+
 def test_left_and_right_are_those_of_the_comparison() -> None:
     one, other = SVT_PAIR
     for left, right in ((one, other), (other, one)):

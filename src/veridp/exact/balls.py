@@ -97,6 +97,11 @@ class Refined:
     values: tuple[arb, ...]
     bits: int
 
+    def product(self, places: Sequence[int]) -> arb:
+        """The product of the values at these places."""
+        with ctx.workprec(self.bits):
+            return math.prod((self.values[place] for place in places), start=arb(1))
+
 
 def refined(count: int, computed: Callable[[Sequence[int]], Iterator[arb]]) -> Refined:
     """The values `0 … count - 1`, each computed with more and more bits until it is sharp, or MOST_BITS are used.

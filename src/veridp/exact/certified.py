@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from flint import arb, ctx
@@ -117,23 +117,13 @@ class _Jobs:
         self.classes.append(pieces)
         return len(self.classes) - 1
 
-    def done(self) -> _Done:
-        found = _probabilities(self.classes)
-        return _Done(found.values, found.bits)
+    def done(self) -> Refined:
+        return _probabilities(self.classes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Done:
-    values: tuple[arb, ...]
-    bits: int
-
-    def product(self, places: Sequence[int]) -> arb:
-        with ctx.workprec(self.bits):
-            return math.prod((self.values[place] for place in places), start=arb(1))
-
-    def ratio(self, sides: tuple[int, int], turned: bool) -> Interval:
-        left, right = (self.values[side] for side in sides)
-        return log_ratio(right, left) if turned else log_ratio(left, right)
+def _ratio(done: Refined, sides: tuple[int, int], turned: bool) -> Interval:
+    left, right = (done.values[side] for side in sides)
+    return log_ratio(right, left) if turned else log_ratio(left, right)
 
 
 # --------------------------------------------------------------------------------------------------------- the loss
@@ -147,15 +137,22 @@ class _Plan:
     masses: tuple[int, int]
     rest: tuple[int, int]
     entries: float = 0.0
+    told_apart: bool = (
+        True  # whether an output tells that it is of this class: only then has the class a loss of its own
+    )
 
-    def loss(self, done: _Done, turned: bool) -> Interval:
-        lower, upper = done.ratio(self.masses, turned).lower, done.ratio(self.rest, turned).upper
+    def loss(self, done: Refined, turned: bool) -> Interval:
+        lower = _ratio(done, self.masses, turned).lower if self.told_apart else -math.inf
+        upper = _ratio(done, self.rest, turned).upper
         return Interval(lower, added([Interval.exactly(upper), Interval.exactly(self.entries)]).upper)
 
 
 def _plans(jobs: _Jobs, left: Factor, right: Factor) -> list[_Plan]:
+    """The losses of the classes. Integers in an output may show what are constants in outputs of another class."""
     keys = dict.fromkeys([*left.classes, *right.classes])
-    return [_plan(jobs, bool(key.free), left.classes.get(key, []), right.classes.get(key, [])) for key in keys]
+    told_apart = len(keys) == 1 or not any(lattice is not None for key in keys for lattice in key.lattices)
+    plans = [_plan(jobs, bool(key.free), left.classes.get(key, []), right.classes.get(key, [])) for key in keys]
+    return [replace(plan, told_apart=told_apart) for plan in plans]
 
 
 def _plan(jobs: _Jobs, numeric: bool, left: Sequence[Piece], right: Sequence[Piece]) -> _Plan:
@@ -200,7 +197,7 @@ def _two_sided(terms: Mapping[Symbol, Number]) -> Laplace | Geometric | None:
     return None
 
 
-def _supremum(done: _Done, parts: Sequence[Sequence[_Plan]], turned: bool) -> Interval:
+def _supremum(done: Refined, parts: Sequence[Sequence[_Plan]], turned: bool) -> Interval:
     """The supremum of the loss in one direction: losses of independent factors add, and none is below 0 throughout."""
     losses = [[plan.loss(done, turned) for plan in plans] for plans in parts]
     return added([Interval(*(max(0.0, *ends) for ends in zip(*map(_ends, row), strict=True))) for row in losses])
