@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from veridp.exact.curve import Density
 from veridp.exact.event import Event, plain
+from veridp.exact.lattice import without_overlap
 from veridp.exact.masses import log_masses
 from veridp.exact.pieces import ClassKey, Factor, factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -88,4 +89,5 @@ def _numbers(key: ClassKey, leaves: Sequence[Any]) -> list[float] | None:
 
 def law(mechanism: Mechanism | Function, data: Any, **arguments: Any) -> Law:
     """The exact law of the mechanism's output on this input."""
-    return Law(factors(explore(as_mechanism(mechanism, **arguments), data, defer=True)))
+    parts = factors(explore(as_mechanism(mechanism, **arguments), data, defer=True))
+    return Law([replace(part, classes=without_overlap(part.classes, ())) for part in parts])

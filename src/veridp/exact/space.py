@@ -9,6 +9,7 @@ from fractions import Fraction
 from veridp.errors import NotExact
 from veridp.exact.block import Block
 from veridp.exact.event import Entry, Event
+from veridp.exact.lattice import without_overlap
 from veridp.exact.loss import Atom, Line, Loss, Mixture, Numbers, Product
 from veridp.exact.masses import log_masses
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
@@ -47,8 +48,9 @@ class _Space:
         self.numeric: dict[object, Loss] = {}
 
     def factor_loss(self, left: Factor, right: Factor) -> Loss:
-        keys = list(dict.fromkeys([*left.classes, *right.classes]))
-        plans = [self._plan(_Class(key, left), left.classes.get(key, []), right.classes.get(key, [])) for key in keys]
+        mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
+        keys = list(dict.fromkeys([*mine, *theirs]))
+        plans = [self._plan(_Class(key, left), mine.get(key, []), theirs.get(key, [])) for key in keys]
         masses = log_masses([side for plan in plans for side in (plan.left, plan.right)])
         parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
