@@ -122,6 +122,15 @@ def test_a_weighted_sum_of_normal_noise() -> None:
     assert found == pytest.approx(stats.norm.sf(3 / math.sqrt(10.25)), rel=CLOSE)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_on_the_variable_that_is_fixed(kind: Any) -> None:
+    """P[X <= 1 and X + Y + Z >= 0] and P[X <= 1 and X + Y + Z < 0] make P[X <= 1], however smooth Y and Z are."""
+    noise = noises(d.Exponential(1), kind(1), kind(2))
+    bound = form({0: -1.0}, 1.0)
+    parts = [measure(noise, bound, form({0: sign, 1: sign, 2: sign}, 0.0)) for sign in (1.0, -1.0)]
+    assert sum(parts) == pytest.approx(-math.expm1(-1), rel=1e-11)
+
+
 @pytest.mark.parametrize(("count", "span"), [(3, 0.7), (3, 4.0), (4, 1.5)])
 def test_a_circle_of_conditions(count: int, span: float) -> None:
     """n0 < n1 < … < n0 + c. The gaps of exponential noise in order are exponential: (1 - e^-c)^(k-1) / k!."""

@@ -376,24 +376,32 @@ def _best_cut(region: Region) -> int:
 
 
 def _corners(region: Region, variable: int) -> Sequence[Array]:
-    """The variable at every corner that the kinks and inequalities make: between these the measure is smooth in it."""
+    """The variable wherever kinks and inequalities pin it down: between these the measure is smooth in it.
+
+    A few planes pin it if a combination of them, with every one taking part, leaves no other variable.
+    """
     order = sorted(region.noise)
+    unit = np.eye(len(order))
     planes: list[tuple[Array, Array]] = []
     for form in region.inequalities:
         planes.append((np.array([form.coefficient(v) for v in order]), -form.constant))
     for noise, form in region.densities:
         planes += [(np.array([form.coefficient(v) for v in order]), kink - form.constant) for kink in noise.kinks]
     for index, v in enumerate(order):
-        unit = np.eye(len(order))[index]
-        planes += [(unit, np.full(region.rows, kink)) for kink in region.noise[v].kinks[:200]]
+        planes += [(unit[index], np.full(region.rows, kink)) for kink in region.noise[v].kinks[:200]]
     place = order.index(variable)
+    others = [index for index in range(len(order)) if index != place]
     found = []
-    for count, chosen in enumerate(itertools.combinations(planes, len(order))):
+    sets = (chosen for size in range(1, len(order) + 1) for chosen in itertools.combinations(planes, size))
+    for count, chosen in enumerate(sets):
         if count > MOST_VERTICES:
             raise NotExact(
                 f"{', '.join(f'n{v}' for v in order)} are entangled by too many conditions; use an engine that samples"
             )
-        matrix = np.array([normal for normal, _ in chosen])
-        if abs(np.linalg.det(matrix)) > 1e-12:
-            found.append(np.linalg.solve(matrix, np.array([offset for _, offset in chosen]))[place])
+        normals = np.array([normal for normal, _ in chosen])
+        if not normals[:, place].any() or 1 in np.count_nonzero(normals[:, others], axis=0):
+            continue
+        shares, _, rank, _ = np.linalg.lstsq(normals.T, unit[place])
+        if rank == len(chosen) and np.all(np.abs(shares) > 1e-12) and np.allclose(normals.T @ shares, unit[place]):
+            found.append(sum(share * offset for share, (_, offset) in zip(shares, chosen, strict=True)))
     return found
