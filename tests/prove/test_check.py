@@ -7,6 +7,7 @@ import copy
 import itertools
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -306,6 +307,13 @@ TAMPERINGS = [
         "changes the numeric entry /events/0/numbers/0",
     ),
     Tampering(
+        "number lowered at one corner",
+        "smart_sum",
+        put("/events/0/shifts/0/0/moves/0", "-3"),
+        "/events/0/shifts/0/0",
+        "at the corner (1, 0, 0) it changes the numeric entry /events/0/numbers/0 by -2",
+    ),
+    Tampering(
         "number dropped", "gap_svt", drop("/events/0/numbers/0"), "/events/0/numbers", "has 1 numeric entries, not 0"
     ),
     Tampering("scale raised", "svt1", put("/noises/0/scale", "21"), "/events/", "the moves cost"),
@@ -410,6 +418,30 @@ def test_so_many_corners_that_they_would_fill_the_memory_are_not_made():
     assert check(document).rejection.reason == "linf has 2^64 corners in a polytope, not 0"
 
 
+def uncovered_noise(document: Document) -> Fraction:
+    found = re.match("no event covers the run with noise 0 = ([^,]+),", check(document).rejection.reason)
+    return Fraction(found[1])
+
+
+def test_runs_with_noise_outside_of_its_support_need_no_event():
+    def coin(rng, queries):
+        return bool(rng.uniform() > 0.5)
+
+    document = json.loads(json.dumps(certificate_of(prove(coin, 1))))
+    at_least_0 = {"noise": {"0": "1"}, "data": {}, "constant": "0", "relation": ">="}
+    at_most_1 = {"noise": {"0": "-1"}, "data": {}, "constant": "1", "relation": ">="}
+    for event in document["events"]:
+        event["conditions"] += [at_least_0, at_most_1]
+    assert check(document).verified
+    put("/noises/0/kind", "exponential")(document)
+    assert uncovered_noise(document) > 1
+    for event in document["events"]:
+        event["conditions"].remove(at_most_1)
+    assert check(document).verified
+    put("/noises/0/kind", "laplace")(document)
+    assert uncovered_noise(document) < 0
+
+
 def test_boundaries_count_where_whole_noise_decides():
     def whole(rng, queries):
         return bool(rng.geometric(0.5) > 3)
@@ -417,7 +449,8 @@ def test_boundaries_count_where_whole_noise_decides():
     document = json.loads(json.dumps(certificate_of(prove(whole, 2))))
     assert check(document).verified
     put("/events/1/conditions/0/relation", ">")(document)
-    assert check(document).rejection.reason.startswith("no event covers the run with noise 0 = 3,")
+    assert check(document).rejection.place == "/events"
+    assert uncovered_noise(document) == 3
     put("/events/1/conditions/0/relation", ">=")(document)
     put("/events/0/conditions/0/relation", ">=")(document)
     assert check(document).rejection.reason.startswith("it overlaps event 0, for the run with noise 0 = 3,")
@@ -431,7 +464,10 @@ def test_boundaries_count_where_data_alone_decide():
     drop("/outputs/0")(document)
     for event in document["events"]:
         event["output"] = 0
-    assert check(document).rejection.reason == "no event covers the run with noise 0 = 0, data[0] = 0, data[1] = 0"
+    gap = re.fullmatch(
+        r"no event covers the run with .*, data\[0\] = (.+), data\[1\] = (.+)", check(document).rejection.reason
+    )
+    assert gap[1] == gap[2]
     document = certified("by_order", 2)
     put(f"/events/{relations.index('>')}/conditions/0/relation", ">=")(document)
     assert "overlaps" in check(document).rejection.reason
@@ -632,6 +668,7 @@ def test_noise_without_a_rule_must_stay(kind):
 
 @settings(derandomize=True, deadline=None)
 @given(st.fractions(min_value=1, max_value=10**6, max_denominator=10**6))
+@example(Fraction(2**80 + 1, 2**80 - 1))  # so small that the first term is exact, and what is left out decides
 def test_the_logarithm_is_bounded_from_above_and_closely(x):
     with localcontext() as context:
         context.prec = 80
@@ -688,6 +725,16 @@ def test_another_program_is_found_out():
 
     leak = spotted("gap_svt", catalogue["bad_gap_svt"].bound()).rejection
     assert leak.place.startswith("/events/")
+
+
+def test_a_program_that_goes_on_where_the_certificate_stops_is_found_out():
+    def all_at_once(rng, queries):
+        threshold = 0.5 + rng.laplace(scale=20)
+        noisy = queries + rng.laplace(scale=40, size=len(queries))
+        return [bool(query >= threshold) for query in noisy]
+
+    rejection = spotted("svt1", all_at_once).rejection
+    assert (rejection.place, "and no event holds" in rejection.reason) == ("/events", True)
 
 
 def test_what_the_steps_cannot_see_a_spot_check_does():
