@@ -236,7 +236,7 @@ def test_each_explores_at_its_usual_size(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEFERRED)
 def test_the_others_say_that_their_paths_are_too_many(name: str) -> None:
-    expected = rf"^{name} has more than 100 paths \(100 were listed\); use a smaller input, raise max_paths, or use an"
+    expected = rf"^{name} has more than 100 paths \(100 were listed\); use a smaller input, raise max_paths, defer=True"
     with pytest.raises(TooManyPaths, match=expected):
         veridp.explore(veridp.catalogue[name], 0, max_paths=100)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from veridp import catalogue, mechanism
-from veridp.adjacency import adjacency
+from veridp.adjacency import OwnAdjacency, adjacency
 from veridp.errors import BadInput, NotAffine
 from veridp.exact import compare
 from veridp.prove import prove
@@ -95,6 +95,28 @@ def test_paths_whose_union_is_not_convex_stay_apart():
     proof = prove(outside, 1)
     assert sorted((event.output, event.paths) for event in proof.events) == [("far", 1), ("far", 1), ("near", 1)]
     assert proof.exact_epsilon == TENTH
+
+
+def test_integer_noise_at_a_boundary_is_not_lost_in_a_merger():
+    def counting(rng, queries):
+        n = rng.geometric(0.5)
+        if n > 3:
+            return 1
+        return 0 if n < 3 else 1
+
+    proof = prove(counting, 1)
+    assert sorted((event.output, event.paths) for event in proof.events) == [("0", 1), ("1", 1), ("1", 1)]
+
+
+def test_shifts_by_fractions_are_the_cheapest():
+    halves = OwnAdjacency(
+        "halves", lambda a, b: True, lambda size: [([0.0], [0.5])], lambda size: np.array([[0.5], [-0.5]])
+    )
+
+    def threshold(rng, queries):
+        return queries[0] + rng.laplace(scale=4) > 0
+
+    assert prove(mechanism(adjacency=halves)(threshold), 1).exact_epsilon == Fraction(1, 8)
 
 
 def test_conditions_on_data_alone_leave_no_proof():

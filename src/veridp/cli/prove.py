@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,9 +46,9 @@ def show_proof(
             proof = prove(mechanism, size) if sizes is None else sizes.proofs[-1]
             found = _witness(proof, seconds)
     if certificate is not None and math.isfinite(proof.epsilon):
-        from veridp.prove.certificate import certificate_of
+        from veridp.prove.certificate import certificate_of, certificate_text
 
-        write_report(certificate, json.dumps(certificate_of(proof), indent=1, ensure_ascii=False))
+        write_report(certificate, certificate_text(certificate_of(proof)))
     if as_json:
         show_json(_document(proof, sizes, found))
     else:

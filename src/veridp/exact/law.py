@@ -50,11 +50,14 @@ class Law:
         return sorted(rows, key=lambda row: -row[1])
 
     def probability(self, output: Any) -> float:
-        """The probability of exactly this output; 0 where it has a density instead."""
+        """The probability of exactly this output; 0 where it has only a density."""
         return math.prod(self._at(output, place, atoms=True) for place in range(len(self.factors)))
 
     def density(self, output: Any) -> float:
-        """The density at this output: over its numeric entries, times the probability of the others."""
+        """The density at this output: over its numeric entries, times the probability of the others.
+
+        Where the output is an atom as well (the end of a clipped range), the atom is left out of account.
+        """
         return math.prod(self._at(output, place, atoms=False) for place in range(len(self.factors)))
 
     def _at(self, output: Any, place: int, atoms: bool) -> float:
@@ -63,17 +66,20 @@ class Law:
         if factor.positions is not None:
             leaves = Template(tree).leaves
             tree = tuple(leaves[position] for position in factor.positions)
-        for key, pieces in factor.classes.items():
-            if not Event(template=key.template).holds(tree):
-                continue
-            if not key.free:
-                return self._masses[place][key]
-            numbers = _numbers(key, Template(tree).leaves)
-            if numbers is not None:
-                discrete = None not in [key.lattices[index] for index in key.free]
-                point = np.array([[numbers[index] for index in key.free]])
-                return math.exp(float(Density(pieces)(point)[0])) if discrete or not atoms else 0.0
-        return 0.0
+        fitting = [key for key in factor.classes if Event(template=key.template).holds(tree)]
+        numeric = [key for key in fitting if any(key.lattices[index] is None for index in key.free)]
+        chosen = [key for key in fitting if key not in numeric] if atoms or not numeric else numeric
+        return math.fsum(self._mass(place, key, Template(tree).leaves) for key in chosen)
+
+    def _mass(self, place: int, key: ClassKey, leaves: Sequence[Any]) -> float:
+        """The probability, or the density, that an output of this class has these leaves."""
+        if not key.free:
+            return self._masses[place][key]
+        numbers = _numbers(key, leaves)
+        if numbers is None:
+            return 0.0
+        point = np.array([[numbers[index] for index in key.free]])
+        return math.exp(float(Density(self.factors[place].classes[key])(point)[0]))
 
 
 def _numbers(key: ClassKey, leaves: Sequence[Any]) -> list[float] | None:

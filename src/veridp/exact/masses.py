@@ -34,7 +34,9 @@ def _total(pieces: Sequence[Piece], values: Sequence[float | None]) -> float:
         Density([Piece(piece.weight, piece.conditions, ())]).mass if value is None else value
         for piece, value in zip(pieces, values, strict=True)
     ]
-    return float(log_sum(np.array([logs]))[0]) if logs else -math.inf
+    if len(logs) < 2:
+        return logs[0] if logs else -math.inf
+    return float(log_sum(np.array([logs]))[0])
 
 
 @dataclass
@@ -59,8 +61,9 @@ class _StarTable:
 
     def __init__(self) -> None:
         self.noise: dict[int, Noise] = {}
-        self.forms: dict[int, list[_Form]] = {}
+        self.forms: dict[int, tuple[Condition, list[_Form]]] = {}
         self.around: dict[Middle, _Around] = {}
+        self.places: dict[tuple[int, int, _Form], int] = {}  # of rays with one link and no bounds of their own
 
     def add(self, piece: Piece) -> _Handle | None:
         """The piece as stars; None where it is none of these."""
@@ -82,24 +85,19 @@ class _StarTable:
     def _parsed(self, condition: Condition) -> list[_Form]:
         known = self.forms.get(id(condition))
         if known is None:
-            known = [
-                (
-                    tuple((s.index, float(c)) for s, c in slack.terms.items() if isinstance(s, Symbol) and c),
-                    float(slack.constant),
-                )
-                for slack in slacks(condition)
-            ]
-            self.forms[id(condition)] = known
-        return known
+            found = [(_terms(slack), float(slack.constant)) for slack in slacks(condition)]
+            known = self.forms[id(condition)] = (condition, found)  # kept, so that its identity stays its own
+        return known[1]
 
     def _add_part(self, handle: _Handle, variables: set[int], forms: list[_Form]) -> bool:
         if any(len(terms) > 2 for terms, _ in forms):
             return False
         bounds = {variable: self.noise[variable].support for variable in variables}
         links: list[_Form] = []
-        for terms, constant in forms:
+        for form in forms:
+            terms, constant = form
             if len(terms) == 2:
-                links.append((terms, constant))
+                links.append(form)
                 continue
             ((variable, coefficient),) = terms
             low, high = bounds[variable]
@@ -118,19 +116,28 @@ class _StarTable:
         return True
 
     def _add_star(self, handle: _Handle, root: int, bounds: dict[int, tuple[float, float]], links: list[_Form]) -> None:
-        by_ray: dict[int, list[tuple[float, float, float]]] = {}
-        for terms, constant in links:
-            coefficients = dict(terms)
-            (ray,) = coefficients.keys() - {root}
-            by_ray.setdefault(ray, []).append((coefficients[ray], coefficients[root], constant))
+        by_ray: dict[int, list[_Form]] = {}
+        for form in links:
+            (a, _), (b, _) = form[0]
+            by_ray.setdefault(b if a == root else a, []).append(form)
         middle = Middle(self.noise[root], *bounds[root])
         around = self.around.setdefault(middle, _Around())
-        places = []
-        for variable, its_links in by_ray.items():
-            its = Ray(self.noise[variable], *bounds[variable], tuple(its_links))
-            places.append(around.rays.setdefault(its, len(around.rays)))
+        places = [self._place(around, root, variable, bounds[variable], its) for variable, its in by_ray.items()]
         star = tuple(sorted(places))
         handle.stars.append((middle, around.stars.setdefault(star, len(around.stars))))
+
+    def _place(self, around: _Around, root: int, variable: int, bounds: tuple[float, float], forms: list[_Form]) -> int:
+        """The number of the ray among those around the middle."""
+        noise = self.noise[variable]
+        plain = len(forms) == 1 and bounds == noise.support
+        key = (id(around), variable, forms[0])  # what is around a middle lives as long as the table
+        if plain and key in self.places:
+            return self.places[key]
+        links = tuple((dict(terms)[variable], dict(terms)[root], constant) for terms, constant in forms)
+        place = around.rays.setdefault(Ray(noise, *bounds, links), len(around.rays))
+        if plain:
+            self.places[key] = place
+        return place
 
     def evaluate(self) -> None:
         for middle, around in self.around.items():

@@ -18,9 +18,10 @@ def union_if_convex(parts: Sequence[Sequence[Condition]]) -> tuple[Condition, ..
     """The inequalities of the union, up to its boundary; None where it is not convex (or this is not found out).
 
     The union is convex just if it is all of its envelope: the inequalities of any part that hold on every part
-    (Bemporad, Fukuda, Torrisi 2001, "Convexity recognition of the union of polyhedra").
+    (Bemporad, Fukuda, Torrisi 2001, "Convexity recognition of the union of polyhedra"). Boundaries are left out of
+    account, so this is for conditions on continuous noise alone.
     """
-    if any(condition.relation is Relation.EQUAL for part in parts for condition in part):
+    if not all(condition.slack.continuous for part in parts for condition in part):
         return None
     pool: dict[object, Condition] = {}
     for part in parts:
@@ -34,13 +35,18 @@ def union_if_convex(parts: Sequence[Sequence[Condition]]) -> tuple[Condition, ..
 def cover_everything(parts: Sequence[Sequence[Condition]]) -> bool:
     """Whether the closures of the parts cover all values of their symbols, as far as these are possible.
 
-    Parts with equalities are not looked into: False.
+    Boundaries are left out of account; where they may matter (equalities, integer noise) the answer is no.
     """
     if any(not part for part in parts):
         return True
-    if any(condition.relation is Relation.EQUAL for part in parts for condition in part):
+    if any(_has_weighty_boundary(condition) for part in parts for condition in part):
         return False
     return _Solver(parts).covers([])
+
+
+def _has_weighty_boundary(condition: Condition) -> bool:
+    noisy = any(isinstance(symbol, Noise) for symbol in condition.slack.terms)
+    return condition.relation is Relation.EQUAL or (noisy and not condition.slack.continuous)
 
 
 def are_disjoint(parts: Sequence[Sequence[Condition]]) -> bool:
@@ -64,8 +70,8 @@ class _Solver:
     def _inside(self, condition: Condition) -> Any:
         """The open half-space: boundaries have no probability where noise decides."""
         slack = self._expression(condition.slack)
-        noisy = any(isinstance(symbol, Noise) for symbol in condition.slack.terms)
-        return slack > 0 if noisy or condition.relation is Relation.ABOVE else slack >= 0
+        strict = condition.slack.continuous or condition.relation is Relation.ABOVE
+        return slack > 0 if strict else slack >= 0
 
     def _expression(self, slack: Affine) -> Any:
         total = self._rational(slack.constant)

@@ -35,6 +35,13 @@ class Proof:
     shifts: tuple[tuple[Shift, ...], ...]  # for each event, for each corner
 
     @property
+    def certificate(self) -> dict[str, Any]:
+        """The proof as a document that `veridp check` verifies without the search; BadInput where nothing is proved."""
+        from veridp.prove.certificate import certificate_of  # the certificate is written from the proof, not for it
+
+        return certificate_of(self)
+
+    @property
     def worst(self) -> tuple[Event, NDArray[np.float64], Shift]:
         """The event and corner that cost most (or cannot be paid)."""
         costs = [[float(shift.cost) for shift in row] for row in self.shifts]

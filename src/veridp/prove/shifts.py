@@ -22,6 +22,7 @@ from veridp.prove.events import Difference, Event, change, is_equality, on_noise
 
 PENALTY = 1e4  # the cost of a unit by which an inequality is not met: far above that of any shift
 DENOMINATOR = 10_000
+NEARLY = 1e-9  # what rounding may add to the cost of a shift
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,10 @@ class _Program:
     def _shift(self, first: int, event: Event, difference: Difference) -> Shift:
         count = len(event.noises)
         ups, downs = self.solution[first : first + 2 * count : 2], self.solution[first + 1 : first + 2 * count : 2]
+        least = float(np.dot(self.solution[first : first + 2 * count], self.costs[first : first + 2 * count]))
         for denominator in (1, 2, 12, DENOMINATOR):
             moves = tuple(Fraction(float(x)).limit_denominator(denominator) for x in ups - downs)
-            if meets(event, difference, moves):
+            if meets(event, difference, moves) and cost(event, moves) <= least + NEARLY * (1 + least):
                 return Shift(moves, cost(event, moves))
         return Shift(None, math.inf)
 
