@@ -287,6 +287,19 @@ def test_binomial_and_poisson_counts() -> None:
     assert comparison.delta(0.0) == pytest.approx(math.comb(40, 20) / 2**40, abs=1e-11)
 
 
+@pytest.mark.parametrize("scale", [0.05, 0.5])
+def test_continuous_and_integer_noise_in_one_number(scale: float) -> None:
+    """x + Lap(b) + K moves by 1/2: ε is 1/(2b), and δ is that of a density with a peak at every integer."""
+    comparison = compare(lambda rng, x: x + rng.laplace(scale=scale) + rng.geometric(0.4), 0.0, 0.5)
+    assert comparison.epsilon == pytest.approx(0.5 / scale, rel=1e-9)
+    step = scale / 128  # the midpoint rule between kinks: relative errors of 1/(24·128²)
+    z, k = np.arange(-12.0, 40.0, step) + step / 2, np.arange(1, 60)
+    p, q = (np.exp(-np.abs(z[:, None] - x - k) / scale) @ (0.2 / scale * 0.6 ** (k - 1)) for x in (0.0, 0.5))
+    for epsilon in (0.0, 0.3):
+        expected = [np.sum(np.maximum(0, a - math.exp(epsilon) * b)) * step for a, b in ((p, q), (q, p))]
+        assert comparison.delta(epsilon) == pytest.approx(max(expected), abs=2e-5)
+
+
 def test_mixtures_and_varying_lengths() -> None:
     """Half the time nothing, a third one noisy answer, a sixth two: losses 0, ε1, 2 ε1, and δ adds by weight."""
 

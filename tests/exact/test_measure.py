@@ -175,6 +175,17 @@ def test_integer_and_continuous_noise_together() -> None:
     assert found == pytest.approx(expected, rel=CLOSE)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_noise_below_continuous_noise(kind: Any) -> None:
+    """P[X + K >= 0 and X + U + 1 > 0] and the other three cases: the steps of K are breaks of the integrand over X."""
+    noise = noises(d.Geometric(Fraction(2, 5)), kind(1), d.Uniform(1))
+    first, second = form({0: 1.0, 1: 1.0}, 0.0), form({1: 1.0, 2: 1.0}, 1.0)
+    turned = [form({v: -c for v, c in f.coefficients}, -f.constant) for f in (first, second)]
+    parts = [measure(noise, a, b) for a in (first, turned[0]) for b in (second, turned[1])]
+    assert sum(parts) == pytest.approx(1, rel=1e-11)
+    assert sum(parts[:2]) == pytest.approx(measure(noise, first), rel=1e-11)
+
+
 def _laplace_above(x: Any) -> Any:
     return mp.exp(-x) / 2 if x > 0 else 1 - mp.exp(x) / 2
 

@@ -104,12 +104,18 @@ class PieceDensity:
     def breaks(self) -> list[float]:
         """Where the density of a single entry may fail to be smooth: kinks, carried along the conditions to it."""
         planes: list[tuple[_Linear, tuple[float, ...]]] = [(linear, (0.0,)) for linear in self.inequalities]
-        planes += [(linear, _kinks(noise)) for noise, linear in self.densities]
+        planes += [(linear, self._kinks(noise)) for noise, linear in self.densities]
         return sorted(self._carried(ENTRY, [(_variables(linear), linear.constant, kinks) for linear, kinks in planes]))
+
+    def _kinks(self, noise: Numeric) -> tuple[float, ...]:
+        """Kinks and ends; the steps of integer noise matter to an entry that is continuous by other noise alone."""
+        ends = [end for end in noise.support if math.isfinite(end)]
+        steps = noise.integer and not self.piece.numbers[0].continuous
+        return tuple({noise.middle, *ends, *(() if steps else noise.kinks)})
 
     def _carried(self, target: int, planes: list[_Plane]) -> set[float]:
         """Where the target has a kink: its own, and where all other variables of a plane have one."""
-        found = set() if target == ENTRY else set(_kinks(self.noise[target]))
+        found = set() if target == ENTRY else set(self._kinks(self.noise[target]))
         for plane in planes:
             terms, constant, levels = plane
             if target not in terms:
@@ -132,11 +138,6 @@ ENTRY = -1  # stands for the numeric entry among the noise variables
 def _variables(linear: _Linear) -> dict[int, float]:
     entry = {ENTRY: float(linear.on_entries[0])} if linear.on_entries[0] else {}
     return dict(linear.terms) | entry
-
-
-def _kinks(noise: Numeric) -> tuple[float, ...]:
-    ends = [end for end in noise.support if math.isfinite(end)]
-    return tuple({noise.middle, *ends, *(() if noise.integer else noise.kinks)})
 
 
 def slacks(condition: Condition) -> list[Affine]:

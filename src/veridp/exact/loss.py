@@ -108,7 +108,10 @@ def log_ratio(left: Array, right: Array) -> Array:
 
 
 def _ratio(left: float, right: float) -> float:
-    return float(log_ratio(np.array(left), np.array(right)))
+    """The same, of single numbers."""
+    if left == -math.inf:
+        return -math.inf
+    return math.inf if right == -math.inf else left - right
 
 
 def _grows(tail: Array) -> bool:
@@ -116,7 +119,7 @@ def _grows(tail: Array) -> bool:
     if not np.all(np.isfinite(tail)):
         return False
     first, second = np.diff(tail)
-    return bool(second > 1e-7 and second > 0.9 * first)
+    return bool(first > 1e-7 and second > 0.9 * first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +237,15 @@ class Line(Loss):
     @cached_property
     def _growing_tail(self) -> Span | None:
         """The tail in which the loss rises without an end in sight, if there is one."""
-        if self.lattice is None and _grows(self.losses[-3:]):
+        if self.lattice is None and _grows(self.losses[-3:]) and self._rises(self.points[-3:]):
             return Span(float(self.points[-4]), math.inf)
-        if self.lattice is None and _grows(self.losses[:3][::-1]):
+        if self.lattice is None and _grows(self.losses[:3][::-1]) and self._rises(self.points[:3][::-1]):
             return Span(-math.inf, float(self.points[3]))
         return None
+
+    def _rises(self, tail: Array) -> bool:
+        """Whether the loss rises all the way along a tail; one that integer noise makes go up and down does not."""
+        return bool(np.all(np.diff(self._losses_at(np.linspace(tail[0], tail[-1], 12))) > 0))
 
     @cached_property
     def _pole(self) -> Span | None:

@@ -10,7 +10,8 @@ Many measures of one structure are computed at once: constants may be arrays, an
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from veridp.exact.star import Middle, Ray, log_measures
 Array = NDArray[np.float64]
 MOST_CUTS = 2  # how many variables may be fixed to make a tree
 MOST_POINTS = 40_000_000  # how many points one elimination may visit at once; more are done in parts
-MOST_VERTICES = 200_000
+MOST_CORNERS = 1000  # of a variable that is fixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,33 +376,40 @@ def _best_cut(region: Region) -> int:
     return max(region.noise, key=weight)
 
 
-def _corners(region: Region, variable: int) -> Sequence[Array]:
+def _corners(region: Region, variable: int) -> list[Array]:
     """The variable wherever kinks and inequalities pin it down: between these the measure is smooth in it.
 
     A few planes pin it if a combination of them, with every one taking part, leaves no other variable.
     """
     order = sorted(region.noise)
     unit = np.eye(len(order))
-    planes: list[tuple[Array, Array]] = []
-    for form in region.inequalities:
-        planes.append((np.array([form.coefficient(v) for v in order]), -form.constant))
-    for noise, form in region.densities:
-        planes += [(np.array([form.coefficient(v) for v in order]), kink - form.constant) for kink in noise.kinks]
-    for index, v in enumerate(order):
-        planes += [(unit[index], np.full(region.rows, kink)) for kink in region.noise[v].kinks[:200]]
-    place = order.index(variable)
-    others = [index for index in range(len(order)) if index != place]
-    found = []
-    sets = (chosen for size in range(1, len(order) + 1) for chosen in itertools.combinations(planes, size))
-    for count, chosen in enumerate(sets):
-        if count > MOST_VERTICES:
-            raise NotExact(
-                f"{', '.join(f'n{v}' for v in order)} are entangled by too many conditions; use an engine that samples"
-            )
-        normals = np.array([normal for normal, _ in chosen])
-        if not normals[:, place].any() or 1 in np.count_nonzero(normals[:, others], axis=0):
-            continue
-        shares, _, rank, _ = np.linalg.lstsq(normals.T, unit[place])
-        if rank == len(chosen) and np.all(np.abs(shares) > 1e-12) and np.allclose(normals.T @ shares, unit[place]):
-            found.append(sum(share * offset for share, (_, offset) in zip(shares, chosen, strict=True)))
+    planes: dict[tuple[float, ...], list[Array]] = {}  # normals, with the offsets of all planes that have them
+    for noise, form in [*((None, form) for form in region.inequalities), *region.densities]:
+        normal = tuple(form.coefficient(v) for v in order)
+        levels = (0.0,) if noise is None else noise.kinks
+        planes.setdefault(normal, []).extend(level - form.constant for level in levels)
+    for v, row in zip(order, unit, strict=True):
+        planes.setdefault(tuple(row), []).extend(np.full(region.rows, kink) for kink in region.noise[v].kinks)
+    found: list[Array] = []
+    for size in range(1, len(order) + 1):
+        for normals in itertools.combinations([normal for normal, offsets in planes.items() if offsets], size):
+            shares = _shares(np.array(normals), unit[order.index(variable)])
+            if shares is None:
+                continue
+            if len(found) + math.prod(len(planes[normal]) for normal in normals) > MOST_CORNERS:
+                raise NotExact(
+                    f"{', '.join(f'n{v}' for v in order)} are entangled by too many conditions; "
+                    f"use an engine that samples"
+                )
+            for offsets in itertools.product(*(planes[normal] for normal in normals)):
+                found.append(sum(share * offset for share, offset in zip(shares, offsets, strict=True)))
     return found
+
+
+def _shares(normals: Array, target: Array) -> Array | None:
+    """How the target is combined of the normals, if every one of them is needed."""
+    if 1 in np.count_nonzero(normals[:, target == 0], axis=0):
+        return None  # nothing cancels a variable that only one of them has
+    shares, _, rank, _ = np.linalg.lstsq(normals.T, target)
+    needed = rank == len(normals) and np.all(np.abs(shares) > 1e-12) and np.allclose(normals.T @ shares, target)
+    return np.asarray(shares, dtype=float) if needed else None

@@ -199,10 +199,10 @@ class Integers(Noise):
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Its distribution function steps halfway between integers, as far as its mass counts."""
+        """The integers, where its distribution function steps, as far as its mass counts."""
         first = max(self.low, self.centre - self.tail * self.scale)
         last = min(self.high, self.centre + self.tail * self.scale)
-        return tuple(np.arange(math.floor(first), math.ceil(last) + 1) - 0.5)
+        return tuple(np.arange(math.floor(first), math.ceil(last) + 1.0).tolist())
 
     @property
     def middle(self) -> float:  # type: ignore[override]
