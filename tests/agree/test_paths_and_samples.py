@@ -216,7 +216,7 @@ def test_a_different_mechanism_is_told_apart() -> None:
 WAYS = {
     "laplace": 1,
     "noisy_max1": 5,
-    "noisy_max_sum": 25,
+    "noisy_max_sum": 4,
     "randomized_response": 2,
     "truncated_geometric": 6,
     "svt1": 11,

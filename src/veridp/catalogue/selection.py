@@ -67,7 +67,7 @@ def noisy_max_gumbel(rng: Generator, queries: Sequence[float], *, epsilon: float
     return np.argmax(np.asarray(queries) + rng.gumbel(scale=2 / epsilon, size=len(queries)))
 
 
-@mechanism(adjacency="linf", cost=lambda size, epsilon: 2 * (size // 2) * epsilon, size=10)
+@mechanism(adjacency="linf", cost=lambda size, epsilon: 2 * (size // 2) * epsilon, size=4)
 def noisy_max_sum(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.1) -> float:
     """The sum of the largest entries of the two halves of the queries, after Laplace noise of scale 1/ε.
 
