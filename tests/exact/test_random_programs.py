@@ -146,7 +146,7 @@ def test_three_draws_have_probabilities_that_sum_to_one(
     assert law(mechanism(program, noise_kinds), query).total == pytest.approx(1, abs=1e-10)
 
 
-@settings(quick, max_examples=20)
+@settings(quick, max_examples=12)
 @given(programs(2, numeric=True), st.tuples(kinds, kinds), halves, st.sampled_from([-1.0, 0.5, 1.0]))
 def test_losses_keep_their_laws(program: Any, noise_kinds: tuple[str, ...], query: float, move: float) -> None:
     """Masses are 1, the two directions agree, post-processing cannot add: labels alone lose at most as much."""
