@@ -259,9 +259,21 @@ class _Tree:
         values = self.region.noise[variable].log_density(points)
         for noise, form in self.ties[variable]:
             values = values + noise.log_density(form.coefficient(variable) * points + form.constant[rows][:, None])
-        for child in self.children[variable]:
-            values = values + self._message(child, rows[: len(points)], points)
+        for child, times in self._kinds_of_children(variable):
+            values = values + times * self._message(child, rows[: len(points)], points)
         return values
+
+    def _kinds_of_children(self, variable: int) -> list[tuple[int, int]]:
+        """One child of each kind, and how many there are: leaves with the same noise, bounds and links are one kind."""
+        kinds: dict[object, tuple[int, int]] = {}
+        for child in self.children[variable]:
+            key: object = child
+            if not self.children[child] and not self.ties[child]:
+                links = tuple((own, parents, constant.tobytes()) for own, parents, constant in self.links[child])
+                key = self.region.noise[child], links, tuple(bound.tobytes() for bound in self.bounds[child])
+            first, times = kinds.get(key, (child, 0))
+            kinds[key] = (first, times + 1)
+        return list(kinds.values())
 
     def _shared_integral(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> Array:
         """The integral with one grid for all rows, where they differ in bounds and further densities alone.
