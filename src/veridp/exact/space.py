@@ -13,7 +13,7 @@ from veridp.exact.lattice import without_overlap
 from veridp.exact.loss import Atom, Line, Loss, Mixture, Numbers, Product
 from veridp.exact.masses import log_masses
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
-from veridp.program.affine import Affine, Condition, Symbol
+from veridp.program.affine import Affine, Condition, Noise
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
 from veridp.program.template import Slot
@@ -245,35 +245,39 @@ def _combination(numbers: Sequence[Affine], factors_: Combination) -> Affine:
 class _Group:
     """Entries that hang together on either side, and the conditions that concern them."""
 
-    symbols: set[tuple[int, Symbol]]
     entries: set[int]
     left: list[Condition]
     right: list[Condition]
 
-    def touches(self, other: _Group) -> bool:
-        return not (self.symbols.isdisjoint(other.symbols) and self.entries.isdisjoint(other.entries))
-
 
 def _groups(left: Piece, right: Piece) -> list[_Group]:
-    single: list[_Group] = []
+    """The groups of entries: joined where noise, on either side, ties them together."""
+    parent: dict[object, object] = {}
+
+    def root(member: object) -> object:
+        while parent.setdefault(member, member) is not member:
+            member = parent[member]
+        return member
+
     for side, piece in enumerate((left, right)):
-        for entry, number in enumerate(piece.numbers):
-            single.append(_Group({(side, symbol) for symbol in number.terms}, {entry}, [], []))
+        members = [[entry, *((side, n.index) for n in _noises(x))] for entry, x in enumerate(piece.numbers)]
+        members += [[(side, n.index) for n in _noises(condition.slack)] for condition in piece.conditions]
+        for first, *others in members:
+            for other in others:
+                parent[root(other)] = root(first)
+    groups: dict[object, _Group] = {}
+    for entry in range(len(left.numbers)):
+        groups.setdefault(root(entry), _Group(set(), [], [])).entries.add(entry)
+    for side, piece in enumerate((left, right)):
         for condition in piece.conditions:
-            symbols = {(side, symbol) for symbol in condition.slack.terms}
-            single.append(_Group(symbols, set(), [condition][side:], [condition][:side]))
-    merged: list[_Group] = []
-    for group in single:
-        for other in [other for other in merged if group.touches(other)]:
-            merged.remove(other)
-            group = _Group(
-                other.symbols | group.symbols,
-                other.entries | group.entries,
-                other.left + group.left,
-                other.right + group.right,
-            )
-        merged.append(group)
-    return [group for group in merged if group.entries]
+            group = groups.get(root((side, _noises(condition.slack)[0].index)))
+            if group is not None:
+                (group.right if side else group.left).append(condition)
+    return list(groups.values())
+
+
+def _noises(expression: Affine) -> list[Noise]:
+    return [symbol for symbol in expression.terms if isinstance(symbol, Noise)]
 
 
 def _without(piece: Piece, conditions: Sequence[Condition]) -> Piece:

@@ -22,17 +22,26 @@ def exact(value: object) -> Number:
     >>> exact(0.5), exact(3.0), exact(Fraction(4, 2))
     (Fraction(1, 2), 3, 2)
     """
+    kind = type(value)
+    if kind is int:
+        return value  # type: ignore[return-value]
+    if kind is float:
+        return _exact_float(value)  # type: ignore[arg-type]
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else value
     if isinstance(value, np.generic):
-        value = value.item()
+        return exact(value.item())
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadInput(f"{value!r} is not a finite number")
-        return int(value) if value.is_integer() else Fraction(value)
-    if isinstance(value, Fraction):
-        return int(value) if value.denominator == 1 else value
-    raise TypeError(f"a value of type {type(value).__name__} is not a real number")
+        return _exact_float(float(value))
+    raise TypeError(f"a value of type {kind.__name__} is not a real number")
+
+
+def _exact_float(value: float) -> Number:
+    if not math.isfinite(value):
+        raise BadInput(f"{value!r} is not a finite number")
+    return int(value) if value.is_integer() else Fraction(value)
 
 
 class Distribution(ABC):

@@ -125,24 +125,29 @@ class _Run(StandInGenerator, Decider):
 
     def _fork(self, options: Sequence[Option | None]) -> int:
         """The index of the option to go with; None marks one that the constants already rule out."""
+        if None not in options:
+            return self._take(tuple(options))  # type: ignore[arg-type]
         numbered = [(index, option) for index, option in enumerate(options) if option is not None]
-        present = tuple(option for _, option in numbered)
+        return numbered[self._take(tuple(option for _, option in numbered))][0]
+
+    def _take(self, options: tuple[Option, ...]) -> int:
+        """The index of the option to go with."""
         expected = self._expected()
         if expected is None:
-            taken = self._new_fork(present)
+            taken = self._new_fork(options)
         elif (
             isinstance(expected, Fork)
-            and len(expected.options) == len(present)
-            and expected.options[expected.taken].same(present[expected.taken])
+            and len(expected.options) == len(options)
+            and expected.options[expected.taken].same(options[expected.taken])
         ):
             taken = expected.taken
             self.steps.append(expected)
         else:
-            self._disagree(_fork_text(present), expected)
+            self._disagree(_fork_text(options), expected)
         if not self.steps[-1].implied:  # type: ignore[union-attr]
-            self.conditions += present[taken].conditions
+            self.conditions += options[taken].conditions
         self.forked += 1
-        return numbered[taken][0]
+        return taken
 
     def _new_fork(self, options: tuple[Option, ...]) -> int:
         possible = self._possible(options)
