@@ -231,7 +231,7 @@ class _Tree:
             and not any(self._varies(child, rows) for child in self._below(variable))
         )
         integral, size = (
-            (self._shared_integral, 256)
+            (self._shared_integral, TIED_ROWS)
             if shared and self.ties[variable]
             else ((self._shared_integral, 100_000) if shared else (self._integral, max(1, MOST_POINTS // 4000)))
         )
