@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 MOST_CUTS = 2  # how many variables may be fixed to make a tree
 MOST_POINTS = 40_000_000  # how many points one elimination may visit at once; more are done in parts
 MOST_CORNERS = 1000  # of a variable that is fixed
+TIED_ROWS = 24  # integrals that share a grid, where each brings a kink of its own to it
 
 
 @dataclass(frozen=True, eq=False)
