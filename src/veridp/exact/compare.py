@@ -40,8 +40,8 @@ class Comparison:
     """The privacy loss of a mechanism between two inputs, computed from its paths, without sampling.
 
     Probabilities are right up to rounding (relative errors near 1e-13). ε over classes of outputs with several
-    numeric entries that share noise is found by a search and may fall short of the true supremum; so may one that is only
-    approached far out in a tail, which is reported from a point there. Where the comparison
+    numeric entries that share noise is found by a search and may fall short of the true supremum; so may one that is
+    only approached far out in a tail, which is reported from a point there. Where the comparison
     was certified, `enclosure` holds for certain, and so does what the witness says.
     """
 
