@@ -141,6 +141,17 @@ def test_a_condition_on_a_query_alone_is_not_carried_over():
         prove_for_every_size(mechanism(adjacency="linf")(leaking))
 
 
+def test_integer_noise_is_not_shifted_for_every_size():
+    def counting(rng, queries):
+        answers = []
+        for query in queries:
+            answers.append(query + rng.geometric(0.5) - rng.geometric(0.5))
+        return answers
+
+    with pytest.raises(NotInductive):
+        prove_for_every_size(mechanism(adjacency="l1")(counting))
+
+
 def test_neighbours_without_an_induction():
     with pytest.raises(NotInductive, match="add-remove"):
         prove_for_every_size(replace(catalogue["partial_sum"], adjacency=adjacency("add-remove")))

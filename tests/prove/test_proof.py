@@ -108,6 +108,18 @@ def test_integer_noise_at_a_boundary_is_not_lost_in_a_merger():
     assert sorted((event.output, event.paths) for event in proof.events) == [("0", 1), ("1", 1), ("1", 1)]
 
 
+def test_integer_noise_proves_for_whole_data_only():
+    proof = prove(catalogue["geometric"], 1)
+    assert proof.whole
+    assert str(proof).endswith("0.1-DP is proved for data in whole numbers")
+    assert compare(catalogue["geometric"], [1.0], [1.5]).epsilon == math.inf  # what a proof for all data would deny
+    assert not prove(catalogue["svt1"], 2).whole
+
+
+def test_integer_noise_proves_nothing_where_whole_differences_are_not_corners():
+    assert prove(replace(catalogue["geometric"], adjacency=adjacency("linf")), 2).epsilon == math.inf
+
+
 def test_shifts_by_fractions_are_the_cheapest():
     halves = OwnAdjacency(
         "halves", lambda a, b: True, lambda size: [([0.0], [0.5])], lambda size: np.array([[0.5], [-0.5]])

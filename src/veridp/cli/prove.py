@@ -93,7 +93,13 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
     claim = proof.mechanism.claim
     if claim is not None:
         proved = proof.epsilon <= claim.epsilon
-        judged = "proved" if proved else "refuted" if _refuted(proof, found) else "neither proved nor refuted"
+        judged = (
+            ("proved for data in whole numbers" if proof.whole else "proved")
+            if proved
+            else "refuted"
+            if _refuted(proof, found)
+            else "neither proved nor refuted"
+        )
         lines.append(f"claimed {claim}: {judged}")
     if certificate is not None:
         written = math.isfinite(proof.epsilon)
@@ -114,6 +120,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
         "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
         "proved": claim is not None and proof.epsilon <= claim.epsilon,
+        "data": "whole" if proof.whole else "real",
         "refuted": _refuted(proof, found),
         "sizes": None if sizes is None else {"epsilon": sizes.epsilon, "scope": sizes.scope, "why_not": sizes.why_not},
         "events": len(proof.events),

@@ -75,7 +75,7 @@ class _Writer:
             "arguments": {name: _argument(value) for name, value in mechanism.values.items()},
             "adjacency": mechanism.adjacency.name,
             "size": proof.size,
-            "data": "whole" if self._moves_whole_noise() else "real",
+            "data": "whole" if self.proof.whole else "real",
             "epsilon": str(epsilon),
             "polytopes": self._by_polytope([[str(Fraction(x)) for x in corner] for corner in proof.corners.tolist()]),
             "outputs": list(self.outputs),
@@ -121,14 +121,6 @@ class _Writer:
             return [list(values)]
         half = len(values) // 2
         return [list(values[:half]), list(values[half:])]
-
-    def _moves_whole_noise(self) -> bool:
-        return any(
-            noise.distribution.integer and move
-            for event, row in zip(self.proof.events, self.proof.shifts, strict=True)
-            for shift in row
-            for noise, move in zip(event.noises, shift.moves or (), strict=True)
-        )
 
 
 def _cost(event: Event, shift: Shift) -> Fraction:

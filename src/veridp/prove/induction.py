@@ -254,7 +254,7 @@ class _Checked:
             shift, allowed = self._shift(noise.index), rule(noise.distribution)
             if (shift > 0 and allowed.up is None) or (shift < 0 and allowed.down is None):
                 return False
-            if noise.distribution.integer and shift.denominator != 1:
+            if noise.distribution.integer and shift:  # between corners such a shift would not be whole
                 return False
         for condition in step.conditions:
             gain = self.change(condition.slack)

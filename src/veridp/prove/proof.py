@@ -18,12 +18,15 @@ from veridp.program.explore import explore
 from veridp.prove.events import Event, events_of
 from veridp.prove.shifts import Shift, cheapest_shifts
 
+WHOLE_CORNERS = ("l1", "monotone")  # neighbours whose whole differences are all corners, but for none at all
+
 
 @dataclass(frozen=True, eq=False)
 class Proof:
     """For all neighbours of this size: ε, and the shift of every event at every corner.
 
-    ε is inf where no shift of constant size can carry some event over: that is no refutation.
+    ε is inf where no shift of constant size can carry some event over: that is no refutation. Where integer noise is
+    shifted (`whole`), it holds for data in whole numbers only, and up to the rounding of the price, a logarithm.
     """
 
     mechanism: Mechanism
@@ -33,6 +36,12 @@ class Proof:
     events: tuple[Event, ...]
     corners: NDArray[np.float64]
     shifts: tuple[tuple[Shift, ...], ...]  # for each event, for each corner
+
+    @property
+    def whole(self) -> bool:
+        """Whether integer noise is shifted: shifts between those of the corners are then no shifts, so nothing follows
+        for differences between the corners."""
+        return moves_whole_noise(self.events, self.shifts)
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -50,7 +59,9 @@ class Proof:
 
     def __str__(self) -> str:
         who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
-        return f"{who}: no alignment found" if math.isinf(self.epsilon) else f"{who}: {self.epsilon:.6g}-DP is proved"
+        if math.isinf(self.epsilon):
+            return f"{who}: no alignment found"
+        return f"{who}: {self.epsilon:.6g}-DP is proved{' for data in whole numbers' if self.whole else ''}"
 
 
 def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> Proof:
@@ -65,8 +76,20 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
         )
     paths = _explored(mechanism, size)
     events = tuple(events_of(paths))
-    shifts = cheapest_shifts(events, corners)
-    return Proof(mechanism, size, *_total(shifts), events, corners, tuple(tuple(row) for row in shifts))
+    shifts = tuple(tuple(row) for row in cheapest_shifts(events, corners))
+    if moves_whole_noise(events, shifts) and mechanism.adjacency.name not in WHOLE_CORNERS:
+        return Proof(mechanism, size, math.inf, None, events, corners, shifts)
+    return Proof(mechanism, size, *_total(shifts), events, corners, shifts)
+
+
+def moves_whole_noise(events: Sequence[Event], shifts: Sequence[Sequence[Shift]]) -> bool:
+    """Whether a shift moves integer noise."""
+    return any(
+        noise.distribution.integer and move
+        for event, row in zip(events, shifts, strict=True)
+        for shift in row
+        for noise, move in zip(event.noises, shift.moves or (), strict=False)
+    )
 
 
 def _explored(mechanism: Mechanism, size: int) -> Sequence[Any]:
