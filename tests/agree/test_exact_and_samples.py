@@ -22,7 +22,7 @@ from scipy import stats
 import veridp
 from veridp.exact import law
 from veridp.exact.event import Span
-from veridp.exact.loss import Numbers
+from veridp.exact.line import Numbers
 from veridp.program.sample import sample
 from veridp.program.tally import tally
 

@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 
 from veridp.errors import NotExact
 from veridp.exact.event import Entry, Event, Span
-from veridp.exact.loss import Loss, Numbers, Peak, log_ratio
+from veridp.exact.line import Numbers
+from veridp.exact.loss import Loss, Peak, log_ratio
 
 Array = NDArray[np.float64]
 STARTS = 2000

@@ -10,7 +10,8 @@ from veridp.errors import NotExact
 from veridp.exact.block import Block
 from veridp.exact.event import Entry, Event
 from veridp.exact.lattice import without_overlap
-from veridp.exact.loss import Atom, Line, Loss, Mixture, Numbers, Product
+from veridp.exact.line import Line, Numbers
+from veridp.exact.loss import Atom, Loss, Mixture, Product
 from veridp.exact.masses import log_masses
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
 from veridp.program.affine import Affine, Condition, Noise

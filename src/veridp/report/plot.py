@@ -9,7 +9,8 @@ import numpy as np
 
 from veridp.errors import BadInput, NotExact
 from veridp.exact import Comparison
-from veridp.exact.loss import Line, Loss, Mixture, Product
+from veridp.exact.line import Line
+from veridp.exact.loss import Loss, Mixture, Product
 
 MOST_BARS = 24
 
