@@ -11,14 +11,16 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "veridp"
 
 ENGINES = ("exact", "prove", "statdp", "sniper", "finder", "accounting", "local")
+JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask it; it asks nobody
 # From the bottom to the top. A unit (a module or a folder of veridp) may import units of lower layers, never one of
-# its own layer: so engines do not know each other, and the catalogue knows none of them.
+# its own layer: so engines do not know each other (but for the judge), and the catalogue knows none of them.
 LAYERS = (
     ("errors",),
-    ("claim", "adjacency"),
+    ("claim", "adjacency", "budget", "confidence"),
     ("mechanism",),
-    ("program", "catalogue"),
-    ENGINES,
+    ("program", "catalogue", "adapters"),
+    (JUDGE,),
+    tuple(engine for engine in ENGINES if engine != JUDGE),
     ("report",),
     ("target",),
     ("audit",),
@@ -29,6 +31,7 @@ HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}
 NOT_FOR = {
     "program": ("claim", "adjacency"),  # a mechanism as data: knows nothing of privacy
     **dict.fromkeys(ENGINES, ("catalogue",)),  # no engine may know the answers
+    "prove": ("catalogue", JUDGE),  # proofs rest on nothing but the paths
 }
 
 
@@ -100,6 +103,8 @@ def test_the_catalogue_knows_the_words_for_mechanisms_alone() -> None:
     [
         ("exact/compare.py", "from veridp.prove import search", "exact imports prove: this does not point downward"),
         ("exact/compare.py", "import veridp.sniper.search", "exact imports sniper: this does not point downward"),
+        ("prove/proof.py", "from veridp.exact import compare", "prove imports exact: it has no business"),
+        ("finder/search.py", "from veridp import sniper", "finder imports sniper: this does not point downward"),
         ("exact/compare.py", "from veridp.catalogue import catalogue", "exact imports catalogue: it has no business"),
         ("exact/compare.py", "from veridp import catalogue", "exact imports catalogue: it has no business"),
         ("exact/compare.py", "from .. import prove", "exact imports prove: this does not point downward"),
@@ -132,6 +137,7 @@ def test_a_violation_is_found(tmp_path: Path, importer: str, source: str, compla
     ("importer", "source"),
     [
         ("exact/compare.py", "from veridp.exact.noise import law\nfrom . import loss\nfrom .loss import loss"),
+        ("finder/search.py", "from veridp.exact import compare"),
         ("exact/compare.py", "from veridp.claim import Claim\nfrom veridp.program import path\nimport numpy"),
         (
             "cli/exact.py",

@@ -101,6 +101,11 @@ class Mechanism:
         """
         return replace(self, arguments={**self.arguments, **arguments}) if arguments else self
 
+    def takes(self, name: str) -> bool:
+        """Whether the function has an argument of this name."""
+        accepted = self._parameters()
+        return accepted is None or name in accepted
+
     def missing(self) -> list[str]:
         """The arguments without a value: neither bound nor with a default."""
         return [name for name in self._parameters() or {} if name not in self.values]

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from veridp.catalogue import catalogue
-from veridp.cli.given import Arg, AsJson, Epsilon, Size, chosen_mechanism, literal
+from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, chosen_mechanism, literal
 from veridp.cli.shown import show, show_json, user_code, write_report
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
@@ -32,6 +32,8 @@ def show_exact(
     right: Annotated[str | None, typer.Option(help="its neighbour, as a Python literal")] = None,
     size: Size = None,
     epsilon: Epsilon = None,
+    delta: Delta = None,
+    relation: Relation = None,
     arg: Arg = None,
     seconds: Annotated[
         float | None, typer.Option("--time", min=0.0, help="seconds for a search; 60, or 3 each with --all")
@@ -59,7 +61,7 @@ def show_exact(
 
     enclosing = {"certified": True} if certified else {}
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
         if left is not None and right is not None:
             pair = literal("--left", left), literal("--right", right)
             search, comparison = None, compare(mechanism, *pair, **enclosing)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
+from veridp.adjacency import adjacency
 from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
@@ -15,20 +17,44 @@ from veridp.target import load
 Target = Annotated[str, typer.Argument(help="file.py:function, package.module:function, or a catalogue name")]
 Size = Annotated[int | None, typer.Option(min=1, help="length of the input; the mechanism's usual one if not given")]
 Arg = Annotated[list[str] | None, typer.Option("--arg", help="an argument of the mechanism, as name=value")]
-Epsilon = Annotated[float | None, typer.Option(help="the mechanism's argument epsilon")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="the mechanism's argument epsilon, or its claim where it has no such argument")
+]
+Delta = Annotated[float | None, typer.Option(help="the δ that is claimed")]
+Relation = Annotated[
+    str | None, typer.Option("--adjacency", help="who is a neighbour: linf, l1, monotone, add-remove, replace or any")
+]
+Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it alone")]
+Confidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="how sure a statistical bound must be")]
 Data = Annotated[str | None, typer.Option(help="the input itself, as a Python literal such as '[1, 2, 3]'")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
-def chosen_mechanism(target: str, epsilon: float | None, arg: list[str] | None) -> Mechanism:
-    """The mechanism that the target names, with the arguments of `--epsilon` and `--arg` set."""
-    arguments: dict[str, Any] = {} if epsilon is None else {"epsilon": Claim(epsilon).epsilon}
+
+def chosen_mechanism(
+    target: str,
+    epsilon: float | None,
+    arg: list[str] | None,
+    delta: float | None = None,
+    relation: str | None = None,
+) -> Mechanism:
+    """The mechanism that the target names, with its arguments, its claim and its adjacency as the options say."""
+    arguments: dict[str, Any] = {}
+    claimed: dict[str, Any] = {}
+    mechanism = load(target)
+    if epsilon is not None:
+        (arguments if mechanism.takes("epsilon") else claimed)["epsilon"] = Claim(epsilon).epsilon
+    if delta is not None:
+        (arguments if mechanism.takes("delta") else claimed)["delta"] = Claim(0.0, delta).delta
+    if relation is not None:
+        claimed["adjacency"] = adjacency(relation)
     for text in arg or []:
         name, value = _parsed_argument(text)
         if name in arguments:
             raise BadInput(f"--arg {text!r} sets {name} a second time; give it once")
         arguments[name] = value
-    return load(target).bind(**arguments)
+    return replace(mechanism, **claimed).bind(**arguments)
 
 
 def _parsed_argument(text: str) -> tuple[str, Any]:
@@ -57,3 +83,22 @@ def literal(option: str, text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         raise BadInput(f"{option} {text!r} is not a Python literal; write for instance {option} '[1, 2, 3]'") from None
+
+
+def seconds(text: str) -> float:
+    """A time budget in seconds, from text such as 90, 90s, 2m or 1.5h.
+
+    >>> seconds("2m")
+    120.0
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        budget = float(number) * UNITS[unit]
+    except ValueError:
+        budget = -1.0
+    if not 0 < budget < float("inf"):
+        raise typer.BadParameter(f"{text!r} is not a time; write for instance 90, 90s, 2m or 1.5h")
+    return budget
+
+
+Time = Annotated[float, typer.Option("--time", parser=seconds, help="how long it may take: 90, 90s, 2m, 1.5h")]

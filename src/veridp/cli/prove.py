@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from veridp.cli.given import Arg, AsJson, Epsilon, Size, Target, chosen_mechanism
+from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, chosen_mechanism
 from veridp.cli.shown import show, show_json, user_code, write_report
 from veridp.errors import NotExact, NotExplorable
 
@@ -26,6 +26,8 @@ def show_proof(
     target: Target,
     size: Size = None,
     epsilon: Epsilon = None,
+    delta: Delta = None,
+    relation: Relation = None,
     arg: Arg = None,
     certificate: Annotated[Path | None, typer.Option(help="write the certificate to this file")] = None,
     every: Annotated[
@@ -40,7 +42,7 @@ def show_proof(
     from veridp.prove import prove, prove_sizes
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
         with Console(stderr=True, emoji=False).status(f"{mechanism.name}: proving"):
             sizes = prove_sizes(mechanism, size) if every else None
             proof = prove(mechanism, size) if sizes is None else sizes.proofs[-1]

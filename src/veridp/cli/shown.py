@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import rich.progress
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from veridp.budget import Progress
 from veridp.errors import BadInput, MechanismFailed
 from veridp.program.site import raised_at
 
@@ -68,6 +71,21 @@ def complain(message: str) -> None:
     """Print why there is no result, in one line whatever the message holds."""
     line = " ".join(f"veridp: {message}".split())
     Console(stderr=True, emoji=False).print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def progress_bar(name: str) -> Iterator[Progress]:
+    """A function that shows, on stderr, what is being done, how much of it is done, and the best ε so far."""
+    console = Console(stderr=True, emoji=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"{name}: exploring", total=1.0)
+
+        def update(stage: str, share: float, best: float) -> None:
+            known = f", ε >= {best:.6g}" if best > 0 else ""
+            bar.update(task, description=f"{name}: {stage}{known}", completed=min(share, 1.0))
+
+        yield update
 
 
 @contextlib.contextmanager
