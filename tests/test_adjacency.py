@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from veridp.adjacency import BY_NAME, MANY_PAIRS, OwnAdjacency, Pair, adjacency, patterns
+from veridp.adjacency import BY_NAME, MANY_PAIRS, OwnAdjacency, Pair, Scaled, adjacency, patterns
 from veridp.errors import BadInput
 
 NAMES = ["linf", "l1", "monotone", "add-remove", "replace", "any"]
@@ -279,3 +279,20 @@ def test_names() -> None:
     for unknown in ("l2", None, ["linf"]):
         with pytest.raises(BadInput, match=r"is unknown; use one of linf, l1, monotone, add-remove, replace, any"):
             adjacency(unknown)  # type: ignore[arg-type]
+
+
+def test_a_scaled_relation_is_for_another_sensitivity() -> None:
+    relation = Scaled(adjacency("l1"), 2.5)
+    assert relation.adjacent([0.0, 1.0], [2.5, 1.0])
+    assert not relation.adjacent([0.0, 1.0], [2.6, 1.0])
+    assert not relation.adjacent([0.0, 1.0], [2.5, 2.0])
+    assert not relation.adjacent([0.0], "x")
+    assert relation.vertices(2) is not None
+    assert np.abs(relation.vertices(2)).max() == 2.5
+    pairs = list(relation.pairs(3, (-10, 10)))
+    assert pairs
+    assert all(relation.adjacent(pair.left, pair.right) for pair in pairs)
+    assert max(abs(a - b) for pair in pairs for a, b in zip(pair.left, pair.right, strict=True)) == 2.5  # type: ignore[call-overload]
+    for wrong, complaint in [((adjacency("replace"), 2.0), "no relation on query"), ((adjacency("l1"), 0.0), "factor")]:
+        with pytest.raises(BadInput, match=complaint):
+            Scaled(*wrong)

@@ -18,7 +18,7 @@ LAYERS = (
     ("errors",),
     ("claim", "adjacency", "budget", "confidence"),
     ("mechanism",),
-    ("program", "catalogue", "adapters"),
+    ("program", "catalogue"),
     (JUDGE,),
     tuple(engine for engine in ENGINES if engine != JUDGE),
     ("report",),

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from veridp.catalogue import catalogue
-from veridp.mechanism import Mechanism, mechanism
+from veridp.mechanism import Mechanism, adapters, mechanism
 from veridp.program.affine import unknown, unknowns
 from veridp.program.explore import explore
 from veridp.program.outputs import Outputs
@@ -13,6 +13,7 @@ from veridp.program.tally import tally
 __all__ = [
     "Mechanism",
     "Outputs",
+    "adapters",
     "catalogue",
     "exact",
     "explore",

@@ -346,6 +346,56 @@ class AnyTwoValues(Adjacency):
                 yield pair.reversed()
 
 
+# ------------------------------------------------------------------------------------------- other sensitivities
+
+
+@dataclass(frozen=True)
+class Scaled(Adjacency):
+    """A relation on query answers whose moves are `factor` times as far: for queries of that sensitivity.
+
+    >>> Scaled(adjacency("linf"), 3.0).adjacent([0, 0], [3, -2])
+    True
+    """
+
+    relation: Adjacency
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.relation, _Queries):
+            raise BadInput(f"{self.relation} is no relation on query answers, so it has no sensitivity to scale")
+        if not 0 < self.factor < float("inf"):
+            raise BadInput(f"factor = {self.factor!r} is not a sensitivity; give a number > 0")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.relation.name}, {self.factor:g} apart"
+
+    def adjacent(self, left: object, right: object) -> bool:
+        return _differences(left, right) is not None and self.relation.adjacent(self._shrunk(left), self._shrunk(right))
+
+    def example(self, size: int, domain: Domain) -> object:
+        return self._grown(self.relation.example(size, self._own_domain(domain)))
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        for pair in self.relation.pairs(size, self._own_domain(domain)):
+            yield Pair(self._grown(pair.left), self._grown(pair.right), pair.pattern)
+
+    def vertices(self, size: int) -> NDArray[np.float64] | None:
+        corners = self.relation.vertices(size)
+        return None if corners is None else corners * self.factor
+
+    def _own_domain(self, domain: Domain) -> Domain:
+        ends = [number / self.factor for number in _numbers(domain)]
+        return (ends[0], ends[1]) if _is_interval(domain) else ends
+
+    def _shrunk(self, data: object) -> list[float]:
+        return [value / self.factor for value in data]  # type: ignore[attr-defined]
+
+    def _grown(self, data: object) -> list[float]:
+        grown = [value * self.factor for value in data]  # type: ignore[attr-defined]
+        return [round(value) if abs(value - round(value)) < TOLERANCE else value for value in grown]
+
+
 # ---------------------------------------------------------------------------------------------------- one's own
 
 

@@ -1,4 +1,5 @@
-"""From the name of a target to its mechanism: `file.py:function`, `package.module:function`, or a catalogue name."""
+"""From the name of a target to its mechanism: `file.py:function`, `package.module:function`, a catalogue
+name, or `command:` and a command line."""
 
 from __future__ import annotations
 
@@ -13,13 +14,16 @@ from typing import Any, TypeVar
 
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
-from veridp.mechanism import Mechanism, as_mechanism
+from veridp.mechanism import Mechanism, adapters, as_mechanism
 
 Loaded = TypeVar("Loaded")
+COMMAND = "command:"
 
 
 def load(target: str) -> Mechanism:
     """The mechanism that the target names; loading a file or a module runs its top level."""
+    if target.startswith(COMMAND):
+        return adapters.command(target.removeprefix(COMMAND))
     place, colon, name = target.rpartition(":")
     if not colon:
         if target.endswith(".py"):

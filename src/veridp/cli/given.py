@@ -14,7 +14,9 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.target import load
 
-Target = Annotated[str, typer.Argument(help="file.py:function, package.module:function, or a catalogue name")]
+Target = Annotated[
+    str, typer.Argument(help="file.py:function, package.module:function, a catalogue name, or command:…")
+]
 Size = Annotated[int | None, typer.Option(min=1, help="length of the input; the mechanism's usual one if not given")]
 Arg = Annotated[list[str] | None, typer.Option("--arg", help="an argument of the mechanism, as name=value")]
 Epsilon = Annotated[

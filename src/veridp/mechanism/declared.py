@@ -150,15 +150,6 @@ class Mechanism:
         return f"{self.name}({given})" if given else self.name
 
 
-def as_mechanism(mechanism: Mechanism | Function, **arguments: Any) -> Mechanism:
-    """A mechanism from a mechanism or a plain function, with these arguments set."""
-    if not isinstance(mechanism, Mechanism):
-        if not callable(mechanism):
-            raise BadInput(f"{mechanism!r} is not a mechanism; give a function of (rng, data, **arguments)")
-        mechanism = Mechanism(mechanism)
-    return mechanism.bind(**arguments)
-
-
 def mechanism(
     *,
     epsilon: float | Function | None = None,

@@ -1,0 +1,266 @@
+"""Mechanisms from what is not a plain function: objects of other libraries, batched functions, and commands.
+
+Each adapter returns a Mechanism. What the library itself says (its claim, its neighbours, its domain) is taken over
+where it can be known; every adapter lets you say it yourself by the options of `veridp.mechanism`. Randomness that does
+not come from `rng` cannot be seeded, and such a mechanism can be sampled but not explored.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from veridp.adjacency import Domain, Scaled, adjacency
+from veridp.errors import BadInput
+from veridp.mechanism.command import Command
+from veridp.mechanism.declared import Mechanism
+
+DELTA = 1e-6  # where a library claims a curve of (ε, δ), the δ at which its ε is taken
+
+
+# ---------------------------------------------------------------------------------------------------- opendp
+
+
+def is_opendp(found: Any) -> bool:
+    """Whether this is a Measurement of OpenDP; asks its class alone, so that nothing is imported."""
+    return any(f"{kind.__module__}.{kind.__name__}" == "opendp.mod.Measurement" for kind in type(found).__mro__)
+
+
+def opendp(measurement: Any, *, delta: float = DELTA, **options: Any) -> Mechanism:
+    """The measurement of OpenDP as a mechanism, with the claim that its own privacy map makes.
+
+    Neighbours, domain and size come from its input metric and domain. Measurements under zero-concentrated or smoothed
+    divergences are taken at `delta`.
+    """
+    if not is_opendp(measurement):
+        raise BadInput(f"{measurement!r} is no opendp Measurement; build one with opendp.measurements.make_…")
+    known = _opendp_input(measurement, options)
+    relation = adjacency(known["adjacency"])
+    distance = 2 if relation.name == "replace" and "Change" not in str(measurement.input_metric) else 1
+    claimed = _opendp_claim(measurement, distance, delta)
+    function = _Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
+    return _foreign(function, **{**claimed, **known, "adjacency": relation})
+
+
+def _is_scalar(domain: Any) -> bool:
+    return str(domain).startswith("AtomDomain")
+
+
+def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with the adjacency, domain and size that the metric and domain of the inputs stand for."""
+    domain, metric = measurement.input_domain, str(measurement.input_metric)
+    atoms = domain if _is_scalar(domain) else getattr(domain, "element_domain", domain)
+    size = 1 if _is_scalar(domain) else getattr(domain, "size", None)
+    names = {"Absolute": "linf", "LInf": "linf", "L1": "l1", "L2": "l1", "Discrete": "any", "Change": "replace"}
+    names |= dict.fromkeys(("Symmetric", "InsertDelete"), "add-remove" if size is None else "replace")
+    relation = next((name for start, name in names.items() if metric.startswith(start)), None)
+    if relation is None and "adjacency" not in options:
+        raise BadInput(f"opendp's {metric} is not known here; say who is a neighbour, with adjacency=…")
+    domain_known = {} if "domain" in options else {"domain": _opendp_values(atoms)}
+    return {"adjacency": relation, "size": size or 5, **domain_known, **options}
+
+
+def _opendp_values(atoms: Any) -> Domain:
+    kind = str(getattr(atoms, "carrier_type", ""))
+    if kind == "bool":
+        return [False, True]
+    low, high = (kind.startswith(("i", "u", "f")) and getattr(atoms, "bounds", None)) or (-10, 10)
+    if kind.startswith(("i", "u")):
+        return range(max(int(low), 0) if kind.startswith("u") else int(low), int(high) + 1)
+    if kind.startswith("f"):
+        return float(low), float(high)
+    raise BadInput(f"opendp's {atoms} has no values that can be listed here; give some with domain=[…]")
+
+
+def _opendp_claim(measurement: Any, distance: float, delta: float) -> dict[str, float]:
+    """(ε, δ) by the measurement's own map at this distance of inputs."""
+    from opendp import combinators
+
+    measure = str(measurement.output_measure)
+    kind = str(measurement.input_metric.distance_type)
+    d_in = float(distance) if kind.startswith("f") else int(distance)
+    if measure.startswith("ZeroConcentrated"):
+        measurement = combinators.make_zCDP_to_approxDP(measurement)
+        measure = str(measurement.output_measure)
+    loss = measurement.map(d_in)
+    if measure.startswith("SmoothedMaxDivergence"):
+        return {"epsilon": float(loss.epsilon(delta)), "delta": delta}
+    if measure.startswith("Approximate"):
+        return {"epsilon": float(loss[0]), "delta": float(loss[1])}
+    return {"epsilon": float(loss)}
+
+
+# ----------------------------------------------------------------------------------------------- diffprivlib
+
+
+def is_diffprivlib(found: Any) -> bool:
+    """Whether this is a mechanism of diffprivlib; asks its class alone, so that nothing is imported."""
+    return any(kind.__module__ == "diffprivlib.mechanisms.base" for kind in type(found).__mro__)
+
+
+def diffprivlib(machine: Any, **options: Any) -> Mechanism:
+    """The mechanism object of diffprivlib as a mechanism: its `randomise`, its (ε, δ), inputs its sensitivity apart.
+
+    The object is copied, and its copy draws from `rng`: results follow from the seed, and an object that is affine in
+    its draws can be explored like any function. The input of one that chooses among candidates is their utilities.
+    """
+    if not is_diffprivlib(machine):
+        raise BadInput(f"{machine!r} is no diffprivlib mechanism; build one with diffprivlib.mechanisms")
+    declared = Mechanism(_Randomise(machine), **_resolved(_diffprivlib_input(machine) | options))
+    example = declared.adjacency.example(declared.size, declared.domain)
+    return replace(declared, function=_Randomise(machine, _takes_any_generator(machine, example)))
+
+
+def _takes_any_generator(machine: Any, example: Any) -> bool:
+    """Whether the object is content with NumPy's newer interface, which stand-ins have, on this input."""
+    try:
+        _Randomise(machine)._drawing_from(np.random.default_rng(0), example)
+    except (AttributeError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _diffprivlib_input(machine: Any) -> dict[str, Any]:
+    """Claim, neighbours and domain that the attributes of the object stand for."""
+    known: dict[str, Any] = {"epsilon": float(machine.epsilon), "delta": float(machine.delta), "size": 1}
+    if hasattr(machine, "value0"):
+        return known | {"adjacency": "any", "domain": [machine.value0, machine.value1]}
+    sensitivity = float(getattr(machine, "sensitivity", 1))
+    known["adjacency"] = adjacency("linf") if sensitivity == 1 else Scaled(adjacency("linf"), sensitivity)
+    if hasattr(machine, "utility"):
+        return known | {"size": len(machine.utility)}
+    ends = getattr(machine, "lower", -math.inf), getattr(machine, "upper", math.inf)
+    low, high = (end if math.isfinite(end) else usual * sensitivity for end, usual in zip(ends, (-10, 10), strict=True))
+    whole = any("Geometric" in kind.__name__ or "Discrete" in kind.__name__ for kind in type(machine).__mro__)
+    return known | {"domain": range(math.ceil(low), math.floor(high) + 1) if whole else (low, high)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Randomise:
+    """`randomise` of a copy of the object that draws from `rng`."""
+
+    machine: Any
+    any_generator: bool = True
+
+    @property
+    def __name__(self) -> str:
+        return type(self.machine).__name__
+
+    def __call__(self, rng: Any, data: Any) -> Any:
+        if not _stands_in(rng):
+            # The same stream of bits behind the older interface, the one that diffprivlib is written for.
+            return self._drawing_from(np.random.RandomState(rng.bit_generator), data)
+        if not self.any_generator:
+            rng.refuse(f"diffprivlib's {self.__name__} wants a RandomState")
+        return self._drawing_from(rng, data)
+
+    def _drawing_from(self, source: Any, data: Any) -> Any:
+        chooses = hasattr(self.machine, "utility")
+        machine = self._with_utility(list(data)) if chooses else copy.copy(self.machine)
+        machine._rng = source
+        return machine.randomise(None if chooses else _single(data))
+
+    def _with_utility(self, utility: list[float]) -> Any:
+        names = inspect.getfullargspec(type(self.machine)).kwonlyargs
+        return type(self.machine)(**{name: getattr(self.machine, name) for name in names} | {"utility": utility})
+
+
+# ---------------------------------------------------------------------------------- batched functions, commands
+
+
+def batched(function: Callable[[Any, int], Any], **options: Any) -> Mechanism:
+    """The mechanism of a function `f(data, n)` that returns n outputs at once, with randomness of its own."""
+    if not callable(function):
+        raise BadInput(f"{function!r} is not a function of (data, n)")
+    return _foreign(_Batched(function), **options)
+
+
+def command(line: str | Sequence[str], *, seconds: float = 60.0, **options: Any) -> Mechanism:
+    """The mechanism of a command: for each line of JSON that it reads, the data, it writes one, an output.
+
+    The command is started anew for each block of samples and given that many lines; it may take `seconds` for a block.
+    A string is split as a shell would; no shell runs it.
+    """
+    return _foreign(Command.from_line(line, seconds), **options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batched:
+    function: Callable[[Any, int], Any]
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def outputs(self, data: Any, count: int) -> Any:
+        return self.function(data, count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Unseeded:
+    """A callable of another library with randomness of its own, run once for each output."""
+
+    function: Callable[[Any], Any]
+    scalar: bool
+    library: str
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.function, "__name__", f"{self.library}_{type(self.function).__name__.lower()}"))
+
+    def outputs(self, data: Any, count: int) -> list[Any]:
+        given = _single(data) if self.scalar else data
+        return [self.function(given) for _ in range(count)]
+
+
+def _single(data: Any) -> Any:
+    """The number itself, where data is a list or array of one."""
+    return data[0] if isinstance(data, list | tuple | np.ndarray) and len(data) == 1 else data
+
+
+@dataclass(frozen=True, eq=False)
+class _Once:
+    """One output as a function of `(rng, data)`, from a source of many."""
+
+    source: Any
+
+    @property
+    def __name__(self) -> str:
+        return str(self.source.__name__)
+
+    def __call__(self, rng: Any, data: Any) -> Any:
+        if _stands_in(rng):
+            rng.refuse(f"{self.__name__} draws its noise out of sight, not from rng")
+        return self.source.outputs(data, 1)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Many:
+    """Many outputs as a function of `(rng, data, count)`, from a source of them."""
+
+    source: Any
+
+    def __call__(self, rng: Any, data: Any, count: int) -> Any:
+        return self.source.outputs(data, count)
+
+
+def _stands_in(rng: Any) -> bool:
+    """Whether this is a stand-in for a generator; one may pass for a real one by its class."""
+    return type(rng) is not np.random.Generator
+
+
+def _foreign(source: Any, **options: Any) -> Mechanism:
+    return Mechanism(_Once(source), **{"vectorised": _Many(source), **_resolved(options)})
+
+
+def _resolved(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a mechanism, where an adjacency may be a name."""
+    if "adjacency" in options:
+        options = {**options, "adjacency": adjacency(options["adjacency"])}
+    return options

@@ -1,0 +1,184 @@
+"""Mechanisms from real objects of other libraries, batched functions and commands."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from diffprivlib import mechanisms as ibm
+
+import veridp
+from veridp.adjacency import Scaled, adjacency
+from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, NotExplorable
+from veridp.mechanism import as_mechanism
+from veridp.target import load
+
+dp.enable_features("contrib")
+NUMBERS = dp.atom_domain(T=float, nan=False)
+BOUNDED = dp.vector_domain(dp.atom_domain(bounds=(0.0, 10.0)), size=5)
+
+
+def frequency(mechanism: Any, data: Any, event: Any, count: int) -> float:
+    outputs = veridp.sample(mechanism, data, count, seed=1)
+    return float(np.mean([event(output) for output in outputs]))
+
+
+def within(found: float, expected: float, count: int) -> bool:
+    """Five standard errors: a false alarm in fewer than two of a million runs."""
+    return abs(found - expected) <= 5 * math.sqrt(expected * (1 - expected) / count)
+
+
+# ---------------------------------------------------------------------------------------------------- opendp
+
+
+def test_an_opendp_measurement_brings_its_claim_and_its_neighbours() -> None:
+    scalar = as_mechanism(dp.m.make_laplace(NUMBERS, dp.absolute_distance(T=float), 2.0))
+    assert (scalar.claim.epsilon, scalar.claim.delta) == (pytest.approx(0.5), 0)  # type: ignore[union-attr]
+    assert (scalar.adjacency.name, scalar.size, scalar.domain) == ("linf", 1, (-10.0, 10.0))
+    vector = as_mechanism(dp.m.make_laplace(dp.vector_domain(NUMBERS), dp.l1_distance(T=float), 2.0))
+    assert (vector.adjacency.name, vector.size) == ("l1", 5)
+    summed = as_mechanism(dp.t.make_sum(BOUNDED, dp.symmetric_distance()) >> dp.m.then_laplace(20.0))
+    assert (summed.adjacency.name, summed.size, summed.domain) == ("replace", 5, (0.0, 10.0))
+    assert summed.claim.epsilon == pytest.approx(0.5, rel=1e-6)  # type: ignore[union-attr]  # one replaced: 10 apart, 10 / 20
+    whole = as_mechanism(dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), 1.0))
+    assert whole.domain == range(-10, 11)
+    bit = as_mechanism(dp.m.make_randomized_response_bool(0.75))
+    assert (bit.adjacency.name, list(bit.domain)) == ("any", [False, True])
+    assert bit.claim.epsilon == pytest.approx(math.log(3))  # type: ignore[union-attr]
+
+
+def test_opendp_under_another_divergence_is_taken_at_a_delta() -> None:
+    gaussian = dp.m.make_gaussian(NUMBERS, dp.absolute_distance(T=float), 1.0)
+    claim = veridp.adapters.opendp(gaussian, delta=1e-5).claim
+    assert claim is not None
+    assert claim.delta == 1e-5
+    assert 4.3 < claim.epsilon < 0.5 + 2 * math.sqrt(0.5 * math.log(1e5))  # from below the exact curve, from above zCDP
+
+
+def test_opendp_is_sampled_and_not_explored() -> None:
+    bit = dp.m.make_randomized_response_bool(0.75)
+    assert within(frequency(bit, True, lambda kept: kept, 4000), 0.75, 4000)
+    scalar = dp.m.make_laplace(NUMBERS, dp.absolute_distance(T=float), 1.0)
+    assert within(frequency(scalar, [3.0], lambda value: value > 4.0, 4000), math.exp(-1) / 2, 4000)
+    with pytest.raises(NotExplorable, match="draws its noise out of sight"):
+        veridp.explore(scalar, [3.0])
+
+
+def test_opendp_with_a_domain_that_cannot_be_listed_asks_for_one() -> None:
+    words = dp.m.make_randomized_response(["a", "b", "c"], 0.5)
+    with pytest.raises(BadInput, match=r"domain=\[…\]"):
+        as_mechanism(words)
+    assert veridp.adapters.opendp(words, domain=["a", "b", "c"]).claim.epsilon == pytest.approx(math.log(2))  # type: ignore[union-attr]
+
+
+# ----------------------------------------------------------------------------------------------- diffprivlib
+
+
+def test_a_diffprivlib_object_brings_its_claim_and_its_sensitivity() -> None:
+    laplace = as_mechanism(ibm.Laplace(epsilon=0.5, sensitivity=2))
+    assert str(laplace.claim) == "0.5-DP"
+    assert laplace.adjacency == Scaled(adjacency("linf"), 2.0)
+    assert laplace.adjacency.adjacent([1.0], [3.0])
+    assert not laplace.adjacency.adjacent([1.0], [3.5])
+    assert as_mechanism(ibm.Geometric(epsilon=1)).domain == range(-10, 11)
+    assert as_mechanism(ibm.LaplaceTruncated(epsilon=1, sensitivity=1, lower=0, upper=5)).domain == (0, 5)
+    assert str(as_mechanism(ibm.Gaussian(epsilon=0.5, delta=1e-5, sensitivity=1)).claim) == "(0.5, 1e-05)-DP"
+
+
+def test_diffprivlib_draws_from_the_seed() -> None:
+    for machine in (ibm.Laplace(epsilon=1, sensitivity=1), ibm.Snapping(epsilon=1, sensitivity=1, lower=0, upper=5)):
+        first, again = (veridp.sample(machine, [2.0], 50, seed=7).matrix() for _ in range(2))
+        assert np.array_equal(first, again)
+        assert len(np.unique(first)) > 3  # snapping leaves few values
+
+
+def test_diffprivlib_has_the_law_it_should() -> None:
+    count = 40_000
+    laplace = ibm.Laplace(epsilon=0.5, sensitivity=1)
+    assert within(frequency(laplace, [3.0], lambda value: value > 5.0, count), math.exp(-1) / 2, count)
+    geometric, ratio = ibm.Geometric(epsilon=1), math.exp(-1)
+    assert within(frequency(geometric, [0], lambda value: value >= 1, count), ratio / (1 + ratio), count)
+
+
+def test_affine_diffprivlib_objects_are_exact() -> None:
+    binary = veridp.exact.compare(ibm.Binary(epsilon=1, value0="a", value1="b"), "a", "b")
+    assert binary.epsilon == pytest.approx(1.0, abs=1e-12)
+    chosen = ibm.Exponential(epsilon=1, sensitivity=1, utility=[0, 0, 0])
+    comparison = veridp.exact.compare(chosen, [1.0, 0.0, 0.0], [0.0, 1.0, 1.0])
+    e = math.exp(0.5)
+    assert comparison.epsilon == pytest.approx(math.log((e / (e + 2)) / (1 / (1 + 2 * e))), abs=1e-12)
+
+
+# ------------------------------------------------------------------------------------ batched functions, commands
+
+
+def test_a_batched_function() -> None:
+    source = np.random.default_rng(3)
+    mechanism = veridp.adapters.batched(lambda data, n: data[0] + source.laplace(size=n), epsilon=1.0, size=1)
+    assert within(frequency(mechanism, [1.0], lambda value: value > 2.0, 40_000), math.exp(-1) / 2, 40_000)
+    assert str(mechanism.claim) == "1-DP"
+    with pytest.raises(NotExplorable):
+        veridp.explore(mechanism, [1.0])
+    with pytest.raises(BadInput, match="is not a function of"):
+        veridp.adapters.batched(3)  # type: ignore[arg-type]
+
+
+PROGRAM = """
+import json, random, sys
+random.seed(5)
+for line in sys.stdin:
+    value = json.loads(line)["value"]
+    print(json.dumps(value if random.random() < 0.75 else 1 - value))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "flip.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+def test_a_command(program: Path) -> None:
+    mechanism = veridp.adapters.command([sys.executable, str(program)], epsilon=math.log(3), adjacency="any")
+    assert within(frequency(mechanism, {"value": 1}, lambda value: value == 1, 4000), 0.75, 4000)
+    target = load(f"command:{sys.executable} {program}")
+    assert set(veridp.tally(target, {"value": np.int64(0)}, 100).counts) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "complaint"),
+    [
+        ("print('[1')", BadOutput, "wrote 1 lines for 3 of input"),
+        ("print('1\\n[2\\n3')", BadOutput, "line 2 of its output: '\\[2' is not JSON"),
+        ("raise SystemExit('no luck')", MechanismFailed, "ended with status 1: no luck"),
+        ("import time; time.sleep(9)", MechanismHung, "did not answer within 1 s"),
+    ],
+)
+def test_a_command_that_misbehaves(program: str, error: type[Exception], complaint: str) -> None:
+    mechanism = veridp.adapters.command([sys.executable, "-c", program], seconds=1.0)
+    with pytest.raises(error, match=complaint):
+        veridp.sample(mechanism, [1], 3)
+
+
+def test_a_command_that_is_none() -> None:
+    with pytest.raises(BadInput, match="is no command"):
+        veridp.adapters.command([])
+    with pytest.raises(BadInput, match="no-such-program: No such file or directory"):
+        veridp.sample(veridp.adapters.command("no-such-program"), [1], 3)
+    with pytest.raises(BadInput, match="cannot be written as JSON"):
+        veridp.sample(veridp.adapters.command([sys.executable, "-c", ""]), {1, 2}, 3)
+
+
+def test_what_is_not_of_the_library_is_refused() -> None:
+    with pytest.raises(BadInput, match="is no opendp Measurement"):
+        veridp.adapters.opendp(3)
+    with pytest.raises(BadInput, match="is no diffprivlib mechanism"):
+        veridp.adapters.diffprivlib(3)
+    with pytest.raises(BadInput, match="is not a mechanism"):
+        as_mechanism(3)
