@@ -130,17 +130,53 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """Something to look at in the mechanism's code, and where it is, as far as that is known."""
+
+    sentence: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.sentence}" if self.file else self.sentence
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """How a claim stands, the interval for the true ε, and what this rests on."""
+    """How a claim stands, the interval for the true ε (at the claimed δ), and what this rests on.
+
+    The upper end holds for all neighbours of `scope`; it is inf where nothing is proved. The lower end is that of the
+    best witness found: certain where its confidence is 1, and 0 where there is none.
+    """
 
     standing: Standing
     claim: Claim
     epsilon: Interval
     witness: Witness | None = None
     evidence: tuple[Evidence, ...] = ()
+    mechanism: str = ""
+    scope: str = ""
+    alignment: str = ""  # the costliest step of the proof, in words
+    searched: tuple[str, ...] = ()
+    smallest_mass: float | None = None  # the least probable event that could have been noticed
+    alpha: float = 0.0  # the probability of a false alarm that was spent
+    look_at: tuple[Remark, ...] = ()  # the first thing to look at comes first
+    snippet: str = ""  # Python that shows the witness again
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    finished: bool = True  # False if time ran out or somebody interrupted
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
             raise BadInput(f"a verdict of REFUTED needs a witness that refutes {self.claim}")
         if self.standing is Standing.PROVED and self.epsilon.upper > self.claim.epsilon:
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that all engines took together."""
+        return sum(piece.seconds for piece in self.evidence)
+
+    def __str__(self) -> str:
+        subject = f"{self.mechanism}: " if self.mechanism else ""
+        return f"{subject}{self.claim} is {self.standing.value.upper()}, ε in {self.epsilon}"

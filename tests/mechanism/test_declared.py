@@ -165,3 +165,15 @@ def test_positional_arguments_after_the_data_count() -> None:
     assert as_mechanism(noisy).values == {"scale": 2.0}
     rng, same = np.random.default_rng(1), np.random.default_rng(1)
     assert as_mechanism(noisy, scale=3.0)(rng, 0.0) == same.laplace(scale=3.0)
+
+
+def test_a_budget_is_an_argument_where_there_is_one_and_a_claim_where_there_is_none() -> None:
+    with_argument = Mechanism(lambda rng, data, epsilon=1.0: data).claiming(0.5, 1e-6)
+    assert with_argument.values == {"epsilon": 0.5}
+    assert with_argument.claim == Claim(0.5, 1e-6)
+    without = Mechanism(lambda rng, data: data).claiming(0.5)
+    assert without.values == {}
+    assert without.claim == Claim(0.5)
+    assert Mechanism(lambda rng, data: data).claiming().claim is None
+    with pytest.raises(BadInput, match="not a privacy budget"):
+        without.claiming(-1.0)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from veridp.adjacency import adjacency
-from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.target import load
@@ -42,21 +41,16 @@ def chosen_mechanism(
     relation: str | None = None,
 ) -> Mechanism:
     """The mechanism that the target names, with its arguments, its claim and its adjacency as the options say."""
-    arguments: dict[str, Any] = {}
-    claimed: dict[str, Any] = {}
-    mechanism = load(target)
-    if epsilon is not None:
-        (arguments if mechanism.takes("epsilon") else claimed)["epsilon"] = Claim(epsilon).epsilon
-    if delta is not None:
-        (arguments if mechanism.takes("delta") else claimed)["delta"] = Claim(0.0, delta).delta
+    mechanism = load(target).claiming(epsilon, delta)
     if relation is not None:
-        claimed["adjacency"] = adjacency(relation)
+        mechanism = replace(mechanism, adjacency=adjacency(relation))
+    arguments: dict[str, Any] = {}
     for text in arg or []:
         name, value = _parsed_argument(text)
-        if name in arguments:
+        if name in arguments or (name, epsilon is None) == ("epsilon", False):
             raise BadInput(f"--arg {text!r} sets {name} a second time; give it once")
         arguments[name] = value
-    return replace(mechanism, **claimed).bind(**arguments)
+    return mechanism.bind(**arguments)
 
 
 def _parsed_argument(text: str) -> tuple[str, Any]:

@@ -101,10 +101,15 @@ class Mechanism:
         """
         return replace(self, arguments={**self.arguments, **arguments}) if arguments else self
 
-    def takes(self, name: str) -> bool:
-        """Whether the function has an argument of this name."""
-        accepted = self._parameters()
-        return accepted is None or name in accepted
+    def claiming(self, epsilon: float | None = None, delta: float | None = None) -> Mechanism:
+        """The same mechanism at these budgets: set as its arguments of these names, or claimed where it has none."""
+        Claim(0.0 if epsilon is None else epsilon, 0.0 if delta is None else delta)  # an error where these are none
+        claimed: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
+        for name, budget in (("epsilon", epsilon), ("delta", delta)):
+            if budget is not None:
+                (arguments if name in (self._parameters() or {}) else claimed)[name] = budget
+        return replace(self, **claimed).bind(**arguments)
 
     def missing(self) -> list[str]:
         """The arguments without a value: neither bound nor with a default."""
