@@ -336,6 +336,13 @@ def test_paths_are_what_real_runs_do(mechanism, count):
     assert len(seen) > 1 or len(paths) == 1
 
 
+def test_argmax_of_an_array_without_noise_is_the_plain_one():
+    (path,) = explore(lambda rng, data: np.argmax(np.asarray(data) + rng.laplace(scale=0.0, size=3)), [1, 3, 2])
+    assert path.output == 1
+    (path,) = explore(lambda rng, data: np.argmin(rng.laplace([[1.0, 0.0]], 0.0), axis=1), [])
+    assert path.output == [1]
+
+
 def test_argmax_has_a_path_for_each_index_and_ties_go_to_the_first():
     paths = explore(lambda rng, data: np.argmax(rng.laplace(size=3)), [])
     assert [path.output for path in paths] == [0, 1, 2]

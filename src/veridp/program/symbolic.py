@@ -208,7 +208,8 @@ def _extreme_index_of(largest: bool) -> Callable[..., Any]:
         scalars = list(np.ravel(a))
         symbol = _first_symbolic(scalars)
         if symbol is None or out is not None or options or (axis is not None and np.ndim(a) > 1):
-            return NotImplemented
+            plain = np.asarray(a).view(np.ndarray)  # a Vector's own method would come back here
+            return (np.argmax if largest else np.argmin)(plain, axis, out, **options)
         return symbol.extreme_index(scalars, largest)
 
     return extreme_index
