@@ -14,7 +14,9 @@ __all__ = [
     "Mechanism",
     "Outputs",
     "adapters",
+    "audit",
     "catalogue",
+    "check",
     "exact",
     "explore",
     "mechanism",
@@ -27,16 +29,20 @@ __all__ = [
 
 if TYPE_CHECKING:
     from veridp import exact
+    from veridp.audit import audit, check
     from veridp.prove import prove
 else:
     ENGINES = (
+        "audit",
         "exact",
         "prove",
     )  # imported when first asked for: their numerics take longer to import than all the rest
 
     def __getattr__(name: str) -> Any:
-        if name not in ENGINES:
-            raise AttributeError(f"module 'veridp' has no attribute {name!r}")
         import importlib
 
+        if name == "check":
+            return importlib.import_module("veridp.audit").check
+        if name not in ENGINES:
+            raise AttributeError(f"module 'veridp' has no attribute {name!r}")
         return importlib.import_module(f"veridp.{name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -49,7 +50,8 @@ class Interval:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        return f"{self.lower:.6g}" if self.lower == self.upper else f"[{self.lower:.6g}, {self.upper:.6g}]"
+        lower, upper = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        return lower if lower == upper else f"[{lower}, {upper}]"
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,10 @@ class Remark:
     line: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.sentence}" if self.file else self.sentence
+        if not self.file:
+            return self.sentence
+        nearby = os.path.relpath(self.file)
+        return f"{self.file if nearby.startswith(os.pardir) else nearby}:{self.line}: {self.sentence}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ VeridpError
 │   ├── NotAffine         it did to noise what no affine expression can say
 │   ├── TooManyPaths      it has more paths than the budget allows
 │   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
-└── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
+├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
+└── EnginesDisagree       two engines contradict each other: a fault in veridp itself
 
 Every message says where, what was found, and what to do.
 """
@@ -75,3 +76,7 @@ class NotInductive(NotExplorable):
 
 class NotExact(VeridpError):
     """The probabilities of the paths are out of reach of the exact engine."""
+
+
+class EnginesDisagree(VeridpError):
+    """Two engines contradict each other: a fault in veridp itself."""

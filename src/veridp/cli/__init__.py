@@ -8,6 +8,7 @@ import traceback
 
 import typer
 
+from veridp.cli.audit import show_audit, write_starter
 from veridp.cli.catalogue import list_catalogue
 from veridp.cli.check import show_check
 from veridp.cli.exact import show_exact
@@ -19,6 +20,8 @@ from veridp.errors import VeridpError
 NOT_JUDGED = 2
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command("audit")(show_audit)
+app.command("new")(write_starter)
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)
 app.command("exact")(show_exact)

@@ -1,0 +1,21 @@
+"""The orchestra: which engines speak about a mechanism, in which order, with which budget; makes the verdict."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from veridp.audit.audit import audit
+from veridp.audit.check import check
+from veridp.claim import Verdict
+
+__all__ = ["audit", "check"]
+
+
+class _Callable(ModuleType):
+    """`veridp.audit` is this package, and can be called as the function of that name."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Verdict:
+        return audit(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,57 @@
+"""What is to be judged: a mechanism, its claim, the inputs that count."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+import numpy as np
+
+from veridp.claim import Claim
+from veridp.errors import BadInput
+from veridp.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism and its claim, for inputs of a size; `alpha` is the false-alarm rate that all engines share."""
+
+    mechanism: Mechanism
+    claim: Claim
+    size: int
+    alpha: float
+    seed: int
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, size: int | None, alpha: float, seed: int) -> Case:
+        """The case of a mechanism as it is bound; BadInput where there is nothing to judge."""
+        mechanism.bound()  # an error if arguments are missing
+        if mechanism.claim is None:
+            raise BadInput(f"{mechanism.name} claims nothing; say what it should keep, with epsilon=…")
+        if not 0 < alpha < 1:
+            raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+        if seed < 0:
+            raise BadInput(f"seed = {seed!r} is not a seed; give an integer >= 0")
+        return cls(mechanism, mechanism.claim, mechanism.size if size is None else size, alpha, seed)
+
+    @property
+    def example(self) -> object:
+        """An ordinary input."""
+        return self.mechanism.adjacency.example(self.size, self.mechanism.domain)
+
+    @property
+    def scope(self) -> str:
+        """The neighbours that a proof speaks of."""
+        return f"for all neighbours under {self.mechanism.adjacency}, size {self.size}"
+
+    def seed_of(self, stage: int) -> int:
+        """A seed of its own for each stage."""
+        return int(np.random.SeedSequence(self.seed, spawn_key=(stage,)).generate_state(1)[0])
+
+    def defined_at(self) -> tuple[str, int]:
+        """The file and line where the author's function begins; nothing where that is not known."""
+        function = inspect.unwrap(self.mechanism.function)
+        try:
+            return inspect.getsourcefile(function) or "", inspect.getsourcelines(function)[1]
+        except (TypeError, OSError):
+            return "", 0

@@ -1,0 +1,70 @@
+"""`check`: an assertion about a mechanism, for test suites."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from veridp.audit.audit import ALPHA, audit
+from veridp.claim import Standing, Verdict
+
+SECONDS = 20.0
+PLUGIN = "_veridp_pytest"
+
+
+def check(
+    mechanism: Any,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    proved: bool = False,
+    seconds: float | None = None,
+    alpha: float | None = None,
+    **options: Any,
+) -> Verdict:
+    """The verdict of the audit; an AssertionError with the falsifying example where the claim is refuted.
+
+    With `proved`, a claim that is not proved is an error too. In a pytest run with veridp's plugin, `seconds` and
+    `alpha` are those of `--dp-time`, and a part of `--dp-alpha`, unless they are given here.
+    """
+    share = _session()
+    if share is not None:
+        seconds, alpha = seconds or share.seconds, alpha or share.next_alpha()
+    verdict = audit(mechanism, epsilon, delta, seconds=seconds or SECONDS, alpha=alpha or ALPHA, **options)
+    if share is not None:
+        share.record(verdict.alpha)
+    if verdict.standing is Standing.REFUTED:
+        raise AssertionError(falsified(verdict))
+    if proved and verdict.standing is not Standing.PROVED:
+        raise AssertionError(f"{verdict.mechanism}: {verdict.claim} is not proved, ε in {verdict.epsilon}")
+    return verdict
+
+
+def _session() -> Any:
+    """What the plugin, if it is running a test now, allows this check."""
+    plugin = sys.modules.get(PLUGIN)
+    return None if plugin is None else plugin.SHARE.get()
+
+
+def falsified(verdict: Verdict) -> str:
+    """The falsifying example, small and ready to paste."""
+    witness = verdict.witness
+    if witness is None:
+        return str(verdict)
+    ratio = witness.epsilon(verdict.claim.delta)
+    sure = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
+    lines = [
+        f"{verdict.mechanism} does not keep {verdict.claim}",
+        "",
+        "Falsifying example:",
+        f"    left  = {witness.left!r}",
+        f"    right = {witness.right!r}",
+        f"    event: {witness.event}",
+        f"    probability {witness.left_probability} on left, {witness.right_probability} on right ({sure})",
+        f"    so ε >= {ratio.lower:.6g} where {verdict.claim.epsilon:g} is claimed",
+        *(["", f"First look at {verdict.look_at[0]}"] if verdict.look_at else []),
+        "",
+        "To see it again:",
+        *(f"    {line}" for line in verdict.snippet.splitlines()),
+    ]
+    return "\n".join(lines)

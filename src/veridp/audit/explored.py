@@ -1,0 +1,133 @@
+"""What the paths of a mechanism say: a proof from above, exact witnesses from below."""
+
+from __future__ import annotations
+
+import math
+
+from veridp.audit.exactly import certified_witness, exact_epsilon, exact_witness
+from veridp.audit.findings import Findings
+from veridp.claim import Remark
+from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
+from veridp.program.limit import OutOfTime, at_most
+
+# A mechanism that has run well on real noise and fails on symbols is one that symbols cannot stand in for.
+NO_PATHS = (NotExplorable, MechanismError)
+SHARE = 0.5  # of the time that is left, for each of proof and exact search
+
+
+def try_to_prove(findings: Findings) -> None:
+    """Look for an alignment; if it proves the claim, for one of every size too."""
+    from veridp.prove import prove
+    from veridp.prove.wording import alignment_text
+
+    case = findings.case
+    findings.tell("proving")
+    with findings.timed("prove") as found:
+        try:
+            with at_most(findings.deadline.left * SHARE):
+                proof = prove(case.mechanism, case.size)
+        except (*NO_PATHS, NotExact, BadInput) as reason:
+            found.append(f"no proof: {reason}")
+            return
+        except OutOfTime:
+            found.append("no proof within its share of the time")
+            return
+        event, corner, shift = proof.worst
+        alignment = alignment_text(event, corner.tolist(), shift)
+        if math.isfinite(proof.epsilon):
+            whole = " with data in whole numbers" if proof.whole else ""
+            findings.prove(proof.epsilon, alignment, case.scope + whole)
+            found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}")
+        else:
+            found.append(f"no alignment found: {alignment}")
+        findings.moves = [corner.tolist()]
+        if not findings.proved:
+            findings.remarks += _blamed(proof)
+
+
+def _blamed(proof: object) -> list[Remark]:
+    blame = getattr(proof, "blame", None)
+    return [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]
+
+
+def prove_every_size(findings: Findings) -> None:
+    """Where the claim is proved at this size, try to prove it at every other."""
+    from veridp.prove import prove_for_every_size
+
+    case = findings.case
+    findings.tell("proving for every size")
+    with findings.timed("prove") as found:
+        try:
+            with at_most(findings.deadline.left * SHARE):
+                induction = prove_for_every_size(case.mechanism)
+        except (*NO_PATHS, BadInput) as reason:
+            found.append(f"not proved for every size: {reason}")
+            return
+        except OutOfTime:
+            found.append("not proved for every size within its share of the time")
+            return
+        if induction.epsilon <= case.claim.epsilon:
+            findings.scope = f"for all neighbours under {case.mechanism.adjacency}, of every size"
+            found.append(f"{induction.epsilon:.6g}-DP is proved for every size")
+        else:
+            found.append(f"for every size only {induction.epsilon:.6g}-DP is proved")
+
+
+def compare_exactly(findings: Findings) -> bool:
+    """Search the worst pair by its exact loss; whether the exact engine can speak of this mechanism."""
+    from veridp.exact import worst
+
+    case = findings.case
+    findings.tell("comparing exactly")
+    with findings.timed("exact") as found:
+        try:
+            search = worst(
+                case.mechanism,
+                case.size,
+                seconds=max(findings.deadline.left * SHARE, 1e-3),
+                moves=findings.moves,
+                progress=lambda stage, tried, best: findings.tell(f"comparing exactly: {stage}, {tried} pairs", best),
+            )
+        except (*NO_PATHS, NotExact, BadInput) as reason:
+            found.append(f"not exact: {reason}")
+            return False
+        findings.searched.append(f"{search.tried} pairs by their exact loss ({', '.join(search.searched)})")
+        comparison = search.comparison
+        witness = exact_witness(comparison, case.claim)
+        findings.witness_found(exact_epsilon(comparison, case.claim), witness)
+        findings.smallest_mass = 0.0
+        found.append(f"ε = {exact_epsilon(comparison, case.claim):.6g} at the worst of {search.tried} pairs")
+        if findings.refuted:
+            certain = certified_witness(comparison, case.claim, findings.deadline)
+            if certain is not None:
+                findings.witness = certain
+                found.append("certified by interval arithmetic")
+    return True
+
+
+def ascend(findings: Findings) -> None:
+    """Where proof and witness do not meet: climb from the worst pair known."""
+    from veridp.finder import search
+
+    case = findings.case
+    findings.tell("climbing from the worst pair")
+    with findings.timed("finder") as found:
+        start = [] if findings.witness is None else [(findings.witness.left, findings.witness.right)]
+        try:
+            result = search(
+                case.mechanism,
+                case.size,
+                seconds=max(findings.deadline.left * SHARE, 1e-3),
+                seed=case.seed_of(1),
+                start=start,
+                progress=lambda stage, share, best: findings.tell(f"climbing: {stage}", best),
+            )
+        except (*NO_PATHS, NotExact, BadInput) as reason:
+            found.append(f"no search: {reason}")
+            return
+        findings.searched.append("; ".join(result.searched))
+        if result.witness is None:
+            found.append("nothing found")
+            return
+        findings.witness_found(result.epsilon, result.witness)
+        found.append(f"ε = {result.epsilon:.6g}")

@@ -1,0 +1,145 @@
+"""What has been found so far: engines add to it, and at any moment it gives a verdict."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from veridp.audit.case import Case
+from veridp.audit.snippet import snippet
+from veridp.budget import Deadline, Progress
+from veridp.claim import Evidence, Interval, Remark, Standing, Verdict, Witness
+from veridp.errors import EnginesDisagree
+
+ROUNDING = 1e-9  # by how much, relatively, rounding may carry a computed ε past its true value
+CLOSE = 0.01  # a proof and a witness meet if they are this close, relatively
+LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib")
+
+
+class Findings:
+    """The interval for ε as it closes, the best witness, and who found what."""
+
+    def __init__(self, case: Case, deadline: Deadline, progress: Progress | None) -> None:
+        self.case, self.deadline, self._progress = case, deadline, progress
+        self.lower, self.upper = 0.0, math.inf
+        self.witness: Witness | None = None
+        self.evidence: list[Evidence] = []
+        self.searched: list[str] = []
+        self.remarks: list[Remark] = []
+        self.moves: list[list[float]] = []  # differences of inputs that are worth a look
+        self.alignment = self.scope = ""
+        self.alpha = 0.0
+        self.smallest_mass: float | None = None
+        self.finished = True
+
+    # ------------------------------------------------------------------------------------------- how it stands
+
+    @property
+    def refuted(self) -> bool:
+        return self.witness is not None and self.witness.refutes(self.case.claim)
+
+    @property
+    def proved(self) -> bool:
+        return self.upper <= self.case.claim.epsilon
+
+    @property
+    def met(self) -> bool:
+        """Whether witness and proof meet: nothing more is to be known."""
+        return self.lower >= self.upper * (1 - CLOSE)
+
+    # ------------------------------------------------------------------------------------------- what is found
+
+    def prove(self, epsilon: float, alignment: str, scope: str) -> None:
+        """A proof that ε holds within the scope."""
+        if epsilon < self.upper:
+            self.upper, self.alignment, self.scope = epsilon, alignment, scope
+            self._agree()
+
+    def witness_found(self, epsilon: float, witness: Witness) -> bool:
+        """A witness for this ε (at the claimed δ); whether it is better than what was known."""
+        refutes, better = witness.refutes(self.case.claim), epsilon > self.lower
+        if better or (refutes and not self.refuted):
+            self.lower, self.witness = max(epsilon, self.lower), witness
+            self._agree()
+        return better
+
+    def _agree(self) -> None:
+        """Witness and proof check each other: a computed witness above a proof is a fault in veridp itself, a sampled
+        one is the false alarm that its confidence allows, and gives way."""
+        if self.lower <= self.upper:
+            return
+        if self.witness is not None and self.witness.confidence < 1:
+            self.lower, self.witness = 0.0, None
+            self.note("audit", "a sampled witness above the proof was a false alarm and is dropped", 0.0)
+        elif self.lower <= self.upper * (1 + ROUNDING):
+            self.lower = self.upper
+        else:
+            raise EnginesDisagree(
+                f"{self.case.mechanism.name}: ε = {self.lower:.9g} between two inputs, but {self.upper:.9g} is proved "
+                f"{self.scope}; one of the engines is wrong. Please report it with the mechanism's code"
+            )
+
+    def note(self, engine: str, finding: str, seconds: float) -> None:
+        self.evidence.append(Evidence(engine, finding, seconds))
+
+    @contextmanager
+    def timed(self, engine: str) -> Iterator[list[str]]:
+        """Notes what the body puts into the list, as what this engine found, with the seconds that it took."""
+        started = time.monotonic()
+        sentences: list[str] = []
+        try:
+            yield sentences
+        finally:
+            self.note(engine, "; ".join(sentences) or "interrupted", time.monotonic() - started)
+
+    def tell(self, stage: str, lower: float = 0.0) -> None:
+        """Shows what is being tried, and the interval."""
+        if self._progress is not None:
+            known = Interval(min(max(self.lower, lower), self.upper), self.upper)
+            upper = "∞" if math.isinf(known.upper) else f"{known.upper:.6g}"
+            share = self.deadline.spent / self.deadline.seconds
+            self._progress(f"{stage}, ε in [{known.lower:.6g}, {upper}]", share, 0.0)
+
+    # -------------------------------------------------------------------------------------------- the verdict
+
+    def verdict(self) -> Verdict:
+        """What can be said now."""
+        case = self.case
+        proved, refuted = self.proved, self.refuted
+        return Verdict(
+            standing=Standing.REFUTED if refuted else Standing.PROVED if proved else Standing.NOT_REFUTED,
+            claim=case.claim,
+            epsilon=Interval(self.lower, self.upper),
+            witness=self.witness,
+            evidence=tuple(self.evidence),
+            mechanism=str(case.mechanism),
+            scope=self.scope,
+            alignment=self.alignment,
+            searched=tuple(self.searched),
+            smallest_mass=self.smallest_mass,
+            alpha=self.alpha,
+            look_at=() if proved else self._look_at(),
+            snippet="" if self.witness is None else snippet(case, self.witness),
+            seed=case.seed,
+            versions=_versions(),
+            finished=self.finished,
+        )
+
+    def _look_at(self) -> tuple[Remark, ...]:
+        if self.remarks or not self.refuted or self.witness is None:
+            return tuple(self.remarks)
+        return (Remark(f"the output tells the two inputs apart where {self.witness.event}", *self.case.defined_at()),)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,66 @@
+"""A first run of the user's code, in which everything that is wrong with it as code comes to light."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from veridp.audit.case import Case
+from veridp.errors import BadOutput, MechanismFailed
+from veridp.program.sample import sample
+
+RUNS = 16
+LONGEST = 30.0  # seconds for these runs
+
+_forks = 0  # of this process, since this module was loaded
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_parent=_count_fork)
+
+
+def run_once(case: Case, seconds: float) -> None:
+    """Run the mechanism a few times; raises what is wrong with it: it fails, hangs, prints, forks or returns None."""
+    name, process, forks = case.mechanism.name, os.getpid(), _forks
+    with _captured() as written:
+        outputs = sample(
+            case.mechanism, case.example, RUNS, case.seed_of(0), workers=1, time_limit=min(LONGEST, seconds)
+        )
+    if os.getpid() != process:  # a child that came back out of the mechanism
+        os._exit(0)
+    if _forks != forks:
+        raise MechanismFailed(f"{name} forks: a copy of the process, with the data, goes its own way; do without it")
+    if written:
+        raise MechanismFailed(
+            f"{name} prints {written[0]!r}: whatever it prints is released beside its output; remove the print"
+        )
+    if set(outputs.distinct()) == {None}:
+        raise BadOutput(f"{name} returns None; let it return what it releases")
+
+
+@contextmanager
+def _captured() -> Iterator[list[str]]:
+    """Collects what the body writes to stdout, by whatever means: the first line of it, if any."""
+    lines: list[str] = []
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        original, sys.stdout = sys.stdout, os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
+        try:
+            yield lines
+        finally:
+            sys.stdout.close()
+            sys.stdout = original
+            os.dup2(kept, 1)
+            os.close(kept)
+            file.seek(0)
+            lines += file.read(200).decode("utf-8", "replace").splitlines()[:1]

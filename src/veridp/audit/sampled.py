@@ -1,0 +1,104 @@
+"""What samples of a mechanism say: lower bounds at a confidence that all searches share."""
+
+from __future__ import annotations
+
+import math
+
+from veridp.audit.findings import Findings
+from veridp.claim import Witness
+from veridp.errors import BadInput, VeridpError
+from veridp.exact import compare
+
+QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
+QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
+
+
+def look_quickly(findings: Findings) -> None:
+    """StatDP with few samples: finds gross mistakes, and shows them by an event that a person understands."""
+    from veridp.statdp import detect
+
+    case, alpha = findings.case, findings.case.alpha * QUICK_SHARE
+    if case.claim.delta:
+        findings.note("statdp", "not asked: its test is for claims without δ", 0.0)
+        return
+    findings.tell("a quick statistical look")
+    with findings.timed("statdp") as found:
+        try:
+            detection = detect(
+                case.mechanism,
+                case.claim.epsilon,
+                case.size,
+                test_epsilons=[case.claim.epsilon],
+                selection_samples=QUICK_SELECTION,
+                samples=QUICK_SAMPLES,
+                alpha=alpha,
+                seconds=max(findings.deadline.left * QUICK_SHARE, 1e-3),
+                seed=case.seed_of(2),
+                progress=lambda stage, share, best: findings.tell(f"a quick look: {stage}", best),
+            )
+        except BadInput as reason:
+            found.append(f"no test: {reason}")
+            return
+        findings.alpha += alpha
+        findings.searched += detection.searched
+        found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}")
+        if detection.witness is not None:
+            take(findings, detection.witness)
+
+
+def attack(findings: Findings) -> None:
+    """DP-Sniper, with the rest of alpha and of the time."""
+    from veridp.sniper import search
+
+    case, alpha = findings.case, findings.case.alpha - findings.alpha
+    findings.tell("attacking")
+    with findings.timed("sniper") as found:
+        result = search(
+            case.mechanism,
+            case.size,
+            seconds=max(findings.deadline.left, 1e-3),
+            confidence=1 - alpha,
+            claim=case.claim,
+            seed=case.seed_of(3),
+            progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
+        )
+        findings.alpha += alpha
+        findings.searched += result.searched
+        findings.finished = findings.finished and result.finished
+        findings.smallest_mass = _noticeable(result.samples, alpha)
+        found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}")
+        if result.witness is not None:
+            take(findings, result.witness)
+
+
+def _noticeable(samples: int, alpha: float) -> float:
+    """The probability that an event must have to occur at all in so many samples, but with probability alpha."""
+    return 1.0 if samples < 1 else -math.log(alpha) / samples
+
+
+def take(findings: Findings, witness: Witness) -> None:
+    """The witness as evidence; evaluated exactly first where the paths of the mechanism allow it."""
+    epsilon = max(witness.epsilon(findings.case.claim.delta).lower, 0.0)
+    findings.witness_found(epsilon, witness)
+
+
+def confirm_exactly(findings: Findings) -> None:
+    """Re-evaluate a sampled witness by the exact loss between its two inputs, where that can be had."""
+    from veridp.audit.exactly import exact_epsilon, exact_witness
+
+    case, sampled = findings.case, findings.witness
+    if sampled is None or sampled.confidence == 1:
+        return
+    with findings.timed("exact") as found:
+        try:
+            comparison = compare(case.mechanism, sampled.left, sampled.right)
+            epsilon = exact_epsilon(comparison, case.claim)
+        except VeridpError as reason:
+            found.append(f"the sampled witness is not checked exactly: {reason}")
+            return
+        if epsilon < sampled.epsilon(case.claim.delta).lower:
+            findings.lower, findings.witness = 0.0, None
+            found.append(f"the sampled witness was a false alarm: exactly, ε = {epsilon:.6g} between its inputs")
+        else:
+            found.append(f"exactly, ε = {epsilon:.6g} between the inputs of the sampled witness")
+        findings.witness_found(epsilon, exact_witness(comparison, case.claim))

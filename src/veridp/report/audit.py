@@ -1,0 +1,174 @@
+"""Verdicts for people: a page for one, a table for several; and as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from veridp.claim import Interval, Standing, Verdict, Witness
+
+COLOURS = {Standing.PROVED: "bold green", Standing.REFUTED: "bold red", Standing.NOT_REFUTED: "bold yellow"}
+HEADINGS = ["mechanism", "claims", "ε in", "verdict", "how", "seconds"]
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A target with its verdict, or with the reason why there is none; and where the mechanism's code begins."""
+
+    target: str
+    verdict: Verdict | None
+    reason: str = ""
+    file: str = ""
+    line: int = 0
+
+
+def interval_text(interval: Interval) -> str:
+    """The interval in six digits; a point as one number."""
+    ends = [_number(interval.lower), _number(interval.upper)]
+    return ends[0] if ends[0] == ends[1] else f"[{ends[0]}, {ends[1]}]"
+
+
+def _number(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.6g}"
+
+
+def how_known(verdict: Verdict) -> str:
+    """In a few words, what the verdict rests on."""
+    witness = verdict.witness
+    if verdict.standing is Standing.PROVED:
+        return f"proof {verdict.scope}"
+    if verdict.standing is Standing.REFUTED and witness is not None:
+        return "exact witness" if witness.confidence == 1 else f"witness at confidence {witness.confidence:g}"
+    return "nothing above the claim was found" + ("" if verdict.finished else " in the time")
+
+
+# ---------------------------------------------------------------------------------------------------- for people
+
+
+def verdict_page(verdict: Verdict) -> RenderableType:
+    """Everything that the verdict says, the standing first."""
+    standing = verdict.standing.value.upper()
+    head = Text.assemble(
+        (standing, COLOURS[verdict.standing]),
+        f"  {verdict.mechanism} claims {verdict.claim}: ε in {interval_text(verdict.epsilon)}",
+    )
+    return Group(head, *(Text(line) for line in _lines(verdict)))
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    lines = [f"    {how_known(verdict)}"]
+    if verdict.standing is not Standing.PROVED and math.isfinite(verdict.epsilon.upper):
+        lines.append(f"    {_number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
+    if verdict.witness is not None:
+        lines += _witness_lines(verdict.witness, verdict.claim.delta)
+    if verdict.alignment:
+        lines += ["proof, where it costs most", f"    {verdict.alignment}"]
+    if verdict.look_at:
+        lines += ["first look at", *(f"    {remark}" for remark in verdict.look_at)]
+    if verdict.searched:
+        lines += ["searched", *(f"    {what}" for what in verdict.searched), *_limits(verdict)]
+    lines += ["engines", *(f"    {one.engine} ({one.seconds:.1f} s): {one.finding}" for one in verdict.evidence)]
+    if verdict.snippet:
+        lines += ["to see it again", *(f"    {line}" for line in verdict.snippet.splitlines())]
+    versions = ", ".join(f"{name} {number}" for name, number in verdict.versions.items())
+    return [*lines, f"seed {verdict.seed}; {versions}"]
+
+
+def _witness_lines(witness: Witness, delta: float) -> list[str]:
+    sure = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
+    return [
+        f"witness ({sure}: ε >= {_number(max(witness.epsilon(delta).lower, 0.0))})",
+        f"    left   {witness.left}",
+        f"    right  {witness.right}",
+        f"    event  {witness.event}",
+        f"    probability {witness.left_probability} on left, {witness.right_probability} on right",
+    ]
+
+
+def _limits(verdict: Verdict) -> list[str]:
+    lines = []
+    if verdict.smallest_mass:
+        lines.append(f"    events of probability below {verdict.smallest_mass:.2g} could not be noticed")
+    if verdict.alpha:
+        lines.append(f"    a false alarm has probability at most {verdict.alpha:g}")
+    return lines if verdict.finished else [*lines, "    the search was cut short"]
+
+
+def audited_table(results: Sequence[Audited]) -> Table:
+    """One line for each target."""
+    table = Table(*HEADINGS)
+    for one in results:
+        style = "dim" if one.verdict is None else COLOURS[one.verdict.standing]
+        name, claim, interval, standing, how, seconds = map(Text, _cells(one))
+        standing.stylize(style)
+        table.add_row(name, claim, interval, standing, how, seconds)
+    return table
+
+
+def _cells(one: Audited) -> list[str]:
+    verdict = one.verdict
+    if verdict is None:
+        return [one.target, "", "", "not judged", one.reason, ""]
+    standing = verdict.standing.value.upper()
+    interval = interval_text(verdict.epsilon)
+    return [one.target, str(verdict.claim), interval, standing, how_known(verdict), f"{verdict.seconds:.1f}"]
+
+
+def audited_markdown(results: Sequence[Audited]) -> str:
+    """The table as a page, with the witness of every refuted claim."""
+    rows = [HEADINGS, ["---"] * len(HEADINGS), *map(_cells, results)]
+    table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    parts = ["# Audit", table]
+    for one in results:
+        if one.verdict is not None and one.verdict.standing is Standing.REFUTED and one.verdict.witness is not None:
+            witness = "\n".join(_witness_lines(one.verdict.witness, one.verdict.claim.delta))
+            look = "".join(f"First look at {remark}.\n\n" for remark in one.verdict.look_at[:1])
+            parts.append(f"## {one.target}\n\n{look}```text\n{witness}\n```\n\n```python\n{one.verdict.snippet}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------- as plain data
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as plain data, for JSON."""
+    witness = verdict.witness
+    return {
+        "mechanism": verdict.mechanism,
+        "standing": verdict.standing.value,
+        "claim": {"epsilon": verdict.claim.epsilon, "delta": verdict.claim.delta},
+        "epsilon": {"lower": verdict.epsilon.lower, "upper": verdict.epsilon.upper},
+        "how": how_known(verdict),
+        "scope": verdict.scope,
+        "witness": None if witness is None else _witness_document(witness, verdict.claim.delta),
+        "alignment": verdict.alignment,
+        "look_at": [{"sentence": one.sentence, "file": one.file, "line": one.line} for one in verdict.look_at],
+        "searched": list(verdict.searched),
+        "smallest_mass": verdict.smallest_mass,
+        "alpha": verdict.alpha,
+        "evidence": [vars(one) for one in verdict.evidence],
+        "snippet": verdict.snippet,
+        "seed": verdict.seed,
+        "versions": dict(verdict.versions),
+        "seconds": verdict.seconds,
+        "finished": verdict.finished,
+    }
+
+
+def _witness_document(witness: Witness, delta: float) -> dict[str, Any]:
+    return {
+        "left": witness.left,
+        "right": witness.right,
+        "event": str(witness.event),
+        "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
+        "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
+        "epsilon": witness.epsilon(delta).lower,
+        "confidence": witness.confidence,
+        "arguments": dict(witness.arguments),
+    }
