@@ -1,0 +1,50 @@
+"""Local differential privacy: oracles and their estimates, attacks on collections, and defences.
+
+`oracle` says what every oracle can do, `oracles/` has them by family, `poisoning/` the attacks, `defences/` what
+helps against them, `study/` the evaluation. Only the command line and the reports import this folder.
+"""
+
+from __future__ import annotations
+
+from veridp.local import postprocess
+from veridp.local.choice import choose
+from veridp.local.counts import Counts
+from veridp.local.estimate import Estimate
+from veridp.local.oracle import FrequencyOracle, Labelled, Oracle, PureOracle
+from veridp.local.oracles.attributes import SMP, SPL
+from veridp.local.oracles.binned import BinnedGRR
+from veridp.local.oracles.bloom import RAPPOR, RapporDevice
+from veridp.local.oracles.direct import GRR
+from veridp.local.oracles.hadamard import Hadamard
+from veridp.local.oracles.hashing import OLH
+from veridp.local.oracles.means import SR, LaplaceMean, MeanOracle
+from veridp.local.oracles.piecewise import HM, PM
+from veridp.local.oracles.subset import SubsetSelection
+from veridp.local.oracles.unary import OUE, SUE
+
+__all__ = [
+    "GRR",
+    "HM",
+    "OLH",
+    "OUE",
+    "PM",
+    "RAPPOR",
+    "SMP",
+    "SPL",
+    "SR",
+    "SUE",
+    "BinnedGRR",
+    "Counts",
+    "Estimate",
+    "FrequencyOracle",
+    "Hadamard",
+    "Labelled",
+    "LaplaceMean",
+    "MeanOracle",
+    "Oracle",
+    "PureOracle",
+    "RapporDevice",
+    "SubsetSelection",
+    "choose",
+    "postprocess",
+]

@@ -1,0 +1,211 @@
+"""Loops over users and bits, as machine code. Random words come from xoshiro256++, seeded by the caller's generator.
+
+Bits are packed 64 to a word: value v is bit v mod 64 of word v div 64.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+WORD = 64
+RATE_BITS = 53  # rates are multiples of 2^-53
+
+if TYPE_CHECKING:
+
+    def compiled(function: Any) -> Any: ...
+else:
+    from numba import njit
+
+    compiled = njit(cache=True, nogil=True)
+
+
+def word_count(bits: int) -> int:
+    """How many words hold so many bits."""
+    return -(-bits // WORD)
+
+
+def stream(rng: Generator) -> Words:
+    """The state of a generator of random words, itself drawn from `rng`."""
+    state = rng.integers(0, 2**64, size=4, dtype=np.uint64)
+    state[0] |= np.uint64(1)  # all zeros would stay all zeros
+    return state
+
+
+@compiled
+def _next(state):  # type: ignore[no-untyped-def]
+    """The next random word of xoshiro256++ (Blackman and Vigna 2021)."""
+    a, b, c, d = state[0], state[1], state[2], state[3]
+    total = a + d
+    word = ((total << np.uint64(23)) | (total >> np.uint64(41))) + a
+    shifted = b << np.uint64(17)
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    d = (d << np.uint64(45)) | (d >> np.uint64(19))
+    state[0], state[1], state[2], state[3] = a, b, c, d
+    return word
+
+
+@compiled
+def _below(bound, state):  # type: ignore[no-untyped-def]
+    """A uniform number below the bound (< 2^32), exactly: products that would favour some numbers are drawn again."""
+    limit = np.uint64(bound)
+    floor = (np.uint64(1) << np.uint64(32)) % limit
+    while True:
+        product = (_next(state) >> np.uint64(32)) * limit
+        if (product & np.uint64(0xFFFFFFFF)) >= floor:
+            return product >> np.uint64(32)
+
+
+@compiled
+def _coins(lanes, rate, state):  # type: ignore[no-untyped-def]
+    """Those of the lanes (set bits) whose coin shows heads, each with probability rate/2^53, independently.
+
+    A uniform number is compared with the rate bit by bit from the top, for all lanes at once; half of the undecided lanes
+    fall at each bit, so that 64 coins take about eight random words.
+    """
+    heads = np.uint64(0)
+    undecided = lanes
+    rest = np.uint64(rate)
+    if rest >= np.uint64(1) << np.uint64(RATE_BITS):
+        return lanes
+    rest <<= np.uint64(WORD - RATE_BITS)
+    while undecided and rest:
+        word = _next(state)
+        if rest >> np.uint64(63):
+            heads |= undecided & ~word
+            undecided &= word
+        else:
+            undecided &= ~word
+        rest <<= np.uint64(1)
+    return heads
+
+
+@compiled
+def noisy_one_hot(values, width, set_rate, clear_rate, state, out):  # type: ignore[no-untyped-def]
+    """Fill rows of words: the bit of the user's value is set with one rate, each other of `width` bits with the other."""
+    words = out.shape[1]
+    full = ~np.uint64(0)
+    last = full >> np.uint64(words * WORD - width)
+    for user in range(len(values)):
+        place = values[user] // WORD
+        bit = np.uint64(1) << np.uint64(values[user] % WORD)
+        for word in range(words):
+            lanes = last if word == words - 1 else full
+            if word == place:
+                own = _coins(bit, set_rate, state)
+                out[user, word] = own | _coins(lanes & ~bit, clear_rate, state)
+            else:
+                out[user, word] = _coins(lanes, clear_rate, state)
+
+
+@compiled
+def noisy_words(true, width, set_rate, clear_rate, state, out):  # type: ignore[no-untyped-def]
+    """Fill rows of words: a bit that is set in `true` is set with one rate, a clear one with the other."""
+    words = out.shape[1]
+    full = ~np.uint64(0)
+    last = full >> np.uint64(words * WORD - width)
+    for user in range(len(true)):
+        for word in range(words):
+            lanes = last if word == words - 1 else full
+            bits = true[user, word]
+            out[user, word] = _coins(bits, set_rate, state) | _coins(lanes & ~bits, clear_rate, state)
+
+
+@compiled
+def add_bits(words, counts):  # type: ignore[no-untyped-def]
+    """Add to each count how many rows have its bit set."""
+    block = np.zeros(WORD, dtype=np.uint32)
+    for column in range(words.shape[1]):
+        block[:] = 0
+        for row in range(len(words)):
+            bits = words[row, column]
+            for bit in range(WORD):
+                block[bit] += np.uint32((bits >> np.uint64(bit)) & np.uint64(1))
+        first = column * WORD
+        for bit in range(min(WORD, len(counts) - first)):
+            counts[first + bit] += block[bit]
+
+
+@compiled
+def _bucket(seed, value, buckets):  # type: ignore[no-untyped-def]
+    """The bucket of a value: output number `value` of SplitMix64 started at the seed, scaled to the buckets.
+
+    For every value it is a bijection of the seed before scaling, so that over random seeds each bucket has probability
+    1/buckets up to 2^-48. At most 2^16 buckets.
+    """
+    word = seed + (np.uint64(value) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return ((word >> np.uint64(16)) * np.uint64(buckets)) >> np.uint64(48)
+
+
+@compiled
+def hash_each(seeds, values, buckets, out):  # type: ignore[no-untyped-def]
+    """Fill in the bucket of each user's value under that user's seed."""
+    for user in range(len(seeds)):
+        out[user] = _bucket(seeds[user], values[user], buckets)
+
+
+@compiled
+def hash_all(seeds, size, buckets, out):  # type: ignore[no-untyped-def]
+    """Fill in, for each seed, the buckets of all values of the domain."""
+    for user in range(len(seeds)):
+        for value in range(size):
+            out[user, value] = _bucket(seeds[user], value, buckets)
+
+
+@compiled
+def add_support(seeds, reported, buckets, counts):  # type: ignore[no-untyped-def]
+    """Add to each value's count how many users reported the bucket that it falls into under their seed."""
+    size = len(counts)
+    for start in range(0, len(seeds), 256):  # users of a block stay in cache while the values pass
+        stop = min(start + 256, len(seeds))
+        for value in range(size):
+            found = 0
+            for user in range(start, stop):
+                found += _bucket(seeds[user], value, buckets) == np.uint64(reported[user])
+            counts[value] += found
+
+
+@compiled
+def random_subsets(values, size, count, holds, state, out):  # type: ignore[no-untyped-def]
+    """Fill rows of words with subsets of `count` values of the domain, uniform among those that hold the user's own
+    value (where `holds`), or that do not."""
+    others = np.empty(size - 1, dtype=np.int64)
+    for user in range(len(values)):
+        own = values[user]
+        for place in range(size - 1):
+            others[place] = place + (place >= own)
+        for word in range(out.shape[1]):
+            out[user, word] = 0
+        wanted = count
+        if holds[user]:
+            out[user, own // WORD] |= np.uint64(1) << np.uint64(own % WORD)
+            wanted -= 1
+        for place in range(wanted):  # the first steps of a Fisher-Yates shuffle
+            drawn = place + np.int64(_below(size - 1 - place, state))
+            others[place], others[drawn] = others[drawn], others[place]
+            chosen = others[place]
+            out[user, chosen // WORD] |= np.uint64(1) << np.uint64(chosen % WORD)
+
+
+def unpacked(words: Words, bits: int) -> NDArray[np.bool_]:
+    """The bits of each row as truth values."""
+    as_bytes = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
+    return np.unpackbits(as_bytes, axis=1, bitorder="little", count=bits).view(np.bool_)
+
+
+def packed(bits: NDArray[np.bool_]) -> Words:
+    """Rows of truth values, packed into words."""
+    padded = np.zeros((len(bits), word_count(bits.shape[1]) * WORD), dtype=np.bool_)
+    padded[:, : bits.shape[1]] = bits
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)

@@ -1,0 +1,202 @@
+"""Oracles for the mean of a number between two ends: what they share, SR and Laplace; PM and HM are in `piecewise`.
+
+Numbers x in [low, high] are first brought to x̃ = -1 + 2(x - low)/(high - low) in [-1, 1]. A report stands for a number
+whose expectation is x̃; estimates are brought back to [low, high].
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from veridp.errors import BadInput
+from veridp.local.counts import Counts
+from veridp.local.estimate import Estimate, Floats
+from veridp.local.oracle import Oracle, Reports
+from veridp.local.rates import MARGIN, checked_epsilon, lying_rate
+from veridp.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class MeanOracle(Oracle):
+    """Collects a number between `low` and `high`, and estimates the mean."""
+
+    low: float
+    high: float
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if not -math.inf < self.low < self.high < math.inf:
+            raise BadInput(f"low = {self.low!r} and high = {self.high!r} are no range; give two numbers, low < high")
+        checked_epsilon(self.epsilon)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The two ends of the range."""
+        return float(self.low), float(self.high)
+
+    @abstractmethod
+    def numbers(self, reports: Reports) -> Floats:
+        """What each report stands for: an unbiased estimate of the user's x̃."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """The largest number that a report can stand for; the smallest is its opposite. inf where there is none."""
+
+    @abstractmethod
+    def largest(self, count: int) -> Reports:
+        """So many reports that stand for the largest number that there is."""
+
+    @abstractmethod
+    def noise_variance(self, inner: Floats) -> Floats:
+        """The variance of the number that a report stands for, for each x̃."""
+
+    def inner(self, values: ArrayLike) -> Floats:
+        """x̃ of each value: its place in the range, from -1 to 1."""
+        column = np.asarray(values, dtype=float)
+        inside = (column >= self.low) & (column <= self.high)
+        if not inside.all():
+            place = int(np.argmin(inside))
+            raise BadInput(f"{self}: value {column[place]!r} of user {place} is not in [{self.low:g}, {self.high:g}]")
+        return np.clip(-1 + 2 * (column - self.low) / (self.high - self.low), -1.0, 1.0)
+
+    def outer(self, inner: float) -> float:
+        """The value that has this x̃."""
+        return self.low + (inner + 1) * (self.high - self.low) / 2
+
+    def aggregate(self, reports: Reports) -> Counts:
+        numbers = self.numbers(reports)
+        return Counts(str(self), len(numbers), np.array([numbers.sum(), np.square(numbers).sum()]))
+
+    def estimate(self, counts: Counts) -> Estimate:
+        """The mean, with a standard error that also counts that these users are a sample of all users."""
+        total, squares = (float(part) for part in self._own(counts).sums)
+        mean = total / counts.users
+        spread = max(squares / counts.users - mean**2, 0.0) / max(counts.users - 1, 1)
+        error = math.sqrt(spread) * (self.high - self.low) / 2
+        return Estimate(np.array([self.outer(mean)]), np.array([error]), counts.users, ("mean",))
+
+    def variance(self, users: int, values: ArrayLike | None = None) -> float:
+        """The variance of the estimated mean of so many users over the noise, where their values are spread as these.
+
+        Without values: the largest that there can be.
+        """
+        inner = np.linspace(-1.0, 1.0, 3) if values is None else self.inner(np.atleast_1d(values))
+        noise = self.noise_variance(inner)
+        return float(noise.max() if values is None else noise.mean()) * ((self.high - self.low) / 2) ** 2 / users
+
+
+def round_to_sign(rng: Generator, value: float, *, low: float, high: float, lie: float) -> int:
+    """-1 or 1: 1 with probability lie + (1 - 2 lie)(1 + x̃)/2, kept between lie and 1 - lie."""
+    inner = -1 + 2 * (value - low) / (high - low)
+    up = min(max(lie + (1 - 2 * lie) * (1 + inner) / 2, lie), 1 - lie)
+    return 1 if rng.random() < up else -1
+
+
+@dataclass(frozen=True)
+class SR(MeanOracle):
+    """Stochastic rounding (Duchi, Jordan, Wainwright 2018): a sign, that is 1 with probability q + (p-q)(1+x̃)/2.
+
+    p = e^ε/(e^ε + 1), q = 1 - p; the sign divided by p - q is unbiased.
+    """
+
+    name: ClassVar[str] = "sr"
+
+    @cached_property
+    def lie(self) -> float:
+        """How often the sign is wrong at the ends of the range."""
+        return lying_rate(self.epsilon, 1, 1)
+
+    @property
+    def reach(self) -> float:
+        return 1 / (1 - 2 * self.lie)
+
+    @property
+    def report_bits(self) -> float:
+        return 1
+
+    def perturb(self, values: ArrayLike, rng: Generator) -> Reports:
+        inner = self.inner(values)
+        up = np.clip(self.lie + (1 - 2 * self.lie) * (1 + inner) / 2, self.lie, 1 - self.lie)
+        return np.where(rng.random(len(inner)) < up, np.int8(1), np.int8(-1))
+
+    def numbers(self, reports: Reports) -> Floats:
+        signs = np.asarray(reports)
+        if signs.dtype.kind not in "if" or not (np.abs(signs) == 1).all():
+            raise BadInput(f"{self}: reports must be -1 or 1")
+        return signs * self.reach
+
+    def largest(self, count: int) -> Reports:
+        return np.ones(count, dtype=np.int8)
+
+    def noise_variance(self, inner: Floats) -> Floats:
+        """reach² - x̃²: the number is ±reach."""
+        return np.asarray(self.reach**2 - inner**2)
+
+    def mechanism(self) -> Mechanism:
+        low, high = self.ends
+        return self._as_mechanism(round_to_sign, self.ends, low=low, high=high, lie=self.lie)
+
+
+def add_laplace(rng: Generator, value: float, *, low: float, high: float, scale: float) -> float:
+    """x̃ and Laplace noise."""
+    return -1 + 2 * (value - low) / (high - low) + rng.laplace(scale=scale)
+
+
+@dataclass(frozen=True)
+class LaplaceMean(MeanOracle):
+    """Laplace noise of scale 2/ε on x̃ (Dwork et al. 2006): any number can be reported, of any size.
+
+    Its ε is that of real numbers. Reports are rounded to multiples of 2^-20 of the scale, so that the last bits of a float
+    tell nothing; the far tail of floating-point noise still ends, with probability below 2^-50, where the real one
+    goes on. SR, PM and HM have neither weakness.
+    """
+
+    name: ClassVar[str] = "laplace"
+
+    @cached_property
+    def scale(self) -> float:
+        """The scale of the noise: 2/ε, and a part in 2^36 more."""
+        return 2 / self.epsilon * float(1 + MARGIN)
+
+    @property
+    def reach(self) -> float:
+        return math.inf
+
+    @property
+    def report_bits(self) -> float:
+        return 64
+
+    @cached_property
+    def _step(self) -> float:
+        return float(2.0 ** (math.floor(math.log2(self.scale)) - 20))
+
+    def perturb(self, values: ArrayLike, rng: Generator) -> Reports:
+        inner = self.inner(values)
+        noisy: NDArray[np.float64] = inner + rng.laplace(scale=self.scale, size=len(inner))
+        return np.rint(noisy / self._step) * self._step
+
+    def numbers(self, reports: Reports) -> Floats:
+        numbers = np.asarray(reports, dtype=float)
+        if not np.isfinite(numbers).all():
+            raise BadInput(f"{self}: reports must be finite numbers")
+        return numbers
+
+    def largest(self, count: int) -> Reports:
+        raise BadInput(f"{self}: there is no largest report, a single one can move the mean anywhere; clip the reports")
+
+    def noise_variance(self, inner: Floats) -> Floats:
+        """2 scale²."""
+        return np.full_like(inner, 2 * self.scale**2)
+
+    def mechanism(self) -> Mechanism:
+        low, high = self.ends
+        return self._as_mechanism(add_laplace, self.ends, low=low, high=high, scale=self.scale)

@@ -1,0 +1,186 @@
+"""Hash commitments: to each entry by a digest of its value and a seed that only the client knows.
+
+They hide by the 128-bit seeds and bind by the collision resistance of the 256-bit digests; harmless opening uses nothing
+homomorphic, so they suffice. Every digest is over a tag, the task, the session and the index besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+
+from veridp.errors import BadInput
+from veridp.local.verifiable.commitments import ggm
+from veridp.local.verifiable.commitments.ggm import SEED_BYTES, Hash
+from veridp.local.verifiable.context import DIGEST_BYTES, Context
+from veridp.local.verifiable.layout import Layout
+from veridp.local.verifiable.reasons import Reason, Refused
+
+
+def BLAKE2B(data: bytes) -> bytes:  # noqa: N802 - the name of the function, as the literature writes it
+    """The 32-byte BLAKE2b digest."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def blake3_hash() -> Hash:
+    """The 32-byte BLAKE3 digest, if the package `blake3` is there."""
+    try:
+        from blake3 import blake3
+    except ImportError:
+        raise BadInput("the scheme blake3 needs the package blake3; pip install 'veridp[collect]'") from None
+    return partial(_digest_of, blake3)
+
+
+def _digest_of(function: type, data: bytes) -> bytes:
+    found: bytes = function(data).digest()
+    return found
+
+
+@dataclass(frozen=True)
+class Salts:
+    """The beginnings of what is hashed in a session, one for each purpose."""
+
+    node: bytes
+    entry: bytes
+    whole: bytes
+
+    @classmethod
+    def of(cls, context: Context, scheme: str) -> Salts:
+        base = context.digest(b"veridp salts", scheme.encode())
+        return cls(b"N" + base, b"E" + base, b"W" + base)
+
+
+@dataclass(frozen=True)
+class Compact:
+    """One digest commits to all entries; an opening sends only what the verifier cannot recompute.
+
+    The seeds are the leaves of a tree. An opening is the nodes that tell the seeds of the opened entries, and the digests
+    of the closed ones.
+    """
+
+    name: str
+    hashed: Hash
+
+    def commit(self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes) -> bytes:
+        salts = Salts.of(context, self.name)
+        seeds = ggm.leaves(_root(context, secret), salts.node, layout.size, self.hashed)
+        return self.hashed(salts.whole + b"".join(_entries(salts.entry, range(layout.size), vector, seeds, self.hashed)))
+
+    def check(self, layout: Layout, commitment: bytes) -> None:
+        _check_length("commitment", commitment, DIGEST_BYTES)
+
+    def open(
+        self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
+    ) -> bytes:
+        salts = Salts.of(context, self.name)
+        root = _root(context, secret)
+        nodes = ggm.cover(layout.size, closed)
+        told = ggm.told(root, salts.node, layout.size, nodes, self.hashed)
+        seeds = ggm.leaves(root, salts.node, layout.size, self.hashed)
+        kept = _entries(salts.entry, closed, [vector[i] for i in closed], [seeds[i] for i in closed], self.hashed)
+        return b"".join((*told, *kept))
+
+    def verify(
+        self,
+        context: Context,
+        layout: Layout,
+        commitment: bytes,
+        closed: Sequence[int],
+        values: Sequence[int],
+        proof: bytes,
+    ) -> None:
+        salts = Salts.of(context, self.name)
+        nodes = ggm.cover(layout.size, closed)
+        split = len(nodes) * SEED_BYTES
+        _check_length("proof", proof, split + len(closed) * DIGEST_BYTES)
+        told = [proof[i : i + SEED_BYTES] for i in range(0, split, SEED_BYTES)]
+        seeds = ggm.recomputed(told, nodes, salts.node, layout.size, self.hashed)
+        opened = opened_indices(layout.size, closed)
+        entries = list(_entries(salts.entry, opened, values, seeds, self.hashed))
+        for place, index in enumerate(closed):  # in increasing order, so that each lands at its own index
+            start = split + place * DIGEST_BYTES
+            entries.insert(index, proof[start : start + DIGEST_BYTES])
+        if self.hashed(salts.whole + b"".join(entries)) != commitment:
+            raise Refused(Reason.WRONG_OPENING, "the entries opened are not those committed to")
+
+    def proof_bytes(self, layout: Layout) -> int:
+        return layout.closed * (DIGEST_BYTES + ggm.height(layout.size) * SEED_BYTES) + SEED_BYTES
+
+    def commitment_bytes(self, layout: Layout) -> int:
+        return DIGEST_BYTES
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A digest for each entry, and a seed for each that is opened: everything is sent, for comparison."""
+
+    name: str
+    hashed: Hash
+
+    def commit(self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes) -> bytes:
+        salts = Salts.of(context, self.name)
+        seeds = ggm.leaves(_root(context, secret), salts.node, layout.size, self.hashed)
+        return b"".join(_entries(salts.entry, range(layout.size), vector, seeds, self.hashed))
+
+    def check(self, layout: Layout, commitment: bytes) -> None:
+        _check_length("commitment", commitment, self.commitment_bytes(layout))
+
+    def open(
+        self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
+    ) -> bytes:
+        salts = Salts.of(context, self.name)
+        seeds = ggm.leaves(_root(context, secret), salts.node, layout.size, self.hashed)
+        return b"".join(seeds[i] for i in opened_indices(layout.size, closed))
+
+    def verify(
+        self,
+        context: Context,
+        layout: Layout,
+        commitment: bytes,
+        closed: Sequence[int],
+        values: Sequence[int],
+        proof: bytes,
+    ) -> None:
+        salts = Salts.of(context, self.name)
+        opened = opened_indices(layout.size, closed)
+        _check_length("proof", proof, len(opened) * SEED_BYTES)
+        seeds = [proof[i : i + SEED_BYTES] for i in range(0, len(proof), SEED_BYTES)]
+        for index, entry in zip(opened, _entries(salts.entry, opened, values, seeds, self.hashed), strict=True):
+            check_entry(commitment, index, entry)
+
+    def proof_bytes(self, layout: Layout) -> int:
+        return (layout.size - layout.closed) * SEED_BYTES
+
+    def commitment_bytes(self, layout: Layout) -> int:
+        return layout.size * DIGEST_BYTES
+
+
+def opened_indices(size: int, closed: Sequence[int]) -> list[int]:
+    """The indices that are not closed, in order."""
+    kept = set(closed)
+    return [i for i in range(size) if i not in kept]
+
+
+def check_entry(commitment: bytes, index: int, entry: bytes) -> None:
+    """Refuse an entry that is not the one committed to at this index, where every entry was sent."""
+    if commitment[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] != entry:
+        raise Refused(Reason.WRONG_OPENING, f"entry {index} is not the one committed to")
+
+
+def _check_length(what: str, found: bytes, needed: int) -> None:
+    if len(found) != needed:
+        raise Refused(Reason.WRONG_LENGTH, f"the {what} has {len(found)} bytes where {needed} are needed")
+
+
+def _root(context: Context, secret: bytes) -> bytes:
+    return context.digest(b"veridp seeds", secret)[:SEED_BYTES]
+
+
+def _entries(
+    salt: bytes, indices: Sequence[int], values: Sequence[int], seeds: Sequence[bytes], hashed: Hash
+) -> Iterator[bytes]:
+    """The digests of entries: of the salt, the index, the value and the seed, all of fixed length."""
+    for index, value, seed in zip(indices, values, seeds, strict=True):
+        yield hashed(salt + (index << 32 | value).to_bytes(8, "big") + seed)
