@@ -34,14 +34,15 @@ def test_a_certificate_says_what_the_proof_found():
     events = document.pop("events")
     assert document == {
         "format": "veridp-certificate",
-        "version": 1,
+        "version": 2,
+        "kind": "alignment",
         "mechanism": "above",
         "arguments": {"scale": "4", "threshold": "0.5"},
         "adjacency": "l1",
         "size": 1,
         "data": "real",
         "epsilon": "1/4",
-        "polytopes": [[["1"], ["-1"]]],
+        "polytopes": [{"corners": [["1"], ["-1"]]}],
         "outputs": ["['yes', '#']", "['no']"],
         "noises": [{"draw": 0, "kind": "laplace", "scale": "4"}],
     }
@@ -52,10 +53,10 @@ def test_a_certificate_says_what_the_proof_found():
         "draws": [0],
         "conditions": [{**noisy, "constant": "-1/2", "relation": ">"}],
         "numbers": [{**noisy, "constant": "0"}],
-        "shifts": [[at_up, at_down]],
+        "shifts": [{"entries": [0], "table": [at_up, at_down]}],
     }
     assert events[1]["conditions"] == [{**quiet, "constant": "1/2", "relation": ">="}]
-    assert events[1]["shifts"] == [[at_up, {"moves": ["0"], "cost": "0"}]]
+    assert events[1]["shifts"] == [{"entries": [0], "table": [at_up, {"moves": ["0"], "cost": "0"}]}]
 
 
 def test_one_draw_that_may_be_of_two_kinds_of_noise_has_two_rows():
@@ -84,10 +85,8 @@ def test_paths_that_were_merged_are_counted():
 
 def test_monotone_neighbours_make_two_polytopes():
     document = certificate_of(prove(catalogue["monotone_svt"], 2))
-    up, down = document["polytopes"]
-    assert up == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
-    assert down == [["0", "0"], ["0", "-1"], ["-1", "0"], ["-1", "-1"]]
-    assert all([len(row) for row in event["shifts"]] == [4, 4] for event in document["events"])
+    assert document["polytopes"] == [{"low": ["0", "0"], "high": ["1", "1"]}, {"low": ["-1", "-1"], "high": ["0", "0"]}]
+    assert all(len(event["shifts"]) == 2 for event in document["events"])
 
 
 def test_the_cost_of_geometric_noise_is_rounded_up_and_its_data_are_whole():
@@ -106,16 +105,16 @@ def test_an_adjacency_of_ones_own_is_written_with_its_corners():
     )
     document = certificate_of(prove(mechanism(adjacency=own)(above.function), 1))
     assert document["adjacency"] == "by two"
-    assert document["polytopes"] == [[["2"], ["-2"]]]
+    assert document["polytopes"] == [{"corners": [["2"], ["-2"]]}]
     assert document["epsilon"] == "1/2"
 
 
 def test_the_text_is_the_document_in_lines_that_can_be_read():
-    document = certificate_of(prove(catalogue["svt1"], 4))
+    document = certificate_of(prove(catalogue["smart_sum"], 4))
     text = certificate_text(document)
     assert json.loads(text) == document
     assert max(map(len, text.splitlines())) <= 120
-    assert '          {"moves": ["1", "0", "0", "0", "0"], "cost": "1/20"},' in text.splitlines()
+    assert any(line.strip().startswith('{"moves": ["-1", "-1",') for line in text.splitlines())
 
 
 def test_it_is_saved_and_comes_back(tmp_path: Path):

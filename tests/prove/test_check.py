@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from veridp import catalogue, mechanism
 from veridp.adjacency import BY_NAME, OwnAdjacency, adjacency
@@ -84,6 +84,10 @@ MECHANISMS = {
     "numerical_svt": catalogue["numerical_svt"].bind(cutoff=1),
     "monotone_svt": catalogue["monotone_svt"],
     "geometric": catalogue["geometric"],
+    "prefix_sum": catalogue["prefix_sum"],
+    "geometric_linf": replace(catalogue["geometric"], adjacency=adjacency("linf")),
+    "noisy_max_gumbel": catalogue["noisy_max_gumbel"],
+    "noisy_max_sum": catalogue["noisy_max_sum"],
     "coin_or_threshold": mechanism()(coin_or_threshold),
     "by_order": mechanism(adjacency=TOGETHER)(by_order),
 }
@@ -96,6 +100,9 @@ def _certified(name: str, size: int, epsilon: float | None) -> Document:
 
 
 def certified(name: str, size: int = 3, epsilon: float | None = None) -> Document:
+    base, _, number = name.rpartition("_")
+    if number.isdigit():  # of another size than most
+        name, size = base, int(number)
     return copy.deepcopy(_certified(name, size, epsilon))
 
 
@@ -114,9 +121,9 @@ def test_the_certificate_of_a_proof_is_verified(name, size):
 def test_the_steps_tell_what_was_verified():
     checked = check(certified("gap_svt"))
     assert [step.finding for step in checked.steps] == [
-        "8 corners, all those of linf for 3 entries",
+        "[-1, 1]^3, as linf has it for 3 entries",
         "4 outputs, given by 4 events",
-        "32 shifts, each of which keeps every condition and every numeric entry",
+        "7 shifts, each of which keeps every condition and every numeric entry",
         "the moves are allowed for laplace noise, and cost what is stated",
         "means of the shifts serve for all differences between the corners",
         "they cover all runs, and no two of them overlap (6 pairs)",
@@ -133,7 +140,7 @@ def test_weights_are_accounted_for():
 def test_under_an_adjacency_not_known_the_corners_are_taken_as_listed():
     checked = check(certified("svt1") | {"adjacency": "mine"})
     assert checked.verified
-    assert "that they are its corners is not verified" in checked.steps[0].finding
+    assert "that they are its polytopes is not verified" in checked.steps[0].finding
 
 
 def test_a_larger_epsilon_is_true_as_well():
@@ -173,15 +180,15 @@ def drop(pointer: str) -> Callable[[Document], None]:
 
 
 def drop_corner(document: Document) -> None:
-    del document["polytopes"][0][2]
+    del document["polytopes"][0]["corners"][2]
     for event in document["events"]:
-        del event["shifts"][0][2]
+        del event["shifts"][0]["table"][2]
 
 
 def double_corner(document: Document) -> None:
-    document["polytopes"][0][2] = document["polytopes"][0][1]
+    document["polytopes"][0]["corners"][2] = document["polytopes"][0]["corners"][1]
     for event in document["events"]:
-        event["shifts"][0][2] = event["shifts"][0][1]
+        event["shifts"][0]["table"][2] = event["shifts"][0]["table"][1]
 
 
 def drop_event(document: Document) -> None:
@@ -191,7 +198,8 @@ def drop_event(document: Document) -> None:
 
 def all_shifts(document: Document, shift: dict[str, Any]) -> None:
     for event in document["events"]:
-        event["shifts"] = [[shift for _ in row] for row in event["shifts"]]
+        for tables in event["shifts"]:
+            tables["table"] = [shift for _ in tables["table"]]
 
 
 @dataclass(frozen=True)
@@ -204,29 +212,44 @@ class Tampering:
 
 
 # svt1 at size 3, ε = 0.1: noise 0 is Lap(20) on the threshold, noise 1..3 are Lap(40); event 0 answers at once, event
-# 3 not at all. Corner 0 is (-1, -1, -1), corner 7 is (1, 1, 1); there are 8.
+# 3 not at all. No entry is mixed, so each event has one shift. gap_svt has a table of two corners for the entry that is
+# answered. prefix_sum, where every entry is mixed, has a rule. smart_sum is under l1, by corners.
 TAMPERINGS = [
     Tampering(
         "shift too small",
         "svt1",
-        put("/events/0/shifts/0/0/moves/1", "0"),
-        "/events/0/shifts/0/0",
-        "at the corner (-1, -1, -1) it changes condition /events/0/conditions/0 by -1",
+        put("/events/0/shifts/0/table/0/moves/1", "0"),
+        "/events/0/shifts/0/table/0",
+        "however the data move it changes condition /events/0/conditions/0 by -1",
     ),
     Tampering(
         "shift too large",
         "svt1",
-        put("/events/0/shifts/0/0/moves/1", "2"),
-        "/events/0/shifts/0/0/cost",
+        put("/events/0/shifts/0/table/0/moves/1", "2"),
+        "/events/0/shifts/0/table/0/cost",
         "the moves cost 1/20, not 1/40",
     ),
     Tampering(
-        "cost lowered", "svt1", put("/events/0/shifts/0/0/cost", "1/41"), "/events/0/shifts/0/0/cost", "cost 1/40"
+        "cost lowered",
+        "svt1",
+        put("/events/0/shifts/0/table/0/cost", "1/41"),
+        "/events/0/shifts/0/table/0/cost",
+        "cost 1/40",
     ),
     Tampering(
-        "cost raised", "svt1", put("/events/0/shifts/0/0/cost", "1/39"), "/events/0/shifts/0/0/cost", "cost 1/40"
+        "cost raised",
+        "svt1",
+        put("/events/0/shifts/0/table/0/cost", "1/39"),
+        "/events/0/shifts/0/table/0/cost",
+        "cost 1/40",
     ),
-    Tampering("cost negative", "svt1", put("/events/0/shifts/0/0/cost", "-1/40"), "/events/0/shifts/0/0/cost", "1/40"),
+    Tampering(
+        "cost negative",
+        "svt1",
+        put("/events/0/shifts/0/table/0/cost", "-1/40"),
+        "/events/0/shifts/0/table/0/cost",
+        "1/40",
+    ),
     Tampering(
         "ε lowered",
         "svt1",
@@ -234,25 +257,125 @@ TAMPERINGS = [
         "/events/",
         "the cost 3/40 is above ε = 3/41",
     ),
-    Tampering("corner dropped", "svt1", drop_corner, "/polytopes", "linf has 2^3 corners in a polytope, not 7"),
-    Tampering("corner dropped, l1", "smart_sum", drop_corner, "/polytopes/0", "l1 has 6 corners"),
+    Tampering("box shrunk", "svt1", put("/polytopes/0/high/1", "1/2"), "/polytopes/0/high/1", "it is 1, not 1/2"),
+    Tampering("box turned", "svt1", put("/polytopes/0/high/1", "-2"), "/polytopes/0/high", "entry 1 ends at -2, below"),
+    Tampering("end of a box cut", "svt1", drop("/polytopes/0/high/1"), "/polytopes/0/high", "has 3 entries"),
     Tampering(
-        "corner dropped, monotone", "monotone_svt", drop_corner, "/polytopes/0", "(0, 1, 0) of monotone is missing"
+        "corners for a box",
+        "svt1",
+        put("/polytopes/0", {"corners": [["1", "1", "1"]]}),
+        "/polytopes/0",
+        "a box is needed under linf",
     ),
     Tampering(
-        "corner without shifts", "svt1", drop("/events/1/shifts/0/3"), "/events/1/shifts/0", "8 shifts are needed"
+        "a box for corners",
+        "smart_sum",
+        put("/polytopes/0", {"low": ["0"] * 3, "high": ["0"] * 3}),
+        "/polytopes/0",
+        "corners are needed under l1",
     ),
-    Tampering("corner doubled", "svt1", double_corner, "/polytopes/0/2", "listed twice: it is corner 1 too"),
-    Tampering("corner shrunk", "svt1", put("/polytopes/0/7/1", "1/2"), "/polytopes/0/7", "(1, 1/2, 1) is no corner"),
-    Tampering("corner cut", "svt1", drop("/polytopes/0/7/1"), "/polytopes/0/7", "a corner has 3 entries"),
+    Tampering("corner dropped, l1", "smart_sum", drop_corner, "/polytopes/0/corners", "l1 has 6 corners, not 5"),
+    Tampering(
+        "box dropped, monotone",
+        "monotone_svt",
+        put("/polytopes/0/low/1", "-1"),
+        "/polytopes/0/low/1",
+        "it is 0, not -1",
+    ),
+    Tampering(
+        "corner without shift", "smart_sum", drop("/events/0/shifts/0/table/3"), "/events/0/shifts/0/table", "6 shifts"
+    ),
+    Tampering(
+        "corner of an entry without shift",
+        "gap_svt",
+        drop("/events/0/shifts/0/table/1"),
+        "/events/0/shifts/0/table",
+        "2 shifts needed, one for each corner of the entries, not 1",
+    ),
+    Tampering(
+        "entry left out",
+        "gap_svt",
+        lambda d: d["events"][0]["shifts"][0].update(entries=[], table=d["events"][0]["shifts"][0]["table"][:1]),
+        "/events/0/shifts/0/table/0",
+        "however the data move it changes the numeric entry /events/0/numbers/0",
+    ),
+    Tampering(
+        "shifts of two corners exchanged",
+        "gap_svt",
+        lambda d: d["events"][0]["shifts"][0]["table"].reverse(),
+        "/events/0/shifts/0/table/0",
+        "where the data move by (0: -1) it changes condition /events/0/conditions/0 by -2",
+    ),
+    Tampering(
+        "entries twice",
+        "gap_svt",
+        put("/events/0/shifts/0/entries", [0, 0]),
+        "/events/0/shifts/0/entries",
+        "none twice",
+    ),
+    Tampering(
+        "so many entries that their corners would fill the memory",
+        "prefix_sum_17",
+        put("/events/0/shifts/0", {"entries": list(range(17)), "at": "corners", "table": []}),
+        "/events/0/shifts/0/entries",
+        "more than 2^16 differences",
+    ),
+    Tampering(
+        "slope lowered",
+        "prefix_sum",
+        put("/events/0/shifts/0/rule/1/data/1", "-1/2"),
+        "/events/0/shifts/0/rule",
+        "for some difference it changes the numeric entry /events/0/numbers/1 by -1/2",
+    ),
+    Tampering(
+        "constant raised",
+        "prefix_sum",
+        put("/events/0/shifts/0/rule/1/constant", "1"),
+        "/events/0/shifts/0/rule",
+        "for some difference it changes the numeric entry /events/0/numbers/1 by 1",
+    ),
+    Tampering(
+        "cost of a rule lowered",
+        "prefix_sum",
+        put("/events/0/shifts/0/cost", "1/5"),
+        "/events/0/shifts/0/cost",
+        "the moves may cost 3/10, not only 1/5",
+    ),
+    Tampering(
+        "a move of a rule dropped",
+        "prefix_sum",
+        drop("/events/0/shifts/0/rule/1"),
+        "/events/0/shifts/0/rule",
+        "3 moves are needed",
+    ),
+    Tampering(
+        "a rule for corners",
+        "smart_sum",
+        put("/events/0/shifts/0", {"rule": [{"constant": "0", "data": {}}] * 3, "cost": "0"}),
+        "/events/0/shifts/0/rule",
+        "a rule is for a box",
+    ),
+    Tampering(
+        "a rule for noise that only moves upwards",
+        "prefix_sum",
+        put("/noises/0/kind", "exponential"),
+        "/events/0/shifts/0/rule/0",
+        "exponential noise must not be moved by -1",
+    ),
+    Tampering("corner doubled", "smart_sum", double_corner, "/polytopes/0/corners/2", "listed twice: it is corner 1"),
+    Tampering(
+        "corner shrunk", "smart_sum", put("/polytopes/0/corners/1/1", "1/2"), "/polytopes/0/corners/1", "(0, 1/2, 0) is"
+    ),
+    Tampering("corner cut", "smart_sum", drop("/polytopes/0/corners/1/1"), "/polytopes/0/corners/1", "has 3 entries"),
     Tampering(
         "polytope dropped", "monotone_svt", drop("/polytopes/1"), "/polytopes", "2 polytopes under monotone, not 1"
     ),
-    Tampering("adjacency renamed", "svt1", put("/adjacency", "l1"), "/polytopes/0", "l1 has 6 corners"),
+    Tampering("adjacency renamed", "svt1", put("/adjacency", "l1"), "/polytopes/0", "corners are needed under l1"),
     Tampering(
         "adjacency widened", "monotone_svt", put("/adjacency", "linf"), "/polytopes", "1 polytope under linf, not 2"
     ),
-    Tampering("size", "svt1", put("/size", 2), "/polytopes/0/0", "a corner has 2 entries"),
+    Tampering("size", "svt1", put("/size", 2), "/polytopes/0/low", "has 2 entries"),
+    Tampering("kind of certificate", "svt1", put("/kind", "promise"), "/kind", "one of alignment"),
     Tampering("event dropped", "svt1", drop_event, "/events", "no event covers the run with noise 0 = "),
     Tampering(
         "event doubled", "svt1", lambda d: d["events"].append(d["events"][0]), "/events/4", "it overlaps event 0"
@@ -267,9 +390,9 @@ TAMPERINGS = [
     Tampering(
         "condition turned",
         "svt1",
-        put("/events/3/conditions/2/noise/3", "1"),
-        "/events/3/shifts/0/",
-        "it changes condition",
+        put("/events/3/conditions/2/data/2", "2"),
+        "/events/3/shifts/0/table/0",
+        "however the data move it changes condition /events/3/conditions/2 by -1",
     ),
     Tampering(
         "condition on noise never drawn",
@@ -309,9 +432,9 @@ TAMPERINGS = [
     Tampering(
         "number lowered at one corner",
         "smart_sum",
-        put("/events/0/shifts/0/0/moves/0", "-3"),
-        "/events/0/shifts/0/0",
-        "at the corner (1, 0, 0) it changes the numeric entry /events/0/numbers/0 by -2",
+        put("/events/0/shifts/0/table/0/moves/0", "-3"),
+        "/events/0/shifts/0/table/0",
+        "where the data move by (0: 1, 1: 0, 2: 0) it changes the numeric entry /events/0/numbers/0 by -2",
     ),
     Tampering(
         "number dropped", "gap_svt", drop("/events/0/numbers/0"), "/events/0/numbers", "has 1 numeric entries, not 0"
@@ -327,9 +450,9 @@ TAMPERINGS = [
     ),
     Tampering(
         "kind changed to one that only moves upwards",
-        "svt1",
-        put("/noises/1/kind", "exponential"),
-        "/events/1/shifts/0/4/moves/1",
+        "smart_sum",
+        put("/noises/0/kind", "exponential"),
+        "/events/0/shifts/0/table/",
         "exponential noise must not be moved by -1",
     ),
     Tampering(
@@ -356,27 +479,47 @@ TAMPERINGS = [
         "draw left out", "svt1", drop("/events/0/draws/1"), "/events/0/conditions/0/noise/1", "'1' is no noise that"
     ),
     Tampering(
-        "data said to be whole", "svt1", put("/data", "whole"), "/data", "whole differences under linf need not be"
+        "shifts for whole differences, of data that need not be",
+        "gap_svt",
+        put("/events/0/shifts/0/at", "whole"),
+        "/events/0/shifts/0/table",
+        "3 shifts needed, one for each whole difference",
+    ),
+    Tampering(
+        "a table of whole differences said to be for all",
+        "geometric_linf",
+        put("/data", "real"),
+        "/events/0/shifts/0/at",
+        "the data must be whole",
+    ),
+    Tampering(
+        "the whole difference 0 left out",
+        "geometric_linf_1",
+        lambda d: d["events"][0]["shifts"][0].update(
+            at="corners", table=[d["events"][0]["shifts"][0]["table"][k] for k in (0, 2)]
+        ),
+        "/events/0/shifts/0/entries",
+        "whole differences of entry 0 need not be corners",
     ),
     Tampering(
         "data said to be real",
         "geometric",
         put("/data", "real"),
-        "/events/0/shifts/0/0/moves/",
+        "/events/0/shifts/0/table/3/moves/0",
         "whole noise is moved, which only carries over whole differences",
     ),
     Tampering(
         "a price that is a logarithm, lowered",
         "geometric",
-        put("/events/0/shifts/0/0/cost", "99999999/1000000000"),
-        "/events/0/shifts/0/0/cost",
+        put("/events/0/shifts/0/table/0/cost", "99999999/1000000000"),
+        "/events/0/shifts/0/table/0/cost",
         "the moves cost just under 0.1",
     ),
     Tampering(
         "half a step of whole noise",
         "geometric",
-        put("/events/0/shifts/0/0/moves/0", "1/2"),
-        "/events/0/shifts/0/0",
+        put("/events/0/shifts/0/table/0/moves/0", "1/2"),
+        "/events/0/shifts/0/table/0",
         "it changes the numeric entry",
     ),
     Tampering("no rational", "svt1", put("/epsilon", 0.1), "/epsilon", 'a rational such as "-3/40" is needed, not 0.1'),
@@ -403,19 +546,27 @@ def test_tampering_is_rejected_at_its_place(tampering):
 def test_no_shift_at_all_is_rejected():
     document = certified("noisy_max1")
     all_shifts(document, {"moves": ["0", "0", "0"], "cost": "0"})
-    assert check(document).rejection.place == "/events/0/shifts/0/1"  # all queries move alike at the first corner
+    assert check(document).rejection.place == "/events/0/shifts/0/table/0"
 
 
 def test_one_direction_is_not_enough_under_an_adjacency_not_known():
     document = certified("smart_sum") | {"adjacency": "mine"}
     drop_corner(document)
     rejection = check(document).rejection
-    assert (rejection.place, "one direction" in rejection.reason) == ("/polytopes/0/4", True)
+    assert (rejection.place, "one direction" in rejection.reason) == ("/polytopes/0/corners/4", True)
 
 
-def test_so_many_corners_that_they_would_fill_the_memory_are_not_made():
-    document = certified("svt1") | {"size": 64, "polytopes": [[]], "events": []}
-    assert check(document).rejection.reason == "linf has 2^64 corners in a polytope, not 0"
+def test_one_direction_of_a_box_is_not_enough_under_an_adjacency_not_known():
+    document = certified("monotone_svt") | {"adjacency": "mine"}
+    assert check(document).verified
+    del document["polytopes"][1]
+    assert check(document).rejection.place == "/polytopes/0"
+
+
+def test_a_claim_for_whole_data_follows_from_one_for_all_data():
+    checked = check(certified("svt1") | {"data": "whole"})
+    assert checked.verified
+    assert "nothing is said of data that are not whole, though it would hold" in checked.steps[4].finding
 
 
 def uncovered_noise(document: Document) -> Fraction:
@@ -476,6 +627,7 @@ def test_boundaries_count_where_data_alone_decide():
 # -------------------------------------------------------------------- tampering at random, judged by another means
 
 FUZZED = [("svt1", 2), ("gap_svt", 2), ("noisy_max2", 2), ("smart_sum", 2), ("coin_or_threshold", 2), ("geometric", 2)]
+FUZZED += [("prefix_sum", 2), ("geometric_linf", 2)]
 LAW = {
     "laplace": lambda scale: stats.laplace(scale=scale),
     "exponential": lambda scale: stats.expon(scale=scale),
@@ -512,10 +664,9 @@ def carries_random_runs(document: Document, rng: np.random.Generator, runs: int 
     This is what a certificate means, tried out in floats: each run is in events of total weight 1; the mean of the
     shifts carries it to a run with the same output on the neighbour, at a change of density of at most ε.
     """
-    corners = [np.array([[float(Fraction(x)) for x in corner] for corner in p]) for p in document["polytopes"]]
     if document["adjacency"] in BY_NAME:
         wanted = BY_NAME[document["adjacency"]].vertices(document["size"])
-        if {tuple(c + 0.0) for c in wanted} != {tuple(c + 0.0) for polytope in corners for c in polytope}:
+        if {tuple(c + 0.0) for c in wanted} != {c for polytope in document["polytopes"] for c in corners_of(polytope)}:
             return False
     laws = [law(noise) for noise in document["noises"]]
     whole = document["data"] == "whole"
@@ -523,15 +674,55 @@ def carries_random_runs(document: Document, rng: np.random.Generator, runs: int 
         data = rng.normal(scale=3, size=document["size"])
         data = np.rint(data) if whole else data
         noise = {str(row): float(frozen.rvs(random_state=rng)) for row, frozen in enumerate(laws)}
-        which = rng.integers(len(corners))
-        count = len(corners[which])
-        means = np.eye(count)[rng.integers(count)] if whole else rng.dirichlet(np.full(count, 0.3))
+        which = int(rng.integers(len(document["polytopes"])))
+        corners = np.array(corners_of(document["polytopes"][which]))
+        means = rng.dirichlet(np.full(len(corners), 0.3))
+        difference = means @ corners
+        if whole:
+            difference = corners[rng.integers(len(corners))] if rng.random() < 0.5 else np.rint(difference)
         holding = [event for event in document["events"] if _holds(event, noise, data)]
         if abs(sum(float(Fraction(event["weight"])) for event in holding) - 1) > 1e-9:
             return False
-        if not all(_carried(document, e, noise, data, means @ corners[which], means, which) for e in holding):
+        if not all(_carried(document, e, noise, data, difference, which) for e in holding):
             return False
     return True
+
+
+def corners_of(polytope: dict[str, Any]) -> list[tuple[float, ...]]:
+    if "corners" in polytope:
+        return [tuple(float(Fraction(x)) + 0.0 for x in corner) for corner in polytope["corners"]]
+    ends = [(float(Fraction(a)), float(Fraction(b))) for a, b in zip(polytope["low"], polytope["high"], strict=True)]
+    return list(itertools.product(*ends))
+
+
+def moves_at(shifts: dict[str, Any], polytope: dict[str, Any], difference: np.ndarray) -> np.ndarray:
+    """The shift that a rule or table has for a difference: the mean of those of its corners, for a table."""
+    if "rule" in shifts:
+        rows = [(float(Fraction(m["constant"])), m["data"]) for m in shifts["rule"]]
+        return np.array([c + sum(float(Fraction(s)) * difference[int(i)] for i, s in d.items()) for c, d in rows])
+    table = np.array([[float(Fraction(x)) for x in shift["moves"]] for shift in shifts["table"]])
+    if "corners" in polytope:
+        corners = np.array(corners_of(polytope))
+        if not np.any(difference):
+            return np.zeros(table.shape[1])
+        found = optimize.linprog(
+            np.zeros(len(corners)), A_eq=np.vstack([corners.T, np.ones(len(corners))]), b_eq=[*difference, 1.0]
+        )
+        return np.asarray(found.x @ table)
+    entries = shifts["entries"]
+    ends = [(float(Fraction(polytope["low"][i])), float(Fraction(polytope["high"][i]))) for i in entries]
+    if shifts["at"] == "whole":
+        ends = [tuple(range(int(low), int(high) + 1)) for low, high in ends]
+    weights = [
+        math.prod(_hat(difference[i], value, values) for i, value, values in zip(entries, corner, ends, strict=True))
+        for corner in itertools.product(*ends)
+    ]
+    return np.array(weights) @ table
+
+
+def _hat(x: float, value: float, values: tuple[float, ...]) -> float:
+    """The share of a value in the linear interpolation at x between the values."""
+    return float(np.interp(x, values, [float(v == value) for v in values]))
 
 
 def _holds(event: Document, noise: dict[str, float], data: np.ndarray, slack: float = 0.0) -> bool:
@@ -539,9 +730,8 @@ def _holds(event: Document, noise: dict[str, float], data: np.ndarray, slack: fl
     return all(abs(v) <= slack if relation == "==" else v >= -slack for v, relation in values)
 
 
-def _carried(document, event, noise, data, difference, means, which) -> bool:
-    rows = [[float(Fraction(x)) for x in shift["moves"]] for shift in event["shifts"][which]]
-    moves = means @ np.array(rows).reshape(len(means), -1)
+def _carried(document, event, noise, data, difference, which) -> bool:
+    moves = moves_at(event["shifts"][which], document["polytopes"][which], difference)
     moved = noise | {str(row): noise[str(row)] + move for row, move in zip(event["draws"], moves, strict=True)}
     if not _holds(event, moved, data + difference, slack=1e-9):
         return False
@@ -615,7 +805,7 @@ def test_the_means_by_which_tampering_is_judged_accepts_what_is_true(name, size)
     "edit",
     [
         put("/epsilon", "1/4"),
-        put("/events/0/shifts/0/0/moves/1", "0"),
+        put("/events/0/shifts/0/table/0/moves/1", "0"),
         put("/events/1/conditions/0/constant", "3"),
         drop("/events/1"),
         put("/noises/1/scale", "1/10"),
@@ -680,7 +870,7 @@ def test_the_logarithm_is_bounded_from_above_and_closely(x):
 
 # ------------------------------------------------------------------------------------------------- it stands alone
 
-CHECKER = ("check", "covering", "document", "noise_rules", "replay")
+CHECKER = ("aligned", "check", "check_alignment", "covering", "document", "noise_rules", "replay")
 
 
 def test_the_checker_imports_nothing_of_the_search():
@@ -805,7 +995,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *wor
         (b"svt1 is private", "not a certificate: Expecting value"),
         (b"[1, 2]", 'this is not a certificate: it has no "format"'),
         (b'{"format": "another"}', 'this is not a certificate: it has no "format"'),
-        (b'{"format": "veridp-certificate", "version": 2}', "a certificate of version 2 is not known here"),
+        (b'{"format": "veridp-certificate", "version": 1}', "a certificate of version 1 is not known here"),
         (b'{"format": "veridp-certificate"}', "a certificate of version None is not known here"),
         (b'{"format": "veridp-certificate", "version": true}', "a certificate of version True is not known here"),
         (b'{"format": 1, "format": "veridp-certificate"}', "the name 'format' is given twice in one object"),
@@ -830,18 +1020,20 @@ def test_a_folder_is_no_certificate(tmp_path):
 
 def test_the_command_rejects_with_status_1_and_the_place(monkeypatch, capfd, tmp_path):
     document = certified("svt1")
-    put("/events/0/shifts/0/0/cost", "1/41")(document)
+    put("/events/0/shifts/0/table/0/cost", "1/41")(document)
     file = tmp_path / "proof.json"
     file.write_text(json.dumps(document))
     status, out, err = run(monkeypatch, capfd, "check", str(file))
     assert (status, err) == (1, "")
-    assert out.splitlines()[-1] == (f"{file} is rejected at /events/0/shifts/0/0/cost: the moves cost 1/40, not 1/41")
+    assert out.splitlines()[-1] == (
+        f"{file} is rejected at /events/0/shifts/0/table/0/cost: the moves cost 1/40, not 1/41"
+    )
     assert len(out.splitlines()) == 4
 
     status, out, err = run(monkeypatch, capfd, "check", str(file), "--json")
     found = json.loads(out)
     assert (status, found["verified"]) == (1, False)
-    assert found["rejection"] == {"place": "/events/0/shifts/0/0/cost", "reason": "the moves cost 1/40, not 1/41"}
+    assert found["rejection"] == {"place": "/events/0/shifts/0/table/0/cost", "reason": "the moves cost 1/40, not 1/41"}
     assert [step["name"] for step in found["steps"]] == ["neighbours", "outputs", "shifts"]
 
 
@@ -869,8 +1061,8 @@ def test_from_proof_to_file_to_check_in_another_process(tmp_path):
     assert json.loads(done.stdout)["rejection"]["reason"] == "the cost 7/40 is above ε = 3/20"
 
 
-def test_every_pair_of_corners_of_the_cube_is_covered_by_name():
-    """The corners that the checker makes are those that the relation has: listed by hand for two entries."""
+def test_the_differences_of_a_relation_are_those_that_it_has():
+    """The polytopes that the checker wants are those of the relation: listed by hand for two entries."""
     wanted = {
         "linf": [{(-1, -1), (-1, 1), (1, -1), (1, 1)}],
         "l1": [{(1, 0), (-1, 0), (0, 1), (0, -1)}],
@@ -878,6 +1070,5 @@ def test_every_pair_of_corners_of_the_cube_is_covered_by_name():
     }
     for name, polytopes in wanted.items():
         document = certificate_of(prove(replace(catalogue["partial_sum"], adjacency=adjacency(name)), 2))
-        listed = [{tuple(map(int, corner)) for corner in polytope} for polytope in document["polytopes"]]
-        assert listed == polytopes
+        assert [set(corners_of(polytope)) for polytope in document["polytopes"]] == polytopes
         assert check(json.loads(json.dumps(document))).verified

@@ -116,8 +116,25 @@ def test_integer_noise_proves_for_whole_data_only():
     assert not prove(catalogue["svt1"], 2).whole
 
 
-def test_integer_noise_proves_nothing_where_whole_differences_are_not_corners():
-    assert prove(replace(catalogue["geometric"], adjacency=adjacency("linf")), 2).epsilon == math.inf
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_integer_noise_where_whole_differences_are_not_all_corners(size):
+    chosen = replace(catalogue["geometric"], adjacency=adjacency("linf"))
+    proof = prove(chosen, size)
+    assert proof.whole
+    assert proof.epsilon == pytest.approx(size / 10, rel=1e-12)
+    pair = compare(chosen, [0] * size, [1, -1, 1][:size])
+    assert pair.epsilon == pytest.approx(size / 10, rel=1e-9)
+
+
+def test_integer_noise_that_moves_alike_for_all_data_needs_none_in_whole_numbers():
+    def above(rng, queries):
+        return queries[0] + rng.geometric(0.5) - rng.geometric(0.5) > 3
+
+    proof = prove(mechanism(adjacency="linf")(above), 1)
+    assert not proof.whole
+    assert proof.epsilon == pytest.approx(math.log(2), rel=1e-12)  # one step up, whatever the data
+    left, right = [2.5], [1.5]
+    assert compare(above, left, right).epsilon <= proof.epsilon + 1e-12
 
 
 def test_shifts_by_fractions_are_the_cheapest():

@@ -73,8 +73,7 @@ def _page(file: Path, checked: Checked) -> Text:
         lines.append(f"{file} is rejected at {rejection.place}: {rejection.reason}")
     elif stated is not None:
         arguments = ", ".join(f"{name}={value}" for name, value in stated.arguments.items())
-        whole = ", on whole numbers" if stated.data == "whole" else ""
-        who = f"{stated.mechanism}({arguments}) under {stated.adjacency}, size {stated.size}{whole}"
+        who = f"{stated.mechanism}({arguments}) under {stated.adjacency}, {stated.scope}"
         lines.append(f"verified: {who}, as described, is ε-differentially private with ε = {_number(stated.epsilon)}")
     return Text("\n".join(lines))
 

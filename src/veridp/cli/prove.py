@@ -85,7 +85,7 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
     if sizes is not None:
         lines.append(str(sizes) + (f" (no induction: {sizes.why_not})" if sizes.why_not else ""))
     merged = sum(e.paths for e in proof.events)
-    lines.append(f"{len(proof.events)} events (of {merged} paths), {len(proof.corners)} corners of the neighbourhood")
+    lines.append(f"{len(proof.events)} events (of {merged} paths), {proof.corners} corners of the neighbourhood")
     lines.append(f"what costs most: {alignment_text(event, corner.tolist(), shift)}")
     if found is not None:
         lines.append(f"a witness: {found.comparison}, where {found.witness.event}")
@@ -126,7 +126,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
         "refuted": _refuted(proof, found),
         "sizes": None if sizes is None else {"epsilon": sizes.epsilon, "scope": sizes.scope, "why_not": sizes.why_not},
         "events": len(proof.events),
-        "corners": len(proof.corners),
+        "corners": proof.corners,
         "worst": {
             "output": event.output,
             "corner": corner.tolist(),

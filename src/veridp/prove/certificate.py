@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING
 from veridp.errors import BadInput
 from veridp.program.affine import Affine, Noise, Symbol
 from veridp.program.distribution import Distribution, Geometric
+from veridp.prove.alignments import Alignment, Table
 from veridp.prove.events import NUMERIC, Event
+from veridp.prove.neighbours import Box, Polytope
+from veridp.prove.rules import Rule
+from veridp.prove.shifts import Shift
 
 if TYPE_CHECKING:
     from veridp.prove.proof import Proof
-    from veridp.prove.shifts import Shift
 
 FORMAT = "veridp-certificate"
-VERSION = 1
+VERSION = 2
 WIDTH = 110  # of a line of the file, where the value can be split
 ENTRY = re.compile(r"data\[(\d+)\]")
 UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
@@ -66,24 +69,27 @@ class _Writer:
 
     def document(self) -> dict[str, Json]:
         proof, mechanism = self.proof, self.proof.mechanism
-        events = [self._event(event, shifts) for event, shifts in zip(proof.events, proof.shifts, strict=True)]
-        epsilon = max(_cost(e, shift) for e, row in zip(proof.events, proof.shifts, strict=True) for shift in row)
+        events = [self._event(event, row) for event, row in zip(proof.events, proof.alignments, strict=True)]
+        epsilon = max(
+            _stated_cost(event, each) for event, row in zip(proof.events, proof.alignments, strict=True) for each in row
+        )
         return {
             "format": FORMAT,
             "version": VERSION,
+            "kind": "alignment",
             "mechanism": mechanism.name,
             "arguments": {name: _argument(value) for name, value in mechanism.values.items()},
             "adjacency": mechanism.adjacency.name,
             "size": proof.size,
             "data": "whole" if self.proof.whole else "real",
             "epsilon": str(epsilon),
-            "polytopes": self._by_polytope([[str(Fraction(x)) for x in corner] for corner in proof.corners.tolist()]),
+            "polytopes": [_polytope(polytope) for polytope in proof.polytopes],
             "outputs": list(self.outputs),
             "noises": [{"draw": noise.index, **_distribution(noise.distribution)} for noise in self.rows],
             "events": events,
         }
 
-    def _event(self, event: Event, shifts: Sequence[Shift]) -> Json:
+    def _event(self, event: Event, alignments: Sequence[Alignment]) -> Json:
         if event.output.count(NUMERIC) != len(event.numbers):
             raise BadInput(
                 f"{self.proof.mechanism.name}: its output {event.output} has a {NUMERIC} of its own, which marks the "
@@ -97,12 +103,7 @@ class _Writer:
             "draws": draws,
             "conditions": [{**self._linear(c.slack), "relation": c.relation.value} for c in event.conditions],
             "numbers": [self._linear(number) for number in event.numbers],
-            "shifts": self._by_polytope(
-                [
-                    {"moves": [str(move) for move in shift.moves or ()], "cost": str(_cost(event, shift))}
-                    for shift in shifts
-                ]
-            ),
+            "shifts": [_carried(event, alignment) for alignment in alignments],
         }
 
     def _linear(self, expression: Affine) -> dict[str, Json]:
@@ -115,21 +116,45 @@ class _Writer:
                 data[_entry(symbol)] = str(coefficient)
         return {"noise": noise, "data": data, "constant": str(expression.constant)}
 
-    def _by_polytope(self, values: Sequence[Json]) -> list[Json]:
-        """The values of all corners, those of each polytope apart: monotone neighbours make two, others one."""
-        if self.proof.mechanism.adjacency.name != "monotone":
-            return [list(values)]
-        half = len(values) // 2
-        return [list(values[:half]), list(values[half:])]
+
+def _polytope(polytope: Polytope) -> Json:
+    if isinstance(polytope, Box):
+        return {"low": [str(x) for x in polytope.low], "high": [str(x) for x in polytope.high]}
+    return {"corners": [[str(x) for x in corner] for corner in polytope.corners()]}
 
 
-def _cost(event: Event, shift: Shift) -> Fraction:
+def _carried(event: Event, alignment: Alignment) -> dict[str, Json]:
+    form = alignment.form
+    if isinstance(form, Rule):
+        moves: list[Json] = [
+            {"constant": str(constant), "data": {str(i): str(slope) for i, slope in slopes.items()}}
+            for constant, slopes in zip(form.constants, form.slopes, strict=True)
+        ]
+        return {"rule": moves, "cost": str(_stated_cost(event, alignment))}
+    table: list[Json] = [
+        {"moves": [str(move) for move in shift.moves or ()], "cost": str(_shift_cost(event, shift))}
+        for shift in form.shifts
+    ]
+    return {"entries": list(form.entries), "at": "whole" if form.whole else "corners", "table": table}
+
+
+def _stated_cost(event: Event, alignment: Alignment) -> Fraction:
+    """What the alignment costs at most, as it is written down."""
+    form = alignment.form
+    if isinstance(form, Table):
+        return max(_shift_cost(event, shift) for shift in form.shifts)
+    moved = [bool(c or slopes) for c, slopes in zip(form.constants, form.slopes, strict=True)]
+    return _rounded_up(event, moved, alignment.cost)
+
+
+def _shift_cost(event: Event, shift: Shift) -> Fraction:
+    return _rounded_up(event, [bool(move) for move in shift.moves or ()], shift.cost)
+
+
+def _rounded_up(event: Event, moved: Sequence[bool], cost: Fraction | float) -> Fraction:
     """The cost as a rational that is not below the true one: the price of geometric noise is a logarithm."""
-    logarithm = any(
-        move and isinstance(noise.distribution, Geometric)
-        for noise, move in zip(event.noises, shift.moves or (), strict=True)
-    )
-    return Fraction(f"{float(shift.cost) * UPWARDS:.14g}") if logarithm else Fraction(shift.cost)
+    logarithm = any(m and isinstance(n.distribution, Geometric) for n, m in zip(event.noises, moved, strict=True))
+    return Fraction(f"{float(cost) * UPWARDS:.14g}") if logarithm else Fraction(cost)
 
 
 def _argument(value: object) -> str:

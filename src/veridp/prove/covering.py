@@ -10,23 +10,41 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import z3
 
-from veridp.prove.document import Certificate, Condition, Event, Flaw, Linear
+from veridp.prove.document import Condition, Flaw, Linear
+from veridp.prove.noise_rules import Noise
 
 SECONDS = 120  # for one question
 
 
-def check_runs(certificate: Certificate) -> int:
+class Region(Protocol):
+    """What an event is here: where its conditions hold, with the probability of the choices that lead to it."""
+
+    @property
+    def weight(self) -> Fraction: ...
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+def check_runs(
+    events: Sequence[Region],
+    noises: Sequence[Noise],
+    size: int,
+    given: Sequence[Condition] = (),
+    place: str = "/events",
+) -> int:
     """The number of pairs of events that were found disjoint; raises Flaw where events overlap or leave a gap.
 
     With finite random choices, events are told apart by what was chosen as well, which their weight accounts for: the
-    weights of the events that hold must then sum to 1 for all noise and data.
+    weights of the events that hold must then sum to 1 for all noise and data. Only data that satisfy the conditions
+    given are looked at.
     """
-    space = _Space(certificate)
-    if all(event.weight == 1 for event in certificate.events):
+    space = _Space(events, noises, size, given, place)
+    if all(event.weight == 1 for event in events):
         space.check_covered()
         return space.check_disjoint()
     space.check_weights()
@@ -34,25 +52,30 @@ def check_runs(certificate: Certificate) -> int:
 
 
 class _Space:
-    def __init__(self, certificate: Certificate) -> None:
-        self.certificate = certificate
+    def __init__(
+        self, events: Sequence[Region], noises: Sequence[Noise], size: int, given: Sequence[Condition], place: str
+    ) -> None:
+        self.events = events
+        self.noises = noises
+        self.place = place
         self.noise = [
             z3.ToReal(z3.Int(f"noise {row}")) if noise.whole else z3.Real(f"noise {row}")
-            for row, noise in enumerate(certificate.noises)
+            for row, noise in enumerate(noises)
         ]
-        self.data = [z3.Real(f"data[{entry}]") for entry in range(certificate.size)]
+        self.data = [z3.Real(f"data[{entry}]") for entry in range(size)]
+        self.given = [self._exact(condition) for condition in given]
 
     # ---------------------------------------------------------------------------------------- what is asked
 
     def check_covered(self) -> None:
-        events = self.certificate.events
+        events = self.events
         outside = [z3.Or([z3.Not(self._closed(condition)) for condition in event.conditions]) for event in events]
-        point = self._solution("/events", "they cover all runs", [*self._supports(), *outside])
+        point = self._solution(self.place, "they cover all runs", [*self._supports(), *outside])
         if point is not None:
-            raise Flaw("/events", f"no event covers the run with {point}")
+            raise Flaw(self.place, f"no event covers the run with {point}")
 
     def check_disjoint(self) -> int:
-        events = self.certificate.events
+        events = self.events
         sides = [self._sides(event) for event in events]
         opens = [[self._open(condition) for condition in event.conditions] for event in events]
         supports = list(self._supports())
@@ -61,25 +84,25 @@ class _Space:
             if _apart(sides[first], sides[second]):
                 continue
             what = f"it is disjoint from event {first}"
-            point = self._solution(f"/events/{second}", what, [*supports, *opens[first], *opens[second]])
+            point = self._solution(f"{self.place}/{second}", what, [*supports, *opens[first], *opens[second]])
             if point is not None:
-                raise Flaw(f"/events/{second}", f"it overlaps event {first}, for the run with {point}")
+                raise Flaw(f"{self.place}/{second}", f"it overlaps event {first}, for the run with {point}")
         return len(pairs)
 
     def check_weights(self) -> None:
-        events = self.certificate.events
+        events = self.events
         conditions = [condition for event in events for condition in event.conditions]
         off_boundaries = [self._value(c.slack) != 0 for c in conditions if self._continuous(c.slack)]
         inside = [z3.And([self._exact(condition) for condition in event.conditions]) for event in events]
         total = z3.Sum([z3.If(here, _number(e.weight), 0) for here, e in zip(inside, events, strict=True)])
         claims = [*self._supports(), *off_boundaries, total != 1]
-        point = self._solution("/events", "their weights sum to 1", claims)
+        point = self._solution(self.place, "their weights sum to 1", claims)
         if point is not None:
-            raise Flaw("/events", f"the weights of the events do not sum to 1 for the run with {point}")
+            raise Flaw(self.place, f"the weights of the events do not sum to 1 for the run with {point}")
 
     # --------------------------------------------------------------------------- pairs that need no solver
 
-    def _sides(self, event: Event) -> dict[Side, bool]:
+    def _sides(self, event: Region) -> dict[Side, bool]:
         """The half-spaces of the event, each with whether its boundary is out or of no account."""
         found = {}
         for condition in event.conditions:
@@ -97,7 +120,7 @@ class _Space:
 
     def _continuous(self, expression: Linear) -> bool:
         """Whether it takes no value with positive probability, whatever the data are."""
-        return any(c and not self.certificate.noises[row].whole for row, c in expression.noise.items())
+        return any(c and not self.noises[row].whole for row, c in expression.noise.items())
 
     def _exact(self, condition: Condition) -> Any:
         return RELATION[condition.relation](self._value(condition.slack))
@@ -115,7 +138,7 @@ class _Space:
         return self._exact(condition)
 
     def _supports(self) -> Iterator[Any]:
-        for noise, variable in zip(self.certificate.noises, self.noise, strict=True):
+        for noise, variable in zip(self.noises, self.noise, strict=True):
             least, largest = noise.support
             if least is not None:
                 yield variable >= _number(least)
@@ -126,7 +149,7 @@ class _Space:
         """A point where all claims hold, in words; None where there is none."""
         solver = z3.Solver()
         solver.set("timeout", SECONDS * 1000)
-        solver.add(*claims)
+        solver.add(*self.given, *claims)
         answer = solver.check()
         if answer == z3.unsat:
             return None

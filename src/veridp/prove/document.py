@@ -1,4 +1,4 @@
-"""Reading a certificate: from JSON to values, with the place of everything that is not as it should be.
+"""What the certificates of all kinds have in common: from JSON to values, with the place of whatever is wrong.
 
 Part of the checker: it knows the format, and nothing of the search that wrote it.
 """
@@ -17,7 +17,7 @@ from veridp.errors import BadInput
 from veridp.prove.noise_rules import Noise, parameters_of
 
 FORMAT = "veridp-certificate"
-VERSION = 1
+VERSION = 2
 RATIONAL = re.compile(r"-?[0-9]{1,300}(/[0-9]{1,300})?")  # within the range of a float
 WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
 RELATIONS = (">=", ">", "==")
@@ -51,40 +51,19 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Shift:
-    """By how much each noise of an event is moved at one corner, and the cost that is stated for it."""
-
-    moves: tuple[Fraction, ...]
-    cost: Fraction
-
-
-@dataclass(frozen=True)
-class Event:
-    """Runs with one output; `shifts` has a row for each polytope, with an entry for each of its corners."""
-
-    output: int
-    weight: Fraction
-    paths: int
-    draws: tuple[int, ...]
-    conditions: tuple[Condition, ...]
-    numbers: tuple[Linear, ...]
-    shifts: tuple[tuple[Shift, ...], ...]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What a certificate says; nothing of it is believed yet."""
+class Stated:
+    """What a certificate says that it proves; nothing of it is believed yet."""
 
     mechanism: str
     arguments: Mapping[str, str]
     adjacency: str
-    size: int
-    data: str
+    size: int | None  # None: every size
     epsilon: Fraction
-    polytopes: tuple[tuple[tuple[Fraction, ...], ...], ...]
-    outputs: tuple[str, ...]
-    noises: tuple[Noise, ...]
-    events: tuple[Event, ...]
+
+    @property
+    def scope(self) -> str:
+        """For which data it is said to hold."""
+        return "every size" if self.size is None else f"size {self.size}"
 
 
 # ------------------------------------------------------------------------------------------------------- the file
@@ -188,14 +167,13 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-# ------------------------------------------------------------------------------------------------------ the whole
+# --------------------------------------------------------------------------------------------- what all kinds share
+
+HEADER = ("format", "version", "kind", "mechanism", "arguments", "adjacency", "epsilon")
 
 
-def read_certificate(document: object) -> Certificate:
-    """The certificate in the document.
-
-    Raises BadInput where the document is none at all, and Flaw where it says that it is one but is not made as one.
-    """
+def kind_of(document: object) -> str:
+    """The kind of certificate that the document says it is; raises BadInput where it is none at all."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BadInput(f'this is not a certificate: it has no "format": "{FORMAT}"; give a file that veridp wrote')
     if document.get("version") != VERSION or isinstance(document["version"], bool):
@@ -203,35 +181,15 @@ def read_certificate(document: object) -> Certificate:
             f"a certificate of version {_shown(document.get('version'))} is not known here, only of version {VERSION}; "
             f"use the veridp that wrote it"
         )
-    names = ("format", "version", "mechanism", "arguments", "adjacency", "size", "data", "epsilon")
-    field = Node(document, "").fields(*names, "polytopes", "outputs", "noises", "events")
-    size = field["size"].whole(least=1)
-    noises = tuple(_noise(node) for node in field["noises"].entries())
-    outputs = tuple(node.text() for node in field["outputs"].entries())
-    return Certificate(
-        mechanism=field["mechanism"].text(),
-        arguments={name: node.text() for name, node in field["arguments"].mapping().items()},
-        adjacency=field["adjacency"].text(),
-        size=size,
-        data=field["data"].one_of(("real", "whole")),
-        epsilon=field["epsilon"].rational(),
-        polytopes=tuple(
-            tuple(_corner(corner, size) for corner in polytope.entries()) for polytope in field["polytopes"].entries()
-        ),
-        outputs=outputs,
-        noises=noises,
-        events=tuple(_event(node, size, noises, outputs) for node in field["events"].entries()),
-    )
+    return Node(document, "").mapping()["kind"].text() if "kind" in document else ""
 
 
-def _corner(node: Node, size: int) -> tuple[Fraction, ...]:
-    entries = node.entries()
-    if len(entries) != size:
-        raise node.flaw(f"a corner has {size} entries, as the data have, not {len(entries)}")
-    return tuple(entry.rational() for entry in entries)
+def arguments_in(node: Node) -> dict[str, str]:
+    return {name: entry.text() for name, entry in node.mapping().items()}
 
 
-def _noise(node: Node) -> Noise:
+def noise_in(node: Node) -> Noise:
+    """The noise of one draw."""
     found = node.mapping()
     for name in ("draw", "kind"):
         if name not in found:
@@ -248,48 +206,22 @@ def _noise(node: Node) -> Noise:
     return noise
 
 
-def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str]) -> Event:
-    field = node.fields("output", "weight", "paths", "draws", "conditions", "numbers", "shifts")
-    output = field["output"].whole()
-    if output >= len(outputs):
-        raise field["output"].flaw(f"there is no output {output}")
-    draws = _draws(field["draws"], noises)
-    return Event(
-        output=output,
-        weight=field["weight"].rational(),
-        paths=field["paths"].whole(least=1),
-        draws=draws,
-        conditions=tuple(_condition(c, draws, size) for c in field["conditions"].entries()),
-        numbers=tuple(_linear(n.fields("noise", "data", "constant"), draws, size) for n in field["numbers"].entries()),
-        shifts=tuple(tuple(_shift(s, draws) for s in row.entries()) for row in field["shifts"].entries()),
-    )
-
-
-def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
-    """The rows of the noise that a run draws: the first draw, the second, and so on, none left out."""
-    rows = []
-    for place, entry in enumerate(node.entries()):
-        row = entry.whole()
-        if row >= len(noises):
-            raise entry.flaw(f"there is no noise {row}")
-        if noises[row].draw != place:
-            raise entry.flaw(f"noise {row} is draw {noises[row].draw} of a run, not draw {place}")
-        rows.append(row)
-    return tuple(rows)
-
-
-def _condition(node: Node, draws: Sequence[int], size: int) -> Condition:
+def condition_in(node: Node, draws: Sequence[int], size: int) -> Condition:
     field = node.fields("noise", "data", "constant", "relation")
-    return Condition(_linear(field, draws, size), field["relation"].one_of(RELATIONS))
+    return Condition(linear_in(field, draws, size), field["relation"].one_of(RELATIONS))
 
 
-def _linear(field: Mapping[str, Node], draws: Sequence[int], size: int) -> Linear:
-    noise = _coefficients(field["noise"], draws, "noise that this event draws")
-    data = _coefficients(field["data"], range(size), "entry of the data")
+def number_in(node: Node, draws: Sequence[int], size: int) -> Linear:
+    return linear_in(node.fields("noise", "data", "constant"), draws, size)
+
+
+def linear_in(field: Mapping[str, Node], draws: Sequence[int], size: int) -> Linear:
+    noise = coefficients_in(field["noise"], draws, "noise that this event draws")
+    data = coefficients_in(field["data"], range(size), "entry of the data")
     return Linear(noise, data, field["constant"].rational())
 
 
-def _coefficients(node: Node, known: Sequence[int], what: str) -> dict[int, Fraction]:
+def coefficients_in(node: Node, known: Sequence[int], what: str) -> dict[int, Fraction]:
     found = {}
     for name, entry in node.mapping().items():
         if WHOLE.fullmatch(name) is None or int(name) not in known:
@@ -298,9 +230,8 @@ def _coefficients(node: Node, known: Sequence[int], what: str) -> dict[int, Frac
     return found
 
 
-def _shift(node: Node, draws: Sequence[int]) -> Shift:
-    field = node.fields("moves", "cost")
-    moves = field["moves"].entries()
-    if len(moves) != len(draws):
-        raise field["moves"].flaw(f"{len(draws)} moves are needed, one for each draw of the event, not {len(moves)}")
-    return Shift(tuple(move.rational() for move in moves), field["cost"].rational())
+def vector_in(node: Node, size: int, what: str) -> tuple[Fraction, ...]:
+    entries = node.entries()
+    if len(entries) != size:
+        raise node.flaw(f"{what} has {size} entries, as the data have, not {len(entries)}")
+    return tuple(entry.rational() for entry in entries)

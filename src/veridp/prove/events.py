@@ -7,18 +7,20 @@ so that the map is one-to-one for certain).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from veridp.errors import NotExplorable
 from veridp.program.affine import Affine, Condition, Noise, Relation, Unknown
 from veridp.program.distribution import Number
 from veridp.program.path import Path, leaves, map_leaves, output_text
+from veridp.program.site import Site
 from veridp.prove.convex import union_if_convex
 
 NUMERIC = "#"  # stands for a numeric entry in the name of an output
+ENTRY = re.compile(r"data\[(\d+)\]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ class Event:
     numbers: tuple[Affine, ...]
     weight: Number
     paths: int  # how many paths it was merged from
+    sites: tuple[Site, ...]  # where each of the conditions was asked
 
 
 def events_of(paths: Sequence[Path]) -> list[Event]:
@@ -49,8 +52,14 @@ def _merged(name: str, paths: Sequence[Path]) -> list[Event]:
     if mergeable:
         union = union_if_convex([path.conditions for path in paths])
         if union is not None:
-            return [Event(name, paths[0].noises, union, (), 1, len(paths))]
-    return [Event(name, p.noises, p.conditions, _numbers(p.output), p.weight, 1) for p in paths]
+            asked = {id(c): site for path in paths for c, site in zip(path.conditions, _sites(path), strict=True)}
+            return [Event(name, paths[0].noises, union, (), 1, len(paths), tuple(asked[id(c)] for c in union))]
+    return [Event(name, p.noises, p.conditions, _numbers(p.output), p.weight, 1, _sites(p)) for p in paths]
+
+
+def _sites(path: Path) -> tuple[Site, ...]:
+    """Where each condition of the path was asked."""
+    return tuple(fork.site for fork in path.forks if not fork.implied for _ in fork.option.conditions)
 
 
 def _structure(path: Path) -> tuple[Any, ...]:
@@ -66,23 +75,12 @@ def _numbers(output: Any) -> tuple[Affine, ...]:
     return tuple(leaf for leaf in leaves(output) if isinstance(leaf, Affine))
 
 
-Difference = Mapping[Unknown, Fraction]  # by how much each entry of the data moves
-
-
-def change(expression: Affine, difference: Difference) -> Fraction:
-    """By how much the data's part of the expression changes when the data move by the difference."""
-    total = Fraction(0)
-    for symbol, coefficient in expression.terms.items():
-        if isinstance(symbol, Unknown):
-            if symbol not in difference:
-                raise NotExplorable(f"{symbol.name} is left open, but is no entry of the data")
-            total += coefficient * difference[symbol]
-    return total
-
-
-def on_noise(expression: Affine) -> dict[int, Number]:
-    """The coefficients of the expression's noise, by index."""
-    return {symbol.index: c for symbol, c in expression.terms.items() if isinstance(symbol, Noise)}
+def entry_of(symbol: Unknown) -> int:
+    """Which entry of the data an open value is; raises NotExplorable where it is none."""
+    found = ENTRY.fullmatch(symbol.name)
+    if found is None:
+        raise NotExplorable(f"{symbol.name} is left open, but is no entry of the data; give it a value")
+    return int(found[1])
 
 
 def is_equality(condition: Condition) -> bool:

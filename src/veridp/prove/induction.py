@@ -22,8 +22,9 @@ from veridp.errors import NotInductive, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import Affine, Noise, Relation, Unknown
 from veridp.program.distribution import Number
+from veridp.prove.prices import price_of
 from veridp.prove.proof import rational_arguments
-from veridp.prove.shifts import DENOMINATOR, rule
+from veridp.prove.shifts import DENOMINATORS
 from veridp.prove.system import QUERY, State, Step, System, system_of
 
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
@@ -163,7 +164,7 @@ class _Alignment:
             left = self._column(("left", move.target))
             costs[left] = costs.get(left, 0.0) - 1.0
         for noise in move.step.noises:
-            allowed = rule(noise.distribution)
+            allowed = price_of(noise.distribution)
             for way, unit in (("up", allowed.up), ("down", allowed.down)):
                 costs[self._column((move, noise.index, way))] = -float(unit or 0)
         self.rows.append((costs, 0.0, False))
@@ -174,7 +175,7 @@ class _Alignment:
         for move in moves:
             self._add(move)
         solution = self._solve(moves)
-        for denominator in (1, 2, 12, DENOMINATOR):
+        for denominator in DENOMINATORS:
             rounded = {
                 key: Fraction(float(solution[c])).limit_denominator(denominator) for key, c in self.columns.items()
             }
@@ -190,7 +191,7 @@ class _Alignment:
             (move, noise.index, way)
             for move in moves
             for noise in move.step.noises
-            for way, unit in (("up", rule(noise.distribution).up), ("down", rule(noise.distribution).down))
+            for way, unit in (("up", price_of(noise.distribution).up), ("down", price_of(noise.distribution).down))
             if unit is None
         }
         bounds = [_limits(key, key in forbidden) for key in self.columns]
@@ -251,7 +252,7 @@ class _Checked:
         """Whether conditions, releases and the next state's differences are kept, by shifts that are allowed."""
         step = self.move.step
         for noise in step.noises:
-            shift, allowed = self._shift(noise.index), rule(noise.distribution)
+            shift, allowed = self._shift(noise.index), price_of(noise.distribution)
             if (shift > 0 and allowed.up is None) or (shift < 0 and allowed.down is None):
                 return False
             if noise.distribution.integer and shift:  # between corners such a shift would not be whole
@@ -269,7 +270,7 @@ class _Checked:
     def cost(self) -> Fraction:
         total = Fraction(0)
         for noise in self.move.step.noises:
-            shift, allowed = self._shift(noise.index), rule(noise.distribution)
+            shift, allowed = self._shift(noise.index), price_of(noise.distribution)
             total += abs(shift) * ((allowed.up if shift > 0 else allowed.down) or 0)
         return total
 

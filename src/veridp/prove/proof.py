@@ -6,27 +6,37 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.adjacency import OneQueryMoves
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
 from veridp.program.explore import explore
+from veridp.prove.alignments import Alignment, Table, cheapest_alignments
 from veridp.prove.events import Event, events_of
-from veridp.prove.shifts import Shift, cheapest_shifts
+from veridp.prove.neighbours import Hull, Polytope, polytopes_of
+from veridp.prove.shifts import Shift
 
-WHOLE_CORNERS = ("l1", "monotone")  # neighbours whose whole differences are all corners, but for none at all
+
+class WorstPlace(NamedTuple):
+    """The event and difference that cost most, and the shift there."""
+
+    event: Event
+    corner: NDArray[np.float64]
+    shift: Shift
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """For all neighbours of this size: ε, and the shift of every event at every corner.
+    """For all neighbours of this size: ε, and how every event is carried over.
 
     ε is inf where no shift of constant size can carry some event over: that is no refutation. Where integer noise is
-    shifted (`whole`), it holds for data in whole numbers only, and up to the rounding of the price, a logarithm.
+    shifted by what depends on the data (`whole`), it holds for data in whole numbers only; and up to the rounding of
+    the price, a logarithm.
     """
 
     mechanism: Mechanism
@@ -34,14 +44,18 @@ class Proof:
     epsilon: float
     exact_epsilon: Fraction | None
     events: tuple[Event, ...]
-    corners: NDArray[np.float64]
-    shifts: tuple[tuple[Shift, ...], ...]  # for each event, for each corner
+    polytopes: tuple[Polytope, ...]
+    alignments: tuple[tuple[Alignment, ...], ...]  # for each event, for each polytope
 
     @property
     def whole(self) -> bool:
-        """Whether integer noise is shifted: shifts between those of the corners are then no shifts, so nothing follows
-        for differences between the corners."""
-        return moves_whole_noise(self.events, self.shifts)
+        """Whether integer noise is shifted by different amounts for different data: then these must be whole, since
+        what is between whole shifts is none."""
+        return any(
+            _moves_whole_noise(event, alignment)
+            for event, row in zip(self.events, self.alignments, strict=True)
+            for alignment in row
+        )
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -51,11 +65,17 @@ class Proof:
         return certificate_of(self)
 
     @property
-    def worst(self) -> tuple[Event, NDArray[np.float64], Shift]:
+    def corners(self) -> int:
+        """How many corners the differences between neighbours have."""
+        return sum(polytope.count for polytope in self.polytopes)
+
+    @property
+    def worst(self) -> WorstPlace:
         """The event and corner that cost most (or cannot be paid)."""
-        costs = [[float(shift.cost) for shift in row] for row in self.shifts]
-        event, corner = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.corners)))
-        return self.events[event], self.corners[corner], self.shifts[event][corner]
+        costs = [[float(alignment.cost) for alignment in row] for row in self.alignments]
+        event, polytope = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.polytopes)))
+        alignment = self.alignments[event][polytope]
+        return WorstPlace(self.events[event], np.array([float(x) for x in alignment.worst]), alignment.shift)
 
     def __str__(self) -> str:
         who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
@@ -68,28 +88,33 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
     """The smallest ε that an alignment can prove for all neighbours of this size; inf if none can."""
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
-    corners = mechanism.adjacency.vertices(size)
-    if corners is None:
+    polytopes = polytopes_of(mechanism.adjacency, size)
+    if polytopes is None:
         raise BadInput(
             f"{mechanism.name}: neighbours under {mechanism.adjacency} have no polytope of differences to prove over; "
             f"use linf, l1 or monotone, or an adjacency with vertices"
         )
-    paths = _explored(mechanism, size)
-    events = tuple(events_of(paths))
-    shifts = tuple(tuple(row) for row in cheapest_shifts(events, corners))
-    if moves_whole_noise(events, shifts) and mechanism.adjacency.name not in WHOLE_CORNERS:
-        return Proof(mechanism, size, math.inf, None, events, corners, shifts)
-    return Proof(mechanism, size, *_total(shifts), events, corners, shifts)
+    events = tuple(events_of(_explored(mechanism, size)))
+    alignments = tuple(tuple(row) for row in cheapest_alignments(events, polytopes))
+    proof = Proof(mechanism, size, *_total(alignments), events, polytopes, alignments)
+    if proof.whole and isinstance(polytopes[0], Hull) and not isinstance(mechanism.adjacency, OneQueryMoves):
+        return Proof(mechanism, size, math.inf, None, events, polytopes, alignments)  # whole differences: no corners
+    return proof
 
 
-def moves_whole_noise(events: Sequence[Event], shifts: Sequence[Sequence[Shift]]) -> bool:
-    """Whether a shift moves integer noise."""
-    return any(
-        noise.distribution.integer and move
-        for event, row in zip(events, shifts, strict=True)
-        for shift in row
-        for noise, move in zip(event.noises, shift.moves or (), strict=False)
-    )
+def _moves_whole_noise(event: Event, alignment: Alignment) -> bool:
+    """Whether integer noise is moved by what depends on the difference."""
+    form = alignment.form
+    if isinstance(form, Table) and form.whole:
+        return True
+    for place, noise in enumerate(event.noises):
+        if noise.distribution.integer:
+            if isinstance(form, Table):
+                if form.entries and any(shift.moves and shift.moves[place] for shift in form.shifts):
+                    return True
+            elif form.slopes[place]:
+                return True
+    return False
 
 
 def _explored(mechanism: Mechanism, size: int) -> Sequence[Any]:
@@ -106,9 +131,7 @@ def rational_arguments(mechanism: Mechanism) -> Mechanism:
     return mechanism.bind(**{name: Fraction(repr(value)) for name, value in floats.items()})
 
 
-def _total(shifts: Sequence[Sequence[Shift]]) -> tuple[float, Fraction | None]:
-    costs = [shift.cost for row in shifts for shift in row]
-    if any(shift.moves is None for row in shifts for shift in row):
-        return math.inf, None
+def _total(alignments: Sequence[Sequence[Alignment]]) -> tuple[float, Fraction | None]:
+    costs = [alignment.cost for row in alignments for alignment in row]
     most = max(costs, default=Fraction(0))
-    return float(most), Fraction(most)
+    return (math.inf, None) if math.isinf(most) else (float(most), Fraction(most))

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from veridp.errors import BadInput, MechanismFailed
+from veridp.prove.aligned import Certificate, Event
 from veridp.prove.check import Checked, Rejection, Step
-from veridp.prove.document import NUMERIC, RATIONAL, Certificate, Event, Flaw, Linear
+from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 
 REACH = 10.0  # data are drawn from [-REACH, REACH]
 CLOSE = 1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
@@ -44,6 +45,8 @@ def spot_check(checked: Checked, function: Callable[[Any, Any], Any], runs: int,
     """The verdict with that of a replay added to it; for a certificate that is verified."""
     if checked.certificate is None or not checked.verified:
         raise BadInput("only a certificate that is verified can be compared with a program; check it first")
+    if not isinstance(checked.certificate, Certificate):
+        raise BadInput("only a certificate of an alignment can be compared with a program; leave out the target")
     try:
         found = replay(checked.certificate, function, runs, seed)
     except Flaw as flaw:
@@ -69,7 +72,7 @@ def replay(certificate: Certificate, function: Callable[[Any, Any], Any], runs: 
     return Replay(runs - undecided, undecided)
 
 
-def arguments_of(certificate: Certificate, present: Mapping[str, object]) -> dict[str, object]:
+def arguments_of(certificate: Stated, present: Mapping[str, object]) -> dict[str, object]:
     """The arguments of the certificate that the program does not have anyway."""
     found: dict[str, object] = {}
     for name, text in certificate.arguments.items():

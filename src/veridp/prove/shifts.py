@@ -1,175 +1,192 @@
-"""The cheapest shift of the noise for every event and every corner of the neighbourhood: one large linear program.
+"""The cheapest shift of the noise that carries an event over one difference of the data: a small linear program.
 
-The shift of one event at one corner is a small linear program; all of them together, side by side, are one that
-separates into them, and is solved in one call. What comes out is rounded to rationals and checked exactly.
+What the solver finds is rounded to rationals and checked exactly.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
-from veridp.program import distribution as d
-from veridp.program.affine import Affine, Unknown
-from veridp.prove.events import Difference, Event, change, is_equality, on_noise
+from veridp.program.affine import Affine, Noise, Unknown
+from veridp.prove.events import Event, entry_of, is_equality
+from veridp.prove.linear import Blocks
+from veridp.prove.neighbours import Box, Corner, Hull, Polytope
+from veridp.prove.prices import are_allowed, cost_of, price_of
 
-PENALTY = 1e4  # the cost of a unit by which an inequality is not met: far above that of any shift
-DENOMINATOR = 10_000
+DENOMINATORS = (
+    1,
+    2,
+    12,
+    10_000,
+)  # of the rationals that a solution is rounded to, in the order in which they are tried
 NEARLY = 1e-9  # what rounding may add to the cost of a shift
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How noise may be shifted: the cost of a unit upwards, and downwards; None where it may not."""
+class Requirement:
+    """Σ noise · move + Σ data · difference + constant must be at least 0, or 0; noise by its place in the event."""
 
-    up: Fraction | None
-    down: Fraction | None
+    noise: Mapping[int, Fraction]
+    data: Mapping[int, Fraction]
+    equal: bool
+    constant: Fraction = Fraction(0)
+
+    def gain(self, moves: Sequence[Fraction], difference: Sequence[Fraction]) -> Fraction:
+        total = sum((c * moves[place] for place, c in self.noise.items()), start=self.constant)
+        return total + sum((c * difference[entry] for entry, c in self.data.items()), start=Fraction(0))
+
+    def met(self, moves: Sequence[Fraction], difference: Sequence[Fraction]) -> bool:
+        gain = self.gain(moves, difference)
+        return gain == 0 if self.equal else gain >= 0
 
 
-def rule(noise: d.Distribution) -> Rule:
-    """ln f(x)/f(x + Δ) is at most |Δ|/b for Laplace noise, and Δ/b for exponential noise shifted upwards.
+def requirement(expression: Affine, noises: Sequence[Noise], equal: bool) -> Requirement:
+    """That the expression does not fall (or stays) when noise and data move."""
+    place = {noise.index: k for k, noise in enumerate(noises)}
+    noise: dict[int, Fraction] = {}
+    data: dict[int, Fraction] = {}
+    for symbol, coefficient in expression.terms.items():
+        if isinstance(symbol, Unknown):
+            data[entry_of(symbol)] = Fraction(coefficient)
+        else:
+            noise[place[symbol.index]] = Fraction(coefficient)
+    return Requirement(noise, data, equal)
 
-    Other noise has no bounded rule: it must stay as it is.
-    """
-    if isinstance(noise, d.Laplace):
-        return Rule(1 / Fraction(noise.scale), 1 / Fraction(noise.scale))
-    if isinstance(noise, d.Exponential):
-        return Rule(1 / Fraction(noise.scale), None)
-    if isinstance(noise, d.Geometric) and noise.p < 1:
-        unit = Fraction(-math.log1p(-float(noise.p)))
-        return Rule(unit, None)
-    return Rule(None, None)
+
+def requirements_of(event: Event) -> list[Requirement]:
+    """What a shift must meet to carry the event into itself: its conditions, then its numbers."""
+    conditions = [requirement(c.slack, event.noises, is_equality(c)) for c in event.conditions]
+    return conditions + [requirement(number, event.noises, True) for number in event.numbers]
 
 
 @dataclass(frozen=True)
 class Shift:
-    """By how much each noise is moved for one event and corner, and what that costs; infeasible without an answer."""
+    """By how much each noise is moved, and what that costs; no moves and inf where there is no way."""
 
     moves: tuple[Fraction, ...] | None
     cost: Fraction | float
 
 
-def cheapest_shifts(events: Sequence[Event], corners: NDArray[np.float64], name: str = "data") -> list[list[Shift]]:
-    """For each event, for each corner: the cheapest shift."""
-    differences = [
-        {Unknown(f"{name}[{i}]"): Fraction(value) for i, value in enumerate(corner)} for corner in corners.tolist()
-    ]
-    program = _Program()
-    for event in events:
-        for difference in differences:
-            program.add(event, difference)
-    program.solve()
-    count = len(differences)
-    flat = program.shifts()
-    return [flat[start : start + count] for start in range(0, len(flat), count)]
+NO_SHIFT = Shift(None, math.inf)
 
 
-class _Program:
-    """Blocks of variables: up and down for each noise of an event, and one that measures what cannot be met."""
+class Task:
+    """An event to be carried over a polytope."""
+
+    def __init__(self, event: Event, polytope: Polytope) -> None:
+        self.event = event
+        self.polytope = polytope
+        self.requirements = requirements_of(event)
+        if isinstance(polytope, Hull):
+            self.mixed = tuple(range(polytope.size))
+            self.base: Corner = polytope.listed[0]
+        else:
+            self.mixed, self.base = _mixed_entries(self.requirements, polytope)
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is noise that moves in whole steps only."""
+        return any(noise.distribution.integer for noise in self.event.noises)
+
+    @property
+    def box(self) -> Box:
+        """The polytope, where it is a box."""
+        if not isinstance(self.polytope, Box):
+            raise TypeError(f"{self.polytope} is no box")
+        return self.polytope
+
+    def corners(self, whole: bool = False) -> list[Corner]:
+        """The differences that stand for all of them, the other entries at their worst; or all whole differences."""
+        if isinstance(self.polytope, Hull):
+            return list(self.polytope.listed)
+        ends = [(self.polytope.low[i], self.polytope.high[i]) for i in self.mixed]
+        values = [[*map(Fraction, range(int(low), int(high) + 1))] if whole else [low, high] for low, high in ends]
+        return [moved_to(self.base, self.mixed, chosen) for chosen in itertools.product(*values)]
+
+    @property
+    def unit(self) -> float:
+        """The price of the dearest unit of a shift."""
+        prices = [price_of(noise.distribution) for noise in self.event.noises]
+        return max((float(price.up or 0) for price in prices), default=0.0)
+
+    def met(self, moves: Sequence[Fraction], corner: Corner) -> bool:
+        return are_allowed(self.event.noises, moves) and all(r.met(moves, corner) for r in self.requirements)
+
+    def shift(self, moves: Sequence[Fraction]) -> Shift:
+        return Shift(tuple(moves), cost_of(self.event.noises, moves))
+
+
+def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple[int, ...], Corner]:
+    """The entries whose rise helps some requirements and harms others, or that an equation holds; and a corner where
+    the others are at their worst."""
+    helps: set[int] = set()
+    harms: set[int] = set()
+    for each in requirements:
+        for entry, coefficient in each.data.items():
+            if each.equal or coefficient > 0:
+                helps.add(entry)
+            if each.equal or coefficient < 0:
+                harms.add(entry)
+    base = tuple(high if i in harms else low for i, (low, high) in enumerate(zip(box.low, box.high, strict=True)))
+    return tuple(sorted(helps & harms)), base
+
+
+def moved_to(base: Corner, entries: Sequence[int], values: Sequence[Fraction]) -> Corner:
+    """The corner with these entries at these values."""
+    corner = list(base)
+    for entry, value in zip(entries, values, strict=True):
+        corner[entry] = value
+    return tuple(corner)
+
+
+# ------------------------------------------------------------------------------------------------ corner by corner
+
+
+class Corners:
+    """The linear programs of single differences, solved together."""
 
     def __init__(self) -> None:
-        self.costs: list[float] = []
-        self.upper: list[float | None] = []
-        self.rows: list[int] = []
-        self.columns: list[int] = []
-        self.values: list[float] = []
-        self.bounds: list[float] = []
-        self.blocks: list[tuple[int, Event, Difference]] = []
-        self.solution: NDArray[np.float64] = np.empty(0)
+        self.blocks = Blocks()
+        self.starts: list[tuple[Task, Corner, int]] = []
 
-    def add(self, event: Event, difference: Difference) -> None:
-        first = len(self.costs)
-        self.blocks.append((first, event, difference))
-        for noise in event.noises:
-            allowed = rule(noise.distribution)
-            for cost in (allowed.up, allowed.down):
-                self.costs.append(0.0 if cost is None else float(cost))
-                self.upper.append(0.0 if cost is None else None)
-        self.costs.append(PENALTY)
-        self.upper.append(None)
-        place = {noise.index: first + 2 * k for k, noise in enumerate(event.noises)}
-        miss = len(self.costs) - 1
-        for condition in event.conditions:
-            signs = (1, -1) if is_equality(condition) else (1,)
-            for sign in signs:
-                self._at_least(place, miss, condition.slack, difference, sign)
-        for number in event.numbers:
-            for sign in (1, -1):
-                self._at_least(place, miss, number, difference, sign)
-
-    def _at_least(
-        self, place: dict[int, int], miss: int, expression: Affine, difference: Difference, sign: int
-    ) -> None:
-        """sign · (change of the expression) >= 0, or missed by so much."""
-        row = len(self.bounds)
-        for index, coefficient in on_noise(expression).items():
-            value = sign * float(coefficient)
-            self._entry(row, place[index], -value)
-            self._entry(row, place[index] + 1, value)
-        self._entry(row, miss, -1.0)
-        self.bounds.append(sign * float(change(expression, difference)))
-
-    def _entry(self, row: int, column: int, value: float) -> None:
-        self.rows.append(row)
-        self.columns.append(column)
-        self.values.append(value)
-
-    def solve(self) -> None:
-        shape = (len(self.bounds), len(self.costs))
-        matrix = coo_array((self.values, (self.rows, self.columns)), shape=shape).tocsr()
-        limits = [(0.0, upper) for upper in self.upper]
-        answer = linprog(self.costs, A_ub=matrix, b_ub=self.bounds, bounds=limits, method="highs")
-        if not answer.success:
-            raise ArithmeticError(f"the linear program was not solved: {answer.message}")
-        self.solution = answer.x
+    def add(self, task: Task, corner: Corner) -> None:
+        self.blocks.start(task.unit)
+        first = len(self.blocks.costs)
+        for noise in task.event.noises:
+            price = price_of(noise.distribution)
+            for unit in (price.up, price.down):
+                whole = noise.distribution.integer and unit is not None
+                self.blocks.variable(float(unit or 0), allowed=unit is not None, whole=whole)
+        for each in task.requirements:
+            terms: dict[int, float] = {}
+            for place, coefficient in each.noise.items():
+                terms[first + 2 * place] = float(coefficient)
+                terms[first + 2 * place + 1] = -float(coefficient)
+            constant = float(each.constant + sum(c * corner[entry] for entry, c in each.data.items()))
+            (self.blocks.zero if each.equal else self.blocks.at_least_zero)(terms, constant)
+        self.starts.append((task, corner, first))
 
     def shifts(self) -> list[Shift]:
-        return [self._shift(first, event, difference) for first, event, difference in self.blocks]
-
-    def _shift(self, first: int, event: Event, difference: Difference) -> Shift:
-        count = len(event.noises)
-        ups, downs = self.solution[first : first + 2 * count : 2], self.solution[first + 1 : first + 2 * count : 2]
-        least = float(np.dot(self.solution[first : first + 2 * count], self.costs[first : first + 2 * count]))
-        for denominator in (1, 2, 12, DENOMINATOR):
-            moves = tuple(Fraction(float(x)).limit_denominator(denominator) for x in ups - downs)
-            if meets(event, difference, moves) and cost(event, moves) <= least + NEARLY * (1 + least):
-                return Shift(moves, cost(event, moves))
-        return Shift(None, math.inf)
+        """The cheapest shift of each task at its corner, in the order in which they were added."""
+        solution = self.blocks.solve()
+        return [_rounded(task, corner, solution[first:]) for task, corner, first in self.starts]
 
 
-def meets(event: Event, difference: Difference, moves: Sequence[Fraction]) -> bool:
-    """Whether the moves carry every run of the event, on any data, to one of the same event on the moved data."""
-    by_index = {noise.index: move for noise, move in zip(event.noises, moves, strict=True)}
-
-    def moved(expression: Affine) -> Fraction:
-        part = sum((c * by_index[i] for i, c in on_noise(expression).items()), start=Fraction(0))
-        return part + change(expression, difference)
-
-    for noise, move in zip(event.noises, moves, strict=True):
-        allowed = rule(noise.distribution)
-        if (move > 0 and allowed.up is None) or (move < 0 and allowed.down is None):
-            return False
-        if noise.distribution.integer and move.denominator != 1:
-            return False
-    for condition in event.conditions:
-        gain = moved(condition.slack)
-        if gain < 0 or (is_equality(condition) and gain != 0):
-            return False
-    return all(moved(number) == 0 for number in event.numbers)
-
-
-def cost(event: Event, moves: Sequence[Fraction]) -> Fraction:
-    """What the moves cost: the most by which they change the density of the noise, as a logarithm."""
-    total = Fraction(0)
-    for noise, move in zip(event.noises, moves, strict=True):
-        allowed = rule(noise.distribution)
-        unit = allowed.up if move > 0 else allowed.down
-        total += abs(move) * (unit or 0)
-    return total
+def _rounded(task: Task, corner: Corner, solution: NDArray[np.float64]) -> Shift:
+    """The rational shift that the solver meant; none where that meets not all requirements, or costs more."""
+    count = len(task.event.noises)
+    floats = solution[: 2 * count : 2] - solution[1 : 2 * count : 2]
+    exact = [Fraction(float(x)) for x in floats]
+    least = float(sum(price_of(n.distribution).of(x) for n, x in zip(task.event.noises, exact, strict=True)))
+    for denominator in DENOMINATORS:
+        shift = task.shift([x.limit_denominator(denominator) for x in exact])
+        if task.met(shift.moves or (), corner) and shift.cost <= least + NEARLY * (1 + least):
+            return shift
+    return NO_SHIFT

@@ -10,7 +10,8 @@ from fractions import Fraction
 from veridp.program.affine import Noise
 from veridp.program.wording import number_text
 from veridp.prove.events import Event
-from veridp.prove.shifts import Shift, rule
+from veridp.prove.prices import price_of
+from veridp.prove.shifts import Shift
 
 
 def alignment_text(event: Event, corner: Sequence[float], shift: Shift) -> str:
@@ -32,8 +33,8 @@ def _step(noise: Noise, move: Fraction) -> str:
 
 
 def _cost(noise: Noise, move: Fraction) -> str:
-    allowed = rule(noise.distribution)
-    unit = (allowed.up if move > 0 else allowed.down) or Fraction(0)
+    price = price_of(noise.distribution)
+    unit = (price.up if move > 0 else price.down) or Fraction(0)
     size = "" if abs(move) == 1 else f"{number_text(abs(move))}·"
     return f"{size}{number_text(unit)}"
 

@@ -1,0 +1,213 @@
+"""Reading a certificate of an alignment: noise, events, and how each is carried over the differences of neighbours.
+
+Part of the checker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from veridp.prove.document import (
+    HEADER,
+    Condition,
+    Linear,
+    Node,
+    Stated,
+    arguments_in,
+    coefficients_in,
+    condition_in,
+    noise_in,
+    number_in,
+    vector_in,
+)
+from veridp.prove.noise_rules import Noise
+
+Corner = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Differences whose entries lie between two ends, each on its own."""
+
+    low: Corner
+    high: Corner
+
+    def corners(self, entries: Sequence[int]) -> Iterator[dict[int, Fraction]]:
+        """The corners of these entries: the first changes last."""
+        for values in itertools.product(*((self.low[i], self.high[i]) for i in entries)):
+            yield dict(zip(entries, values, strict=True))
+
+    def whole(self, entries: Sequence[int]) -> Iterator[dict[int, Fraction]]:
+        """The differences of these entries in whole numbers: the first changes last."""
+        ranges = [range(math.ceil(self.low[i]), math.floor(self.high[i]) + 1) for i in entries]
+        for values in itertools.product(*ranges):
+            yield dict(zip(entries, map(Fraction, values), strict=True))
+
+
+@dataclass(frozen=True)
+class Hull:
+    """Differences that are means of the corners listed."""
+
+    corners: tuple[Corner, ...]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much each noise of an event is moved, and the cost that is stated for it."""
+
+    moves: tuple[Fraction, ...]
+    cost: Fraction
+
+
+@dataclass(frozen=True)
+class Table:
+    """A shift for each corner of the entries listed (or each whole difference), whatever the other entries do."""
+
+    entries: tuple[int, ...]
+    at: str  # "corners" or "whole"
+    shifts: tuple[Shift, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """The shift of one noise for every difference: constant + Σ slope · entry."""
+
+    constant: Fraction
+    slopes: Mapping[int, Fraction]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A shift for every difference of a box, and what it is said to cost at most."""
+
+    moves: tuple[Move, ...]
+    cost: Fraction
+
+
+@dataclass(frozen=True)
+class Event:
+    """Runs with one output; `shifts` has a table or a rule for each polytope."""
+
+    output: int
+    weight: Fraction
+    paths: int
+    draws: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+    numbers: tuple[Linear, ...]
+    shifts: tuple[Table | Rule, ...]
+
+
+@dataclass(frozen=True)
+class Certificate(Stated):
+    """What a certificate of an alignment says."""
+
+    size: int
+    data: str
+    polytopes: tuple[Box | Hull, ...]
+    outputs: tuple[str, ...]
+    noises: tuple[Noise, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def scope(self) -> str:
+        return f"size {self.size}{', on whole numbers' if self.data == 'whole' else ''}"
+
+
+def read_alignment(document: object) -> Certificate:
+    """The certificate in the document; raises Flaw where it is not made as one."""
+    field = Node(document, "").fields(*HEADER, "size", "data", "polytopes", "outputs", "noises", "events")
+    size = field["size"].whole(least=1)
+    noises = tuple(noise_in(node) for node in field["noises"].entries())
+    outputs = tuple(node.text() for node in field["outputs"].entries())
+    polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
+    return Certificate(
+        mechanism=field["mechanism"].text(),
+        arguments=arguments_in(field["arguments"]),
+        adjacency=field["adjacency"].text(),
+        size=size,
+        data=field["data"].one_of(("real", "whole")),
+        epsilon=field["epsilon"].rational(),
+        polytopes=polytopes,
+        outputs=outputs,
+        noises=noises,
+        events=tuple(_event(node, size, noises, outputs) for node in field["events"].entries()),
+    )
+
+
+def polytope_in(node: Node, size: int) -> Box | Hull:
+    """A box, or a hull of corners."""
+    found = node.mapping()
+    if "corners" in found:
+        corners = node.fields("corners")["corners"].entries()
+        return Hull(tuple(vector_in(corner, size, "a corner") for corner in corners))
+    field = node.fields("low", "high")
+    low, high = (vector_in(field[name], size, "an end of a box") for name in ("low", "high"))
+    for i, (least, most) in enumerate(zip(low, high, strict=True)):
+        if least > most:
+            raise field["high"].flaw(f"entry {i} ends at {most}, below its beginning at {least}")
+    return Box(low, high)
+
+
+def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str]) -> Event:
+    field = node.fields("output", "weight", "paths", "draws", "conditions", "numbers", "shifts")
+    output = field["output"].whole()
+    if output >= len(outputs):
+        raise field["output"].flaw(f"there is no output {output}")
+    draws = _draws(field["draws"], noises)
+    return Event(
+        output=output,
+        weight=field["weight"].rational(),
+        paths=field["paths"].whole(least=1),
+        draws=draws,
+        conditions=tuple(condition_in(c, draws, size) for c in field["conditions"].entries()),
+        numbers=tuple(number_in(n, draws, size) for n in field["numbers"].entries()),
+        shifts=tuple(_carried(entry, draws, size) for entry in field["shifts"].entries()),
+    )
+
+
+def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
+    """The rows of the noise that a run draws: the first draw, the second, and so on, none left out."""
+    rows = []
+    for place, entry in enumerate(node.entries()):
+        row = entry.whole()
+        if row >= len(noises):
+            raise entry.flaw(f"there is no noise {row}")
+        if noises[row].draw != place:
+            raise entry.flaw(f"noise {row} is draw {noises[row].draw} of a run, not draw {place}")
+        rows.append(row)
+    return tuple(rows)
+
+
+def _carried(node: Node, draws: Sequence[int], size: int) -> Table | Rule:
+    if "rule" in node.mapping():
+        field = node.fields("rule", "cost")
+        moves = field["rule"].entries()
+        _check_count(field["rule"], len(moves), draws)
+        return Rule(tuple(_move(move, size) for move in moves), field["cost"].rational())
+    field = node.fields("entries", "at", "table")
+    entries = [entry.whole() for entry in field["entries"].entries()]
+    if entries != sorted(set(entries)) or any(entry >= size for entry in entries):
+        raise field["entries"].flaw("entries of the data are needed, in order, none twice")
+    at = field["at"].one_of(("corners", "whole"))
+    return Table(tuple(entries), at, tuple(_shift(s, draws) for s in field["table"].entries()))
+
+
+def _check_count(node: Node, count: int, draws: Sequence[int]) -> None:
+    if count != len(draws):
+        raise node.flaw(f"{len(draws)} moves are needed, one for each draw of the event, not {count}")
+
+
+def _move(node: Node, size: int) -> Move:
+    field = node.fields("constant", "data")
+    return Move(field["constant"].rational(), coefficients_in(field["data"], range(size), "entry of the data"))
+
+
+def _shift(node: Node, draws: Sequence[int]) -> Shift:
+    field = node.fields("moves", "cost")
+    moves = field["moves"].entries()
+    _check_count(field["moves"], len(moves), draws)
+    return Shift(tuple(move.rational() for move in moves), field["cost"].rational())

@@ -1,0 +1,110 @@
+"""How every event is carried over to all neighbours, as cheaply as can be.
+
+A box of differences has 2^size corners. But an entry whose rise helps (or harms) every condition is worst at one end,
+whatever the others do: it is fixed there. The entries left, which are *mixed*, are few in most events: their corners
+are gone through. Where they are many, one rule for all differences is tried first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from veridp.prove.events import Event
+from veridp.prove.neighbours import Box, Corner, Polytope
+from veridp.prove.rules import MANY, Rule, RuleProgram, dearest
+from veridp.prove.shifts import NO_SHIFT, Corners, Shift, Task
+
+MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their whole differences are not gone through
+
+
+@dataclass(frozen=True)
+class Table:
+    """A shift for each corner of the differences of the entries listed, whatever the other entries do.
+
+    Where `whole`, for each difference of these entries in whole numbers instead.
+    """
+
+    entries: tuple[int, ...]
+    shifts: tuple[Shift, ...]
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How an event is carried over all differences of a polytope.
+
+    `worst` is a corner that costs most, or has no shift, and `shift` the shift there. `cost` is what all differences
+    cost at most; inf where no shift was found.
+    """
+
+    form: Table | Rule
+    worst: Corner
+    shift: Shift
+    cost: Fraction | float
+
+
+def cheapest_alignments(events: Sequence[Event], polytopes: Sequence[Polytope]) -> list[list[Alignment]]:
+    """For each event, for each polytope: how it is carried over.
+
+    Each cost is the least possible, but where more than MANY entries are mixed: then it may be above.
+    """
+    wanted = [[_Wanted(Task(event, polytope)) for polytope in polytopes] for event in events]
+    flat = [each for row in wanted for each in row]
+    _go_through_corners([each for each in flat if not each.by_rule])
+    _find_rules([each for each in flat if each.by_rule])
+    return [[each.alignment for each in row] for row in wanted]
+
+
+class _Wanted:
+    """A task, and the alignment found for it so far: none at first."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        box = task.polytope
+        # Between the ends of a two-sided interval lies 0, and a mean of whole steps need not be whole.
+        self.whole = task.whole and isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed)
+        self.by_rule = isinstance(box, Box) and len(task.mixed) > 1
+        self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (MANY_WHOLE if self.whole else MANY)
+        self.alignment = Alignment(Table((), (NO_SHIFT,)), task.base, NO_SHIFT, NO_SHIFT.cost)
+
+
+def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
+    program = Corners()
+    for each in wanted:
+        for corner in each.task.corners(each.whole):
+            program.add(each.task, corner)
+    found = iter(program.shifts())
+    for each in wanted:
+        corners = each.task.corners(each.whole)
+        shifts = tuple(itertools.islice(found, len(corners)))
+        worst = max(range(len(corners)), key=lambda k: shifts[k].cost)
+        form = Table(each.task.mixed, shifts, each.whole)
+        each.alignment = Alignment(form, corners[worst], shifts[worst], shifts[worst].cost)
+
+
+def _find_rules(wanted: Sequence[_Wanted]) -> None:
+    """Rules where they cost no more than the corners do, or where these are too many."""
+    program = RuleProgram()
+    for each in wanted:
+        program.add(each.task)
+    for each, rule in zip(wanted, program.rules(), strict=True):
+        if rule is not None:
+            most = dearest(each.task, rule)
+            each.alignment = Alignment(rule, most.corner, each.task.shift(rule.at(most.corner)), most.cost)
+    _go_through_corners([each for each in _not_shown_cheapest(wanted) if each.by_corners])
+
+
+def _not_shown_cheapest(wanted: Sequence[_Wanted]) -> list[_Wanted]:
+    """Those whose worst corner can be had for less than the rule costs: another alignment may be cheaper."""
+    program = Corners()
+    for each in wanted:
+        program.add(each.task, each.alignment.worst)
+    least = [shift.cost for shift in program.shifts()]
+    return [
+        each
+        for each, cost in zip(wanted, least, strict=True)
+        if cost < each.alignment.cost or each.alignment.shift.moves is None
+    ]
