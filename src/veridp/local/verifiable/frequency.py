@@ -28,7 +28,9 @@ class OfItems(Harmless):
 
     def __post_init__(self) -> None:
         if len(self.items) < 2 or len(set(self.items)) != len(self.items):
-            raise BadInput(f"{len(self.items)} items of which some are equal, or too few; give two or more, all different")
+            raise BadInput(
+                f"{len(self.items)} items of which some are equal, or too few; give two or more, all different"
+            )
 
     @property
     def inputs(self) -> int:

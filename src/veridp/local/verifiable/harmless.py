@@ -1,4 +1,4 @@
-"""What all protocols of harmless opening have in common: a layout, the honest vectors, and how reports become estimates."""
+"""What all protocols of harmless opening share: a layout, honest vectors, and how reports become estimates."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Scaled:
 class Harmless(ABC):
     """A mechanism of local differential privacy whose perturbation a client can prove without telling its value.
 
-    An honest client takes one of `inputs` inputs, draws a vector with that input's `counts`, and reports the entries that
-    are selected: one number for each block. A report supports each of the `columns` that are estimated by a whole number
-    from 0 to `top`; `scaled` makes an unbiased estimate of the mean support.
+    An honest client takes one of `inputs` inputs, draws a vector with that input's `counts`, and reports the entries
+    that are selected: one number for each block. A report supports each of the `columns` that are estimated by a
+    whole number from 0 to `top`; `scaled` makes an unbiased estimate of the mean support.
     """
 
     name: ClassVar[str]

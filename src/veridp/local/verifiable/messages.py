@@ -1,13 +1,13 @@
 """What client and server tell each other, and its one encoding: a MessagePack array [version, kind, field, …].
 
-There is exactly one encoding of a message, and only that is accepted: decoding checks the version, the kind, the number,
-types and lengths of the fields, and that encoding again gives the same bytes.
+There is exactly one encoding of a message, and only that is accepted: decoding checks the version, the kind, the
+number, types and lengths of the fields, and that encoding again gives the same bytes.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import ClassVar, TypeVar, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgpack
 
@@ -89,14 +89,14 @@ class Verdict(Message):
 
 KINDS: dict[int, type[Message]] = {kind.kind: kind for kind in (Invitation, Commit, Challenge, Opening, Verdict)}
 FIELDS = {kind: get_type_hints(kind) for kind in KINDS.values()}
-NAMES = {kind: tuple(kind.__dataclass_fields__) for kind in KINDS.values()}
+NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
 
 M = TypeVar("M", bound=Message)
 
 
 def encode(message: Message) -> bytes:
     """The message in bytes."""
-    return _packed([VERSION, message.kind, *astuple(message)])
+    return _packed([VERSION, message.kind, *(getattr(message, name) for name in NAMES[type(message)])])
 
 
 def decode(data: bytes, kind: type[M]) -> M:
@@ -111,7 +111,8 @@ def decode(data: bytes, kind: type[M]) -> M:
     names = NAMES[kind]
     if len(parts) != 2 + len(names):
         raise Refused(Reason.MALFORMED, f"{len(parts) - 2} fields where {kind.__name__} has {len(names)}")
-    message = kind(*(_field(kind, name, part) for name, part in zip(names, parts[2:], strict=True)))
+    checked: dict[str, Any] = {name: _field(kind, name, part) for name, part in zip(names, parts[2:], strict=True)}
+    message = kind(**checked)
     if encode(message) != data:
         raise Refused(Reason.MALFORMED, "not the shortest encoding of the message")
     return message

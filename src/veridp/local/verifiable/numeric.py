@@ -20,7 +20,8 @@ from veridp.local.verifiable.layout import Counts, Layout
 class OfNumbers(Harmless):
     """Estimates the mean of numbers from `low` to `high`.
 
-    A number is rounded at random to one of the two nearest of `inputs` evenly spaced ones, so that it is right on average.
+    A number is rounded at random to one of the two nearest of `inputs` evenly spaced ones, so that it is right on
+    average.
     """
 
     low: float = 0.0
@@ -107,9 +108,9 @@ class GRRHO(OfNumbers):
 class SRHO(OfNumbers):
     """Stochastic rounding to the two ends, with a fixed number opened of each.
 
-    With `times` copies of the shortest vector, the (held - other) · times + 1 numbers of ones between the floors stand for
-    as many evenly spaced inputs, and every vector that is accepted is one of theirs. With times = 1 the client
-    rounds to an end first: 3 entries at ε = ln 2.
+    With `times` copies of the shortest vector, the (held - other) · times + 1 numbers of ones between the floors
+    stand for as many evenly spaced inputs, and every vector that is accepted is one of theirs. With times = 1 the
+    client rounds to an end first: 3 entries at ε = ln 2.
     """
 
     name: ClassVar[str] = "sr-ho"

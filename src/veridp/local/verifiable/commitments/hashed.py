@@ -1,7 +1,7 @@
 """Hash commitments: to each entry by a digest of its value and a seed that only the client knows.
 
-They hide by the 128-bit seeds and bind by the collision resistance of the 256-bit digests; harmless opening uses nothing
-homomorphic, so they suffice. Every digest is over a tag, the task, the session and the index besides.
+They hide by the 128-bit seeds and bind by the collision resistance of the 256-bit digests; harmless opening uses
+nothing homomorphic, so they suffice. Every digest is over a tag, the task, the session and the index besides.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Salts:
 class Compact:
     """One digest commits to all entries; an opening sends only what the verifier cannot recompute.
 
-    The seeds are the leaves of a tree. An opening is the nodes that tell the seeds of the opened entries, and the digests
-    of the closed ones.
+    The seeds are the leaves of a tree. An opening is the nodes that tell the seeds of the opened entries, and the
+    digests of the closed ones.
     """
 
     name: str
@@ -66,7 +66,9 @@ class Compact:
     def commit(self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes) -> bytes:
         salts = Salts.of(context, self.name)
         seeds = ggm.leaves(_root(context, secret), salts.node, layout.size, self.hashed)
-        return self.hashed(salts.whole + b"".join(_entries(salts.entry, range(layout.size), vector, seeds, self.hashed)))
+        return self.hashed(
+            salts.whole + b"".join(_entries(salts.entry, range(layout.size), vector, seeds, self.hashed))
+        )
 
     def check(self, layout: Layout, commitment: bytes) -> None:
         _check_length("commitment", commitment, DIGEST_BYTES)

@@ -1,7 +1,7 @@
 """Pedersen commitments on ristretto255: τ·B + (m + 1)·H, by libsodium.
 
-B is the group's base point; H comes from a published label by hashing to the group, so that nobody knows its logarithm to
-the base B. They hide perfectly and bind as long as that logarithm is unknown.
+B is the group's base point; H comes from a published label by hashing to the group, so that nobody knows its
+logarithm to the base B. They hide perfectly and bind as long as that logarithm is unknown.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _sodium() -> ModuleType:
 class Ristretto:
     """Pedersen commitments to each entry; all are sent, and the scalars of those opened.
 
-    A commitment does not name its task and session; the messages do, the challenge is bound to them, and so are the scalars
-    of an honest client.
+    A commitment does not name its task and session; the messages do, the challenge is bound to them, and so are the
+    scalars of an honest client.
     """
 
     name = "ristretto255"

@@ -1,0 +1,127 @@
+"""What a protocol guarantees against poisoning, computed: how far one accepted client can push an estimate.
+
+The score of a report is what it adds to the estimate that the attacker wants to raise: the sum of the estimated
+frequencies of its targets, or the estimated mean. All numbers are exact expectations for one malicious client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from veridp.errors import BadInput
+from veridp.local.verifiable.context import SESSION_BYTES
+from veridp.local.verifiable.harmless import Harmless
+from veridp.local.verifiable.layout import Counts, Layout
+from veridp.local.verifiable.numeric import OfNumbers
+
+SOME_SESSION = bytes(SESSION_BYTES)
+
+Weights = list[list[Fraction]]  # of each block, the score of each value
+
+
+class Standing(StrEnum):
+    """How a protocol stands against output poisoning."""
+
+    ROBUST = "robust"
+    SEMI_ROBUST = "semi-robust"
+    NOT_ROBUST = "not robust"
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """The scores of the best honest-but-chosen input, of the best accepted behaviour, and of an unchecked report.
+
+    Robust: what is accepted is no better than an honest input. Semi-robust: it is better, but block by block it is
+    not, so only relations among the parts of a report are forged. Not robust: a part alone has a law that no input
+    gives it.
+    """
+
+    best_input: Fraction
+    best_accepted: Fraction
+    unprotected: Fraction
+    standing: Standing
+
+    def __str__(self) -> str:
+        scores = f"{float(self.best_input):.6g} <= {float(self.best_accepted):.6g} <= {float(self.unprotected):.6g}"
+        return f"{self.standing}: S_in <= S_max <= S_out is {scores}"
+
+
+def robustness(
+    protocol: Harmless, targets: Sequence[int] | None = None, session: bytes = SOME_SESSION, *, down: bool = False
+) -> Robustness:
+    """How far one client can raise the estimates of the target columns (for a mean: the mean, or lower it if `down`).
+
+    The best accepted vector maximises a linear score over all counts that keep the floors, so it is a corner: all
+    entries that stay closed hold the value of highest score. Closed entries that cannot be opened at all lose the
+    report when selected, which never raises the score of the reports that are left.
+    """
+    weights = scores(protocol, targets, session, down=down)
+    layout = protocol.layout
+    honest = [protocol.counts(chosen, session) for chosen in range(protocol.inputs)]
+    best_input = max(sum_over_blocks(counts, weights, layout) for counts in honest)
+    by_block = [
+        max(expected(counts[block], weights[block], layout) for counts in honest) for block in range(layout.blocks)
+    ]
+    accepted = [max(expected(corner, block, layout) for corner in corners(layout)) for block in weights]
+    best_accepted = sum(accepted, Fraction(0))
+    unprotected = sum((max(block) for block in weights), Fraction(0))
+    if best_accepted == best_input:
+        standing = Standing.ROBUST
+    elif all(most <= honest_most for most, honest_most in zip(accepted, by_block, strict=True)):
+        standing = Standing.SEMI_ROBUST
+    else:
+        standing = Standing.NOT_ROBUST
+    return Robustness(best_input, best_accepted, unprotected, standing)
+
+
+def scores(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *, down: bool = False) -> Weights:
+    """What each output of each block adds to the estimates of the targets."""
+    columns = len(protocol.columns)
+    if targets is None:
+        targets = [0]
+    if not targets or not all(0 <= target < columns for target in targets):
+        raise BadInput(f"targets {list(targets)!r} are not columns of {protocol.name}; it has 0 to {columns - 1}")
+    if down and not isinstance(protocol, OfNumbers):
+        raise BadInput("down is for means; for frequencies, name other targets")
+    scaled = protocol.scaled
+    blocks, sign = protocol.layout.blocks, -1 if down else 1
+    share = scaled.shift * len(targets) / blocks  # the constant of a report, spread evenly over its blocks
+    return [
+        [
+            sign * (share + scaled.scale * sum(protocol.raw(block, value, target, session) for target in targets))
+            for value in range(protocol.layout.values)
+        ]
+        for block in range(blocks)
+    ]
+
+
+def corners(layout: Layout) -> list[Counts]:
+    """The corners of the set of accepted counts of a block: the floors, and all that is free on one value."""
+    return [
+        tuple(floor + (layout.free if value == chosen else 0) for value, floor in enumerate(layout.floors))
+        for chosen in range(layout.values)
+    ]
+
+
+def expected(counts: Counts, weights: Sequence[Fraction], layout: Layout) -> Fraction:
+    """The mean score of a block with these counts."""
+    return sum((count * weight for count, weight in zip(counts, weights, strict=True)), Fraction(0)) / layout.length
+
+
+def sum_over_blocks(counts: Sequence[Counts], weights: Weights, layout: Layout) -> Fraction:
+    """The mean score of a vector with these counts in its blocks."""
+    return sum((expected(block, row, layout) for block, row in zip(counts, weights, strict=True)), Fraction(0))
+
+
+def variance(protocol: Harmless, chosen: int, column: int = 0, session: bytes = SOME_SESSION) -> Fraction:
+    """The variance that one honest report with this input adds to the estimate of a column."""
+    layout, total = protocol.layout, Fraction(0)
+    for block, counts in enumerate(protocol.counts(chosen, session)):
+        raws = [protocol.raw(block, value, column, session) for value in range(layout.values)]
+        mean = Fraction(sum(raw * count for raw, count in zip(raws, counts, strict=True)), layout.length)
+        square = Fraction(sum(raw * raw * count for raw, count in zip(raws, counts, strict=True)), layout.length)
+        total += square - mean * mean
+    return total * protocol.scaled.scale**2
