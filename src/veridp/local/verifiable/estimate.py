@@ -80,8 +80,9 @@ def check_publishable(task: Task, attendance: Attendance) -> None:
         )
     if attendance.abort_rate > task.maximum_abort_rate:
         raise Refused(
-            Reason.TOO_MANY_ABORTS, f"{attendance.aborted} clients aborted after they knew their report, a share of
-            {attendance.abort_rate:.3g}; " f"the task publishes up to {task.maximum_abort_rate:g}",
+            Reason.TOO_MANY_ABORTS,
+            f"{attendance.aborted} clients aborted after they knew their report, {attendance.abort_rate:.3g} of all; "
+            f"the task publishes up to {task.maximum_abort_rate:g}",
         )
 
 

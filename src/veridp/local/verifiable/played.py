@@ -12,7 +12,7 @@ from veridp.local.verifiable.challenge import selected
 from veridp.local.verifiable.client import Client
 from veridp.local.verifiable.commitments import SECRET_BYTES
 from veridp.local.verifiable.commitments.hashed import opened_indices
-from veridp.local.verifiable.context import NONCE_BYTES, Context
+from veridp.local.verifiable.context import NONCE_BYTES, SESSION_BYTES, Context
 from veridp.local.verifiable.guarantee import SOME_SESSION, corners, expected, scores, sum_over_blocks
 from veridp.local.verifiable.harmless import Harmless
 from veridp.local.verifiable.layout import Counts, Layout
@@ -63,7 +63,7 @@ class Checked:
 
 def new_session(task: Task, rng: random.Random) -> Session:
     """A session of a simulation."""
-    return Session(Context(task.digest, rng.randSOME_SESSION), rng.randbytes(NONCE_BYTES), FOREVER)
+    return Session(Context(task.digest, rng.randbytes(SESSION_BYTES)), rng.randbytes(NONCE_BYTES), FOREVER)
 
 
 def play_honest(task: Task, value: object, rng: random.Random) -> Session:
@@ -169,7 +169,7 @@ def _absence(task: Task, rng: random.Random) -> bool:
 
 
 def _withdrawal(task: Task, rng: random.Random) -> bool:
-    """The client knows its report when it has the challenge, before it opens; nothing that it sends later is refused."""
+    """The client knows its report once it is challenged; who then goes on is accepted."""
     return _other_input(task, rng)
 
 

@@ -21,7 +21,7 @@ LARGEST = 200_000
 
 @dataclass(frozen=True)
 class Leak:
-    """How much more than the report the verifier's view tells: the largest distance of two laws of it, given the report.
+    """How much more than the report the verifier's view tells: the largest distance between two laws of it.
 
     0 means that given the report, the view has the same law for every input: it could be made up from the report.
     """
