@@ -6,7 +6,7 @@ helps against them, `study/` the evaluation. Only the command line and the repor
 
 from __future__ import annotations
 
-from veridp.local import postprocess
+from veridp.local import defences, poisoning, postprocess
 from veridp.local.choice import choose
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate
@@ -17,7 +17,9 @@ from veridp.local.oracles.bloom import RAPPOR, RapporDevice
 from veridp.local.oracles.direct import GRR
 from veridp.local.oracles.hadamard import Hadamard
 from veridp.local.oracles.hashing import OLH
+from veridp.local.oracles.keyvalue import KeyValue
 from veridp.local.oracles.means import SR, LaplaceMean, MeanOracle
+from veridp.local.oracles.moments import Moments
 from veridp.local.oracles.piecewise import HM, PM
 from veridp.local.oracles.subset import SubsetSelection
 from veridp.local.oracles.unary import OUE, SUE
@@ -38,13 +40,17 @@ __all__ = [
     "Estimate",
     "FrequencyOracle",
     "Hadamard",
+    "KeyValue",
     "Labelled",
     "LaplaceMean",
     "MeanOracle",
+    "Moments",
     "Oracle",
     "PureOracle",
     "RapporDevice",
     "SubsetSelection",
     "choose",
+    "defences",
+    "poisoning",
     "postprocess",
 ]

@@ -209,3 +209,19 @@ def packed(bits: NDArray[np.bool_]) -> Words:
     padded = np.zeros((len(bits), word_count(bits.shape[1]) * WORD), dtype=np.bool_)
     padded[:, : bits.shape[1]] = bits
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+@compiled
+def best_buckets(seeds, targets, buckets, support, bucket):  # type: ignore[no-untyped-def]
+    """Fill in, for each seed, the bucket that most targets fall into, and how many these are."""
+    counts = np.zeros(buckets, dtype=np.int64)
+    for user in range(len(seeds)):
+        most, where = 0, 0
+        for target in targets:
+            hit = np.int64(_bucket(seeds[user], target, buckets))
+            counts[hit] += 1
+            if counts[hit] > most:
+                most, where = counts[hit], hit
+        for target in targets:
+            counts[np.int64(_bucket(seeds[user], target, buckets))] = 0
+        support[user], bucket[user] = most, where

@@ -104,6 +104,23 @@ class BinnedGRR(Oracle):
         variance = self._mean_variance(counts.users, np.clip(histogram.values, 0.0, None))
         return mean_of(histogram, self.levels, math.sqrt(variance))
 
+    def expected_mean(self, values: ArrayLike, weights: ArrayLike | None = None) -> float:
+        """What is estimated on average from users with these values, where the user of each counts with its weight."""
+        column = np.asarray(values, dtype=float)
+        if self.rounding == "nearest":
+            column = self.levels[self.rounded(column)]
+        return float(np.average(column, weights=weights))
+
+    @property
+    def furthest(self) -> float:
+        """What a report of the top level adds to the mean: (high - qΣl)/(p - q)."""
+        p, q = self.grr.p, self.grr.q
+        return float(self.high - q * self.levels.sum()) / (p - q)
+
+    def largest(self, count: int) -> Reports:
+        """So many reports of the top level."""
+        return np.full(count, self.size - 1, dtype=np.int32)
+
     def mean_variance(self, users: int, values: ArrayLike) -> float:
         """The variance of the estimated mean over the noise, for values spread as these; random rounding included."""
         column = np.asarray(values, dtype=float)

@@ -84,6 +84,19 @@ class MeanOracle(Oracle):
         error = math.sqrt(spread) * (self.high - self.low) / 2
         return Estimate(np.array([self.outer(mean)]), np.array([error]), counts.users, ("mean",))
 
+    def mean(self, counts: Counts) -> Estimate:
+        """The estimated mean, as `estimate` gives it."""
+        return self.estimate(counts)
+
+    def expected_mean(self, values: ArrayLike, weights: ArrayLike | None = None) -> float:
+        """What is estimated on average from users with these values, where the user of each counts with its weight."""
+        return float(np.average(np.asarray(values, dtype=float), weights=weights))
+
+    @property
+    def furthest(self) -> float:
+        """What the largest report stands for, as a number of the range or far beyond it."""
+        return self.outer(self.reach)
+
     def variance(self, users: int, values: ArrayLike | None = None) -> float:
         """The variance of the estimated mean of so many users over the noise, where their values are spread as these.
 

@@ -1,0 +1,29 @@
+"""Attacks by users who lie, each with its analytic gain, and what a protocol may forbid them."""
+
+from __future__ import annotations
+
+from veridp.local.poisoning.attack import Attack, Attacked, CheckedProtocol, Freedom, Unchecked
+from veridp.local.poisoning.frequency import MGA, RIA, RPA, AdaptiveMGA, FrequencyAttack
+from veridp.local.poisoning.keyvalue import KeyValueAttack
+from veridp.local.poisoning.means import IPA, OPA, LargestInput, MeanAttack
+from veridp.local.poisoning.moments import FineGrained, FineGrainedInput
+
+__all__ = [
+    "IPA",
+    "MGA",
+    "OPA",
+    "RIA",
+    "RPA",
+    "AdaptiveMGA",
+    "Attack",
+    "Attacked",
+    "CheckedProtocol",
+    "FineGrained",
+    "FineGrainedInput",
+    "Freedom",
+    "FrequencyAttack",
+    "KeyValueAttack",
+    "LargestInput",
+    "MeanAttack",
+    "Unchecked",
+]
