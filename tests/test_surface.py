@@ -18,6 +18,7 @@ PUBLIC = [
     "check",
     "exact",
     "explore",
+    "local",
     "mechanism",
     "prove",
     "sample",

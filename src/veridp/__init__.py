@@ -19,6 +19,7 @@ __all__ = [
     "check",
     "exact",
     "explore",
+    "local",
     "mechanism",
     "prove",
     "sample",
@@ -28,13 +29,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from veridp import exact
+    from veridp import exact, local
     from veridp.audit import audit, check
     from veridp.prove import prove
 else:
     ENGINES = (
         "audit",
         "exact",
+        "local",
         "prove",
     )  # imported when first asked for: their numerics take longer to import than all the rest
 
