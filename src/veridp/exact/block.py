@@ -92,7 +92,7 @@ class Block(Loss):
         return Peak(loss, Event(within=within), self.left.log_mass(spans), self.right.log_mass(spans))
 
     def above(self, level: float) -> tuple[float, float]:
-        top, bottom = self.supremum, -self.reversed.supremum
+        top, bottom = self.supremum, -self.backward
         if level >= top:
             return 0.0, 0.0
         if level < bottom:

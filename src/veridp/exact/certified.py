@@ -12,10 +12,11 @@ from flint import arb, ctx
 from veridp.claim import Interval
 from veridp.errors import NotExact
 from veridp.exact.balls import Refined, added, ball, interval, log_ratio, probability_interval, refined
+from veridp.exact.components import Splitter
 from veridp.exact.enclosing import Measures
 from veridp.exact.event import Event
 from veridp.exact.pieces import Factor, Piece, factors
-from veridp.exact.space import Pair, shared_factors, taken_apart
+from veridp.exact.space import Group, shared_factors, taken_apart
 from veridp.exact.within import pieces_within
 from veridp.program.affine import Noise, Symbol
 from veridp.program.distribution import Geometric, Laplace, Number
@@ -164,20 +165,21 @@ def _plan(jobs: _Jobs, numeric: bool, left: Sequence[Piece], right: Sequence[Pie
     if len(left) > 1 or len(right) > 1:
         return _Plan(masses, masses, math.inf)
     try:
-        apart = taken_apart(left[0], right[0])
+        apart = taken_apart(left[0], right[0], Splitter())
     except NotExact:  # the entries are made of other noise on the other side: nothing bounds their loss
         return _Plan(masses, masses, math.inf)
     entries = added([_entry_bound(group) for group in apart.groups]).upper
-    return _Plan(masses, (jobs.add([apart.rest.left]), jobs.add([apart.rest.right])), entries)
+    return _Plan(masses, (jobs.add([apart.left_rest.piece]), jobs.add([apart.right_rest.piece])), entries)
 
 
-def _entry_bound(pair: Pair) -> Interval:
+def _entry_bound(group: Group) -> Interval:
     """The largest loss of a group of entries: |Δ| · rate for two-sided noise plus a constant, else no upper end."""
-    if pair.left.key == pair.right.key:
+    left, right = group.left, group.right
+    if left.key == right.key:
         return Interval.exactly(0.0)
-    if pair.left.conditions or pair.right.conditions or len(pair.entries) > 1:
+    if left.conditions or right.conditions or len(group.entries) > 1:
         return Interval(0.0, math.inf)
-    (mine,), (theirs,) = pair.left.numbers, pair.right.numbers
+    (mine,), (theirs,) = left.numbers, right.numbers
     noise = _two_sided(mine.terms)
     if noise is None or noise != _two_sided(theirs.terms):
         return Interval(0.0, math.inf)

@@ -54,12 +54,12 @@ class Comparison:
     @property
     def epsilon(self) -> float:
         """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot."""
-        return max(0.0, self.loss.supremum, self.loss.reversed.supremum)
+        return max(0.0, self.loss.supremum, self.loss.backward)
 
     @property
     def _turned(self) -> bool:
         """Whether the loss is larger from right to left."""
-        return self.loss.reversed.supremum > self.loss.supremum
+        return self.loss.backward > self.loss.supremum
 
     @property
     def _peak(self) -> Peak:
@@ -113,7 +113,7 @@ class Comparison:
         Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε. Where these have no exact
         probability, the curve is the upper envelope that the privacy profile allows.
         """
-        high, low = min(self.loss.supremum, 20.0), -min(self.loss.reversed.supremum, 20.0)
+        high, low = min(self.loss.supremum, 20.0), -min(self.loss.backward, 20.0)
         levels = np.unique([*np.linspace(high, low, count), *(row.loss for row in self._atoms)])[::-1]
         try:
             tests = [self.loss.above(float(np.nextafter(level, -np.inf))) for level in levels]
@@ -124,7 +124,7 @@ class Comparison:
 
     def _envelope(self, count: int) -> tuple[Array, Array]:
         """The largest probability on the left that the profile allows, for each on the right."""
-        top = min(max(self.loss.supremum, self.loss.reversed.supremum), 20.0)
+        top = min(max(self.loss.supremum, self.loss.backward), 20.0)
         right, most = np.linspace(0.0, 1.0, count), np.ones(count)
         for epsilon in np.linspace(0.0, top, count // 2):
             forward, backward = self.loss.delta(epsilon).upper, self.loss.reversed.delta(epsilon).upper
@@ -144,7 +144,7 @@ class Comparison:
         for part in parts:
             inner = part.parts if isinstance(part, Product) else (part,)
             event = reduce(Event.__and__, (atom.event for atom in inner if isinstance(atom, Atom)), Event())
-            rows.append(Row(event, *part.masses(), max(part.supremum, part.reversed.supremum)))
+            rows.append(Row(event, *part.masses(), max(part.supremum, part.backward)))
         return sorted(rows, key=lambda row: -row.loss)
 
     def __str__(self) -> str:

@@ -42,6 +42,11 @@ class Loss(ABC):
         """The largest loss."""
         return self._supremum()
 
+    @property
+    def backward(self) -> float:
+        """The largest loss of right against left."""
+        return self.reversed.supremum
+
     @cached_property
     def peak(self) -> Peak:
         """The largest loss, with an event that comes close to it."""
@@ -85,7 +90,7 @@ class Loss(ABC):
     @property
     def trivial(self) -> bool:
         """Whether left and right are the same."""
-        return abs(self.supremum) < ZERO and abs(self.reversed.supremum) < ZERO
+        return abs(self.supremum) < ZERO and abs(self.backward) < ZERO
 
 
 def log_ratio(left: Array, right: Array) -> Array:
@@ -111,6 +116,10 @@ class Atom(Loss):
 
     def _supremum(self) -> float:
         return _ratio(self.log_left, self.log_right)
+
+    @property
+    def backward(self) -> float:
+        return _ratio(self.log_right, self.log_left)
 
     def _peak(self) -> Peak:
         return Peak(self.supremum, self.event, self.log_left, self.log_right)
@@ -139,7 +148,11 @@ class Mixture(Loss):
     parts: tuple[Loss, ...]
 
     def _supremum(self) -> float:
-        return max(part.supremum for part in self.parts)
+        return max([part.supremum for part in self.parts])
+
+    @cached_property
+    def backward(self) -> float:
+        return max([part.backward for part in self.parts])
 
     def _peak(self) -> Peak:
         best = [part for part in self.parts if part.supremum >= self.supremum - ZERO]
@@ -177,8 +190,11 @@ class Product(Loss):
     parts: tuple[Loss, ...]
 
     def _supremum(self) -> float:
-        losses = [part.supremum for part in self.parts]
-        return -math.inf if -math.inf in losses else sum(losses)
+        return _added([part.supremum for part in self.parts])
+
+    @property
+    def backward(self) -> float:
+        return _added([part.backward for part in self.parts])
 
     def _peak(self) -> Peak:
         told = [part for part in self.parts if isinstance(part, Atom) or abs(part.supremum) > ZERO]
@@ -263,6 +279,11 @@ class Product(Loss):
     def masses(self) -> tuple[float, float]:
         pairs = [part.masses() for part in self.parts]
         return math.prod(left for left, _ in pairs), math.prod(right for _, right in pairs)
+
+
+def _added(losses: Sequence[float]) -> float:
+    """The loss of independent parts; where one of them has nothing on the left, the whole has nothing there."""
+    return -math.inf if -math.inf in losses else sum(losses)
 
 
 def _log(mass: float) -> float:

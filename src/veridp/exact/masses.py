@@ -8,43 +8,36 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from veridp.exact.components import Component, Splitter
 from veridp.exact.curve import Density, slacks
 from veridp.exact.noise import Noise, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.exact.star import Middle, Ray, log_measures
-from veridp.program.affine import Affine, Condition
+from veridp.program.affine import Affine
 from veridp.program.affine import Noise as Symbol
+from veridp.program.distribution import Number
 
 _Form = tuple[tuple[tuple[int, float], ...], float]  # (variable, coefficient) pairs and a constant: form >= 0
 
 
 def log_masses(classes: Sequence[Sequence[Piece]]) -> list[float]:
     """ln of the probability of each class, its pieces' numeric entries left out of account."""
-    table = _StarTable()
-    handles = [[table.add(piece) for piece in pieces] for pieces in classes]
-    table.evaluate()
-    return [
-        _total(pieces, [table.value(handle) for handle in row]) for pieces, row in zip(classes, handles, strict=True)
-    ]
+    splitter, masses = Splitter(), Masses()
+    shares = [[Share(piece.weight, splitter.split(piece.conditions)) for piece in pieces] for pieces in classes]
+    return masses.logs(shares)
 
 
-def _total(pieces: Sequence[Piece], values: Sequence[float | None]) -> float:
-    logs = [
-        Density([Piece(piece.weight, piece.conditions, ())]).mass if value is None else value
-        for piece, value in zip(pieces, values, strict=True)
-    ]
-    if len(logs) < 2:
-        return logs[0] if logs else -math.inf
-    return float(log_sum(np.array([logs]))[0])
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A part of a class: the probability that its components are met, times its weight."""
 
+    weight: Number
+    components: tuple[Component, ...]
 
-@dataclass
-class _Handle:
-    """A piece that is a product of stars: the logarithm of what is constant, and its stars by their number."""
-
-    constant: float
-    stars: list[tuple[Middle, int]]
+    @property
+    def piece(self) -> Piece:
+        return Piece(self.weight, tuple(c for component in self.components for c in component.conditions), ())
 
 
 @dataclass
@@ -56,42 +49,57 @@ class _Around:
     values: np.ndarray | None = None
 
 
-class _StarTable:
-    """Takes pieces apart into stars, each kept once."""
+@dataclass
+class _Star:
+    """One of the stars around a middle."""
+
+    around: _Around
+    place: int
+
+    @property
+    def log_measure(self) -> float:
+        return -math.inf if self.around.values is None else float(self.around.values[self.place])
+
+
+class Masses:
+    """The probabilities of many lists of components of one splitter: stars are kept once, all measured together."""
 
     def __init__(self) -> None:
         self.noise: dict[int, Noise] = {}
-        self.forms: dict[int, tuple[Condition, list[_Form]]] = {}
         self.around: dict[Middle, _Around] = {}
-        self.places: dict[tuple[int, int, _Form], int] = {}  # of rays with one link and no bounds of their own
+        self.factors: dict[int, list[float | _Star]] = {}  # by the kind of a component
 
-    def add(self, piece: Piece) -> _Handle | None:
-        """The piece as stars; None where it is none of these."""
-        self.noise = {}
-        forms = [form for condition in piece.conditions for form in self._parsed(condition)]
-        for condition in piece.conditions:
-            for symbol in condition.slack.terms:
-                if not isinstance(symbol, Symbol):
-                    return None
-                self.noise[symbol.index] = numeric(symbol.distribution)
-        handle = _Handle(math.log(piece.weight) if piece.weight else -math.inf, [])
-        for variables, part in _connected(forms):
-            if not variables:
-                handle.constant += 0.0 if part[0][1] >= 0 else -math.inf
-            elif not self._add_part(handle, variables, part):
-                return None
-        return handle
+    def logs(self, classes: Sequence[Sequence[Share]]) -> list[float]:
+        """ln of the probability of each class, the sum over its shares."""
+        for shares in classes:
+            for share in shares:
+                for component in share.components:
+                    if component.kind not in self.factors:
+                        self.factors[component.kind] = self._added(component)
+        for middle, around in self.around.items():
+            around.values = log_measures(middle, list(around.rays), list(around.stars))
+        values = {kind: sum(map(_log, factors)) for kind, factors in self.factors.items()}
+        return [
+            _total([_log_weight(share) + sum(values[c.kind] for c in share.components) for share in shares])
+            for shares in classes
+        ]
 
-    def _parsed(self, condition: Condition) -> list[_Form]:
-        known = self.forms.get(id(condition))
-        if known is None:
-            found = [(_terms(slack), float(slack.constant)) for slack in slacks(condition)]
-            known = self.forms[id(condition)] = (condition, found)  # kept, so that its identity stays its own
-        return known[1]
+    def _added(self, component: Component) -> list[float | _Star]:
+        """What the measure of the component is the product of: logarithms, and stars yet to be measured."""
+        if all(isinstance(symbol, Symbol) for symbol in component.ranks):
+            forms = [(_terms(slack), float(slack.constant)) for c in component.conditions for slack in slacks(c)]
+            self.noise = {symbol.index: numeric(symbol.distribution) for symbol in component.ranks}  # type: ignore[union-attr]
+            parts = [self._part(variables, part) for variables, part in _connected(forms)]
+            if None not in parts:
+                return parts  # type: ignore[return-value]
+        return [Density([Piece(1, component.conditions, ())]).mass]
 
-    def _add_part(self, handle: _Handle, variables: set[int], forms: list[_Form]) -> bool:
+    def _part(self, variables: set[int], forms: list[_Form]) -> float | _Star | None:
+        """The measure of connected forms; None where they are no star."""
+        if not variables:
+            return 0.0 if forms[0][1] >= 0 else -math.inf
         if any(len(terms) > 2 for terms, _ in forms):
-            return False
+            return None
         bounds = {variable: self.noise[variable].support for variable in variables}
         links: list[_Form] = []
         for form in forms:
@@ -106,50 +114,41 @@ class _StarTable:
         if not links:
             (variable,) = variables
             low, high = bounds[variable]
-            handle.constant += float(self.noise[variable].log_between(np.array(low), np.array(high)))
-            return True
+            return float(self.noise[variable].log_between(np.array(low), np.array(high)))
         shared = set.intersection(*({v for v, _ in terms} for terms, _ in links))
         candidates = [variable for variable in shared if not self.noise[variable].integer]
         if not candidates or any(self.noise[variable].integer for variable in variables):
-            return False
-        self._add_star(handle, candidates[0], bounds, links)
-        return True
+            return None
+        return self._star(candidates[0], bounds, links)
 
-    def _add_star(self, handle: _Handle, root: int, bounds: dict[int, tuple[float, float]], links: list[_Form]) -> None:
+    def _star(self, root: int, bounds: dict[int, tuple[float, float]], links: list[_Form]) -> _Star:
         by_ray: dict[int, list[_Form]] = {}
         for form in links:
             (a, _), (b, _) = form[0]
             by_ray.setdefault(b if a == root else a, []).append(form)
-        middle = Middle(self.noise[root], *bounds[root])
-        around = self.around.setdefault(middle, _Around())
-        places = [self._place(around, root, variable, bounds[variable], its) for variable, its in by_ray.items()]
-        star = tuple(sorted(places))
-        handle.stars.append((middle, around.stars.setdefault(star, len(around.stars))))
+        around = self.around.setdefault(Middle(self.noise[root], *bounds[root]), _Around())
+        places = []
+        for variable, forms in by_ray.items():
+            ends = tuple((dict(terms)[variable], dict(terms)[root], constant) for terms, constant in forms)
+            ray = Ray(self.noise[variable], *bounds[variable], ends)
+            places.append(around.rays.setdefault(ray, len(around.rays)))
+        return _Star(around, around.stars.setdefault(tuple(sorted(places)), len(around.stars)))
 
-    def _place(self, around: _Around, root: int, variable: int, bounds: tuple[float, float], forms: list[_Form]) -> int:
-        """The number of the ray among those around the middle."""
-        noise = self.noise[variable]
-        plain = len(forms) == 1 and bounds == noise.support
-        key = (id(around), variable, forms[0])  # what is around a middle lives as long as the table
-        if plain and key in self.places:
-            return self.places[key]
-        links = tuple((dict(terms)[variable], dict(terms)[root], constant) for terms, constant in forms)
-        place = around.rays.setdefault(Ray(noise, *bounds, links), len(around.rays))
-        if plain:
-            self.places[key] = place
-        return place
 
-    def evaluate(self) -> None:
-        for middle, around in self.around.items():
-            around.values = log_measures(middle, list(around.rays), list(around.stars))
+def _log(factor: float | _Star) -> float:
+    return factor.log_measure if isinstance(factor, _Star) else factor
 
-    def value(self, handle: _Handle | None) -> float | None:
-        if handle is None:
-            return None
-        values = [self.around[middle].values for middle, _ in handle.stars]
-        return handle.constant + sum(
-            float(found[place]) for found, (_, place) in zip(values, handle.stars, strict=True) if found is not None
-        )
+
+def _log_weight(share: Share) -> float:
+    if share.weight == 1:
+        return 0.0
+    return math.log(share.weight) if share.weight else -math.inf
+
+
+def _total(logs: Sequence[float]) -> float:
+    if len(logs) < 2:
+        return logs[0] if logs else -math.inf
+    return float(log_sum(np.array([logs]))[0])
 
 
 def _terms(slack: Affine) -> tuple[tuple[int, float], ...]:

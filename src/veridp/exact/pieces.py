@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -22,6 +22,7 @@ from veridp.program.path import Path
 from veridp.program.template import Kind, Slot, Template, tree_of
 
 MOST_PIECES = 200_000
+Relations = tuple[tuple[tuple[Number, ...], Number], ...]
 Leaf = Any  # a constant, an Affine, or (while deferred) a Condition or a Select
 
 
@@ -61,7 +62,7 @@ class ClassKey:
     """
 
     template: Template
-    relations: tuple[tuple[tuple[Number, ...], Number], ...] = ()
+    relations: Relations = ()
     lattices: tuple[Number | None, ...] = ()
     free: tuple[int, ...] = ()  # the numeric entries that no relation gives
 
@@ -82,8 +83,7 @@ def factors(paths: Sequence[Path], split: bool = True) -> list[Factor]:
     """The law of the output as independent factors: where a single path decides nothing these may be several."""
     if len(paths) == 1 and split:
         return _split(paths[0])
-    expanded = [(path, branch) for path in paths for branch in _expanded(_leaves(path.output), path.conditions)]
-    return [_factor(None, [(path.output, path.weight, c, values) for path, (c, values) in expanded])]
+    return [Factor(None, _by_class((path.output, path.weight, path.conditions) for path in paths))]
 
 
 def _split(path: Path) -> list[Factor]:
@@ -104,14 +104,14 @@ def _split(path: Path) -> list[Factor]:
             )
         )
     if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
-        return [_factor(None, [(path.output, path.weight, *branch) for branch in _expanded(leaves, path.conditions)])]
+        return factors([path], split=False)
     answer: list[Factor] = []
     places = _places(path.output)
     for _, positions, conditions in merged:
         chosen = tuple(leaves[position] for position in positions)
-        pieces = [(chosen, path.weight if not answer else 1, *branch) for branch in _expanded(chosen, conditions)]
+        classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
         told = tuple(places[position] for position in positions)
-        answer.append(replace(_factor(told, pieces), flat=_is_flat(path.output)))
+        answer.append(Factor(told, classes, flat=_is_flat(path.output)))
     return answer
 
 
@@ -201,32 +201,62 @@ def _ways(leaf: Leaf) -> Iterator[tuple[tuple[Condition, ...], Leaf]]:
 # ----------------------------------------------------------------------------------------------------------- classes
 
 
-def _factor(
-    positions: tuple[int, ...] | None, ways: Iterable[tuple[Any, Number, tuple[Condition, ...], list[Leaf]]]
-) -> Factor:
+def _by_class(ways: Iterable[tuple[Any, Number, Iterable[Condition]]]) -> dict[ClassKey, list[Piece]]:
+    """The classes of outputs, each of which its conditions lead to with its weight."""
     classes: dict[ClassKey, list[Piece]] = {}
-    for output, weight, conditions, values in ways:
-        key, numbers = _class_of(output, values)
-        classes.setdefault(key, []).append(Piece(weight, conditions, numbers))
-    return Factor(positions, classes)
+    for output, weight, conditions in ways:
+        reading = _Reading(output)
+        if not reading.deferred:
+            classes.setdefault(reading.key, []).append(Piece(weight, tuple(conditions), reading.free))
+            continue
+        for more, values in _expanded(_leaves(output), conditions):
+            reading = _Reading(output, values)
+            classes.setdefault(reading.key, []).append(Piece(weight, more, reading.free))
+    return classes
 
 
-def _class_of(output: Any, values: Sequence[Leaf]) -> tuple[ClassKey, tuple[Affine, ...]]:
-    """The class of an output whose leaves have these values, and its free numeric entries."""
-    remaining = iter(values)
-    numbers: list[Affine] = []
+class _Reading:
+    """An output, read leaf by leaf; its leaves may be given, where those of the output are yet to be decided."""
 
-    def leaf(_: Any, __: Kind) -> Any:
-        value = next(remaining)
+    def __init__(self, output: Any, leaves: Iterable[Leaf] | None = None) -> None:
+        self.numbers: list[Affine] = []
+        self.deferred = False
+        self._given = None if leaves is None else iter(leaves)
+        self.tree = tree_of(output, self._leaf, _special)
+
+    def _leaf(self, value: Leaf, _: Kind) -> Any:
+        if self._given is not None:
+            value = next(self._given)
+        if value is None or isinstance(value, bool | str):
+            return value
         if isinstance(value, Affine):
-            numbers.append(value)
-            return Slot(Kind.FLOAT, len(numbers) - 1)
-        return value if value is None or isinstance(value, bool | str) else _plain(value)
+            self.numbers.append(value)
+            return _slot(len(self.numbers) - 1)
+        if isinstance(value, Condition | Select):
+            self.deferred = True
+            return None
+        return _plain(value)
 
-    template = Template(tree_of(output, leaf, _special))
-    independent, relations = _relations(numbers)
-    lattices = tuple(_lattice(number) for number in numbers)
-    return ClassKey(template, relations, lattices, tuple(independent)), tuple(numbers[i] for i in independent)
+    @cached_property
+    def _relations(self) -> tuple[list[int], Relations]:
+        return _relations(self.numbers)
+
+    @property
+    def key(self) -> ClassKey:
+        """The class of the output."""
+        independent, relations = self._relations
+        lattices = tuple([_lattice(number) for number in self.numbers])
+        return ClassKey(Template(self.tree), relations, lattices, tuple(independent))
+
+    @property
+    def free(self) -> tuple[Affine, ...]:
+        """Those of its numeric entries that no relation gives."""
+        return tuple([self.numbers[index] for index in self._relations[0]])
+
+
+@cache
+def _slot(index: int) -> Slot:
+    return Slot(Kind.FLOAT, index)
 
 
 def _plain(value: Any) -> float | int:
@@ -244,8 +274,11 @@ def _lattice(number: Affine) -> Number | None:
     return exact(number.constant % 1)
 
 
-def _relations(numbers: Sequence[Affine]) -> tuple[list[int], tuple[tuple[tuple[Number, ...], Number], ...]]:
+def _relations(numbers: Sequence[Affine]) -> tuple[list[int], Relations]:
     """Which entries are free, and how the others follow from them (by elimination over the rationals)."""
+    names = [symbol for number in numbers for symbol in number.terms]
+    if len(set(names)) == len(names):
+        return list(range(len(numbers))), ()
     independent: list[int] = []
     relations = []
     basis: list[tuple[dict[Symbol, Fraction], list[Fraction]]] = []  # a row of terms, and the entries it is made of

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.errors import NotExact
 from veridp.exact.block import Block
+from veridp.exact.components import Component, Splitter, kind_of
 from veridp.exact.event import Entry, Event
 from veridp.exact.lattice import without_overlap
 from veridp.exact.line import Line, Numbers
 from veridp.exact.loss import Atom, Loss, Mixture, Product
-from veridp.exact.masses import log_masses
+from veridp.exact.masses import Masses, Share
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
-from veridp.program.affine import Affine, Condition, Noise
+from veridp.program.affine import Affine, Symbol
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
 from veridp.program.template import Slot
 
-Combination = tuple[Fraction, ...]
+Combination = tuple[Number, ...]
+CERTAIN = Share(1, ())
+_Sides = tuple[Sequence[Piece], Sequence[Piece]]
 
 
 def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
@@ -47,37 +50,44 @@ class _Space:
 
     def __init__(self) -> None:
         self.numeric: dict[object, Loss] = {}
+        self.splitter = Splitter()
 
     def factor_loss(self, left: Factor, right: Factor) -> Loss:
         mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
         keys = list(dict.fromkeys([*mine, *theirs]))
         plans = [self._plan(_Class(key, left), mine.get(key, []), theirs.get(key, [])) for key in keys]
-        masses = log_masses([side for plan in plans for side in (plan.left, plan.right)])
+        masses = Masses().logs([side for plan in plans for side in (plan.left, plan.right)])
         parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
 
     def _plan(self, shared: _Class, left: list[Piece], right: list[Piece]) -> _Plan:
         count = len(shared.key.free)
         if not count or not left or not right:
-            return _Plan(shared, left, right)
+            return _Plan(shared, self._shares(left), self._shares(right))
         if len(left) == len(right) == 1:
             return self._separated(shared, left[0], right[0])
-        plain = [tuple(Fraction(int(i == j)) for j in range(count)) for i in range(count)]
-        certain = [Piece(1, (), ())]
-        return _Plan(shared, certain, certain, (self._numeric_loss(shared, plain, left, right),))
+        plain = [_unit(count, index, 1) for index in range(count)]
+        kind = tuple(piece.key for piece in left), tuple(piece.key for piece in right)
+        return _Plan(shared, [CERTAIN], [CERTAIN], (self._numeric_loss(shared, plain, kind, lambda: (left, right)),))
+
+    def _shares(self, pieces: Sequence[Piece]) -> list[Share]:
+        return [Share(piece.weight, self.splitter.split(piece.conditions)) for piece in pieces]
 
     def _numeric_loss(
-        self, shared: _Class, combinations: Sequence[Combination], left: Sequence[Piece], right: Sequence[Piece]
+        self, shared: _Class, combinations: Sequence[Combination], kind: Hashable, sides: Callable[[], _Sides]
     ) -> Loss:
-        entries = tuple(shared.entry(combination) for combination in combinations)
-        key = (entries, tuple(piece.key for piece in left), tuple(piece.key for piece in right))
-        if key not in self.numeric:
-            sides = Numbers(tuple(left)), Numbers(tuple(right))
+        """The loss over combinations of the entries; where it is of a kind that is known, that loss."""
+        entries = tuple([shared.entry(combination) for combination in combinations])
+        loss = self.numeric.get((entries, kind))
+        if loss is None:
+            left, right = (Numbers(tuple(pieces)) for pieces in sides())
             several = len(entries) > 1
-            self.numeric[key] = (
-                Block(entries, *sides) if several else Line(entries[0], *sides, shared.lattice(combinations[0]))
+            loss = self.numeric[entries, kind] = (
+                Block(entries, left, right)
+                if several
+                else Line(entries[0], left, right, shared.lattice(combinations[0]))
             )
-        return self.numeric[key]
+        return loss
 
     def _separated(self, shared: _Class, left: Piece, right: Piece) -> _Plan:
         """The loss of two pieces, as a product over those of their entries that no noise ties together.
@@ -85,14 +95,12 @@ class _Space:
         The entries are first combined so that each carries as little noise as possible: a change of coordinates that
         both sides share leaves the loss as it is.
         """
-        apart = taken_apart(left, right)
-        parts = tuple(
-            self._numeric_loss(
-                shared, [apart.combinations[entry] for entry in group.entries], [group.left], [group.right]
-            )
-            for group in apart.groups
-        )
-        return _Plan(shared, [apart.rest.left], [apart.rest.right], parts)
+        apart = taken_apart(left, right, self.splitter)
+        parts = []
+        for group in apart.groups:
+            combined = [apart.combinations[entry] for entry in group.entries]
+            parts.append(self._numeric_loss(shared, combined, group.kind, lambda g=group: ([g.left], [g.right])))  # type: ignore[misc]
+        return _Plan(shared, [apart.left_rest], [apart.right_rest], tuple(parts))
 
 
 def batched(values: Sequence[float]) -> list[tuple[float, float]]:
@@ -105,8 +113,8 @@ class _Plan:
     """A class whose loss is known but for the probabilities of two lists of pieces."""
 
     shared: _Class
-    left: list[Piece]
-    right: list[Piece]
+    left: list[Share]
+    right: list[Share]
     numeric: tuple[Loss, ...] = ()
 
     def loss(self, log_left: float, log_right: float) -> Loss:
@@ -130,7 +138,7 @@ class _Class:
         return Event(equal=tuple((self._name(place), place, leaf) for place, leaf in constants))
 
     def entry(self, combination: Combination) -> Entry:
-        slots = [place for place, leaf in enumerate(self.key.template.leaves) if isinstance(leaf, Slot)]
+        slots = self.key.template.places
         used = [(slots[index], factor) for index, factor in zip(self.key.free, combination, strict=True) if factor]
         positions = self.factor.positions
         placed = [(place if positions is None else positions[place], float(factor)) for place, factor in used]
@@ -160,46 +168,100 @@ class _Class:
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """A piece on either side, and which of the combined entries its numbers are."""
+class Group:
+    """Combined entries that noise ties together, on either side of a pair of pieces."""
 
-    left: Piece
-    right: Piece
-    entries: tuple[int, ...] = ()
+    entries: tuple[int, ...]
+    left_side: _Side
+    right_side: _Side
+
+    @property
+    def left(self) -> Piece:
+        return self.left_side.concerning(self.entries)
+
+    @property
+    def right(self) -> Piece:
+        return self.right_side.concerning(self.entries)
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for groups that are the same on either side but for which draws their noise comes from."""
+        return self.left_side.kind(self.entries), self.right_side.kind(self.entries)
 
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Two pieces of a class as independent pairs: combined entries in groups, and the conditions that concern none."""
+    """Two pieces of a class as independent pairs: combined entries in groups, and what concerns none of these."""
 
     combinations: list[Combination]
-    groups: list[Pair]
-    rest: Pair
+    groups: list[Group]
+    left_rest: Share
+    right_rest: Share
 
 
-def taken_apart(left: Piece, right: Piece) -> Apart:
+def taken_apart(left: Piece, right: Piece, splitter: Splitter) -> Apart:
     """The two pieces, taken apart in the same way: the losses of the groups and of the rest add up to theirs."""
     combinations = _reduced(left.numbers)
-    mine, theirs = (_combined(piece, combinations) for piece in (left, right))
-    groups = _groups(mine, theirs)
-    pairs = []
-    for group in groups:
-        entries = tuple(sorted(group.entries))
-        left_side, right_side = (
-            Piece(1, tuple(conditions), tuple(piece.numbers[entry] for entry in entries))
-            for piece, conditions in ((mine, group.left), (theirs, group.right))
-        )
-        pairs.append(Pair(left_side, right_side, entries))
-    rest = Pair(
-        _without(mine, [condition for group in groups for condition in group.left]),
-        _without(theirs, [condition for group in groups for condition in group.right]),
-    )
-    return Apart(combinations, pairs, rest)
+    sides = [_Side.of(piece, combinations, splitter) for piece in (left, right)]
+    groups = [Group(tuple(sorted(entries)), *sides) for entries in _tied(*sides)]
+    return Apart(combinations, groups, *(Share(side.weight, side.rest()) for side in sides))
+
+
+class _Side:
+    """One of two pieces that are taken apart: its combined entries, and for each the components that it touches."""
+
+    def __init__(self, weight: Number, numbers: list[Affine], components: tuple[Component, ...]) -> None:
+        self.weight, self.numbers, self.components = weight, numbers, components
+        self.touched = [[c for c in components if not number.terms.keys().isdisjoint(c.ranks)] for number in numbers]
+
+    @classmethod
+    def of(cls, piece: Piece, combinations: Sequence[Combination], splitter: Splitter) -> _Side:
+        numbers = [_combination(piece.numbers, made) for made in combinations]
+        return cls(piece.weight, numbers, splitter.split(piece.conditions))
+
+    def symbols(self, entry: int) -> set[Symbol]:
+        """The noise that the entry is tied to."""
+        return set(self.numbers[entry].terms).union(*(component.ranks for component in self.touched[entry]))
+
+    def _touched_by(self, entries: Sequence[int]) -> Sequence[Component]:
+        return list(dict.fromkeys([component for entry in entries for component in self.touched[entry]]))
+
+    def concerning(self, entries: Sequence[int]) -> Piece:
+        """What concerns the entries, as a piece with these as its numbers."""
+        conditions = [condition for component in self._touched_by(entries) for condition in component.conditions]
+        return Piece(1, tuple(conditions), tuple(self.numbers[entry] for entry in entries))
+
+    def kind(self, entries: Sequence[int]) -> Hashable:
+        """Equal where the same concerns the entries, but for which draws the noise comes from."""
+        return kind_of(self._touched_by(entries), [self.numbers[entry] for entry in entries])
+
+    def rest(self) -> tuple[Component, ...]:
+        """The components that concern no entry."""
+        concerned = {component for touched in self.touched for component in touched}
+        return tuple(component for component in self.components if component not in concerned)
+
+
+def _tied(left: _Side, right: _Side) -> list[set[int]]:
+    """The entries in groups: those that noise, on either side, ties together."""
+    groups: list[tuple[set[int], set[Symbol], set[Symbol]]] = []
+    for entry in range(len(left.numbers)):
+        entries, mine, theirs = {entry}, left.symbols(entry), right.symbols(entry)
+        apart = []
+        for group in groups:
+            if group[1].isdisjoint(mine) and group[2].isdisjoint(theirs):
+                apart.append(group)
+            else:
+                entries, mine, theirs = entries | group[0], mine | group[1], theirs | group[2]
+        groups = [*apart, (entries, mine, theirs)]
+    return [entries for entries, _, _ in groups]
 
 
 def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
     """As many combinations of the numbers, in reduced echelon form: each with a noise of its own."""
     count = len(numbers)
+    single = {next(iter(number.terms)): k for k, number in enumerate(numbers) if len(number.terms) == 1}
+    if len(single) == count:
+        return [_unit(count, single[symbol], numbers[single[symbol]].terms[symbol]) for symbol in sorted(single)]
     rows = [
         ({n: Fraction(c) for n, c in number.terms.items()}, [Fraction(int(i == k)) for i in range(count)])
         for k, number in enumerate(numbers)
@@ -228,59 +290,19 @@ def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
     return [tuple(made) for _, made in rows]
 
 
-def _combined(piece: Piece, combinations: Sequence[Combination]) -> Piece:
-    return Piece(piece.weight, piece.conditions, tuple(_combination(piece.numbers, made) for made in combinations))
+def _unit(count: int, index: int, divisor: Number) -> Combination:
+    """The combination that takes one of the numbers, divided."""
+    return tuple([(1 if divisor == 1 else 1 / Fraction(divisor)) if k == index else 0 for k in range(count)])
 
 
 def _combination(numbers: Sequence[Affine], factors_: Combination) -> Affine:
     total: Affine | Number = 0
+    given = [(number, factor) for number, factor in zip(numbers, factors_, strict=True) if factor]
+    if len(given) == 1 and given[0][1] == 1:
+        return given[0][0]
     for number, factor in zip(numbers, factors_, strict=True):
         if factor:
             total = number * exact(factor) + total
     if not isinstance(total, Affine):
         raise NotExact("the numeric entries lose their noise when combined; the two inputs give different structures")
     return total
-
-
-@dataclass
-class _Group:
-    """Entries that hang together on either side, and the conditions that concern them."""
-
-    entries: set[int]
-    left: list[Condition]
-    right: list[Condition]
-
-
-def _groups(left: Piece, right: Piece) -> list[_Group]:
-    """The groups of entries: joined where noise, on either side, ties them together."""
-    parent: dict[object, object] = {}
-
-    def root(member: object) -> object:
-        while parent.setdefault(member, member) is not member:
-            member = parent[member]
-        return member
-
-    for side, piece in enumerate((left, right)):
-        members = [[entry, *((side, n.index) for n in _noises(x))] for entry, x in enumerate(piece.numbers)]
-        members += [[(side, n.index) for n in _noises(condition.slack)] for condition in piece.conditions]
-        for first, *others in members:
-            for other in others:
-                parent[root(other)] = root(first)
-    groups: dict[object, _Group] = {}
-    for entry in range(len(left.numbers)):
-        groups.setdefault(root(entry), _Group(set(), [], [])).entries.add(entry)
-    for side, piece in enumerate((left, right)):
-        for condition in piece.conditions:
-            group = groups.get(root((side, _noises(condition.slack)[0].index)))
-            if group is not None:
-                (group.right if side else group.left).append(condition)
-    return list(groups.values())
-
-
-def _noises(expression: Affine) -> list[Noise]:
-    return [symbol for symbol in expression.terms if isinstance(symbol, Noise)]
-
-
-def _without(piece: Piece, conditions: Sequence[Condition]) -> Piece:
-    taken = {id(condition) for condition in conditions}
-    return Piece(piece.weight, tuple(c for c in piece.conditions if id(c) not in taken), ())

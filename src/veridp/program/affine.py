@@ -71,8 +71,13 @@ class Relation(enum.Enum):
     UNEQUAL = "!="
 
 
+Key = tuple[object, ...]  # an operation, and its operands: expressions by identity, numbers by value
+
+
 class Decider(ABC):
     """What a run offers to the symbols that live in it."""
+
+    results: dict[Key, tuple[Any, ...]]  # what operations gave here in earlier runs; the operands, kept alive, follow
 
     @abstractmethod
     def decide(self, condition: Condition) -> bool:
@@ -99,6 +104,31 @@ def _run() -> Decider:
 
 def _refuse(what: str) -> NoReturn:
     _run().refuse(what)
+
+
+def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, Any], Any]:
+    """The operation, which gives the same object again where a run takes a way that an earlier one took.
+
+    Runs share long ways: there the arithmetic is spared, and what follows can tell expressions by their identity.
+    """
+
+    def applied(self: Affine, other: Any) -> Any:
+        run = RUN.get()
+        if run is None:
+            return operation(self, other)
+        kind = type(other)
+        if kind is Affine:
+            key: Key = (operation, id(self), id(other))
+        elif kind is float or kind is int:
+            key = (operation, id(self), None, other)
+        else:
+            return operation(self, other)
+        known = run.results.get(key)
+        if known is None:
+            known = run.results[key] = (operation(self, other), self, other)
+        return known[0]
+
+    return applied
 
 
 def _flipped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -174,32 +204,11 @@ class Affine(Deferring):
 
     # ---------------------------------------------------------------------------------------- arithmetic
 
-    def __add__(self, other: Any) -> Any:
-        parts = _parts(other)
-        if parts is None:
-            return NotImplemented
-        constant, terms = parts
-        return affine(self.constant + constant, _sum(self.terms, terms))
-
-    def __mul__(self, other: Any) -> Any:
-        parts = _parts(other)
-        if parts is None:
-            return NotImplemented
-        factor, terms = parts
-        if terms:
-            _refuse(f"the product of {_brief(self)} and {_brief(other)} is not affine")
-        return affine(self.constant * factor, {s: c * factor for s, c in self.terms.items()} if factor else {})
-
-    def __truediv__(self, other: Any) -> Any:
-        parts = _parts(other)
-        if parts is None:
-            return NotImplemented
-        divisor, terms = parts
-        if terms:
-            _refuse(f"dividing by {_brief(other)} is not affine")
-        if not divisor:
-            raise ZeroDivisionError("division by zero")
-        return self * (Fraction(1) / divisor)
+    __add__ = __radd__ = _remembered(lambda self, other: _plus(self, other))
+    __sub__ = _remembered(lambda self, other: _minus(self, other))
+    __rsub__ = _remembered(lambda self, other: _plus(-self, other))
+    __mul__ = __rmul__ = _remembered(lambda self, other: _times(self, other))
+    __truediv__ = _remembered(lambda self, other: _over(self, other))
 
     def __rtruediv__(self, other: Any) -> Any:
         _refuse(f"dividing by {_brief(self)} is not affine")
@@ -209,18 +218,6 @@ class Affine(Deferring):
 
     def __pos__(self) -> Affine:
         return self
-
-    def __sub__(self, other: Any) -> Any:
-        parts = _parts(other)
-        if parts is None:
-            return NotImplemented
-        constant, terms = parts
-        return affine(self.constant - constant, _sum(self.terms, {s: -c for s, c in terms.items()}))
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
-
-    __radd__, __rmul__ = __add__, __mul__
 
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
@@ -253,23 +250,12 @@ class Affine(Deferring):
 
     # ---------------------------------------------------------------------------------------- comparison
 
-    def __ge__(self, other: Any) -> Any:
-        return _compare(self, other, Relation.AT_LEAST)
-
-    def __gt__(self, other: Any) -> Any:
-        return _compare(self, other, Relation.ABOVE)
-
-    def __le__(self, other: Any) -> Any:
-        return _compare(self, other, Relation.AT_LEAST, turned=True)
-
-    def __lt__(self, other: Any) -> Any:
-        return _compare(self, other, Relation.ABOVE, turned=True)
-
-    def __eq__(self, other: object) -> Any:
-        return _compare(self, other, Relation.EQUAL)
-
-    def __ne__(self, other: object) -> Any:
-        return _compare(self, other, Relation.UNEQUAL)
+    __ge__ = _remembered(lambda self, other: _compare(self, other, Relation.AT_LEAST))
+    __gt__ = _remembered(lambda self, other: _compare(self, other, Relation.ABOVE))
+    __le__ = _remembered(lambda self, other: _compare(self, other, Relation.AT_LEAST, turned=True))
+    __lt__ = _remembered(lambda self, other: _compare(self, other, Relation.ABOVE, turned=True))
+    __eq__ = _remembered(lambda self, other: _compare(self, other, Relation.EQUAL))
+    __ne__ = _remembered(lambda self, other: _compare(self, other, Relation.UNEQUAL))
 
     __hash__ = Deferring.__hash__
 
@@ -542,12 +528,50 @@ def _sum(first: Mapping[Symbol, Number], second: Mapping[Symbol, Number]) -> Map
     return {symbol: coefficient for symbol, coefficient in total.items() if coefficient}
 
 
+def _plus(first: Affine, second: Any) -> Any:
+    parts = _parts(second)
+    if parts is None:
+        return NotImplemented
+    constant, terms = parts
+    return affine(first.constant + constant, _sum(first.terms, terms))
+
+
+def _minus(first: Affine, second: Any) -> Any:
+    parts = _parts(second)
+    if parts is None:
+        return NotImplemented
+    constant, terms = parts
+    return affine(first.constant - constant, _sum(first.terms, {s: -c for s, c in terms.items()}))
+
+
+def _times(first: Affine, second: Any) -> Any:
+    parts = _parts(second)
+    if parts is None:
+        return NotImplemented
+    factor, terms = parts
+    if terms:
+        _refuse(f"the product of {_brief(first)} and {_brief(second)} is not affine")
+    return affine(first.constant * factor, {s: c * factor for s, c in first.terms.items()} if factor else {})
+
+
+def _over(first: Affine, second: Any) -> Any:
+    parts = _parts(second)
+    if parts is None:
+        return NotImplemented
+    divisor, terms = parts
+    if terms:
+        _refuse(f"dividing by {_brief(second)} is not affine")
+    if not divisor:
+        raise ZeroDivisionError("division by zero")
+    return _times(first, Fraction(1) / divisor)
+
+
 def _compare(first: Affine, second: Any, relation: Relation, turned: bool = False) -> Any:
     if isinstance(second, float) and not np.isfinite(second):
         return _against_infinity(second, relation, turned)
     if second is None or isinstance(second, str):
         return NotImplemented if relation in (Relation.AT_LEAST, Relation.ABOVE) else relation is Relation.UNEQUAL
-    slack = first.__sub__(second)
+    slack = _minus(first, second)
     if slack is NotImplemented:
         return NotImplemented
     if not isinstance(slack, Affine):

@@ -9,17 +9,19 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
 
 from veridp.errors import MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import RUN, Affine, Condition, Decider, Noise, Relation, affine, settle
-from veridp.program.distribution import Distribution, Number
+from veridp.program.affine import RUN, Affine, Condition, Decider, Key, Noise, Relation, affine, settle
+from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
-from veridp.program.generator import StandInGenerator
-from veridp.program.path import Fork, Option, Path, Step, leaves, map_leaves, output_text
+from veridp.program.generator import Size, StandInGenerator
+from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, output_text
 from veridp.program.site import here, raised_at
 from veridp.program.symbolic import Symbolic
 
@@ -45,7 +47,8 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
     """The paths, one at a time, as they are found."""
     function = mechanism.bound()
     before = _global_randomness()
-    pending: list[tuple[Step, ...]] = [()]
+    begun: Results = {}
+    pending = [_Way()]
     first: Path | None = None
     found = 0
     while pending:
@@ -55,12 +58,12 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
                 f"use a smaller input, raise max_paths, defer=True where the branches only decide the output, "
                 f"or use an engine that samples"
             )
-        run = _Run(pending.pop())
+        run = _Run(pending.pop(), begun)
         path = _follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
         if first is None:
             first = path
-            _check_again(path, mechanism.name, function, data, defer)
+            _check_again(path, _Run(_Way(tuple(run.stages)), begun), mechanism.name, function, data, defer)
         found += 1
         yield path
     if _global_randomness() != before:
@@ -73,43 +76,94 @@ class _Stop(BaseException):
     """Ends a run from inside user code; no `except Exception` of the user can swallow it."""
 
 
+Results = dict[Key, tuple[Any, ...]]
+
+
+class _Stage:
+    """A step, kept for the runs that take it again: what was asked, the answer, and what was worked out after it."""
+
+    __slots__ = ("answer", "asked", "results", "step")
+
+    def __init__(self, step: Step, asked: object, answer: Any) -> None:
+        self.step = step
+        self.asked = asked
+        self.answer = answer
+        self.results: Results = {}
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a run is to begin: the stages to go through again, with how many draws and which conditions they make."""
+
+    stages: tuple[_Stage, ...] = ()
+    drawn: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
 class _Run(StandInGenerator, Decider):
     """One run: the generator that the mechanism draws from, and what its symbols ask for their truth."""
 
-    def __init__(self, given: tuple[Step, ...]) -> None:
-        self.given = given
-        self.steps: list[Step] = []
-        self.conditions: list[Condition] = []
-        self.drawn = 0
-        self.forked = 0
-        self.postponed: list[tuple[Step, ...]] = []
+    def __init__(self, way: _Way, begun: Results) -> None:
+        self.given = len(way.stages)
+        self.stages = list(way.stages)
+        self.place = 0  # how many stages have been gone through
+        self.drawn = way.drawn  # these two count to the end of the way, and past it up to here
+        self.conditions = list(way.conditions)
+        self.results = begun
+        self.postponed: list[_Way] = []
         self.error: VeridpError | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What it has done so far."""
+        return tuple([stage.step for stage in self.stages[: self.place]])
 
     # ------------------------------------------------------------------------------------------------- draws
 
+    def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+        if size is not None or type(loc) is not float or type(scale) is not float or not scale > 0:
+            return super()._located(kind, loc, scale, size)
+        noise = self.noise(_scaled(kind, scale))
+        return noise + loc if loc else noise
+
     def noise(self, distribution: Distribution) -> Affine:
-        expected = self._expected()
-        if expected is None:
+        stage = self._next()
+        if stage is None:
             noise = Noise(self.drawn, distribution, here())
-        elif isinstance(expected, Noise) and expected.distribution == distribution:
-            noise = expected
-        else:
-            self._disagree(f"drew {distribution}", expected)
-        self.drawn += 1
-        self.steps.append(noise)
-        return Affine(0, {noise: 1})
+            stage = _Stage(noise, distribution, Affine(0, {noise: 1}))
+            self.stages.append(stage)
+            self.drawn += 1
+        elif stage.asked is not distribution and not _is_draw(stage.step, distribution):
+            self._disagree(f"drew {distribution}", stage.step)
+        return self._answer(stage)  # type: ignore[no-any-return]
 
     def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
+        stage = self._next()
+        if stage is not None and _is_choice(stage.step, weights):
+            return values[self._answer(stage)]
         options = [
             Option((), weight, f"choose {output_text(value)}") for value, weight in zip(values, weights, strict=True)
         ]
         return values[self._fork(options)]
 
+    def _next(self) -> _Stage | None:
+        """The stage that earlier runs met here; None past these."""
+        return self.stages[self.place] if self.place < len(self.stages) else None
+
+    def _answer(self, stage: _Stage) -> Any:
+        """The answer of the stage that is next, which is thereby gone through."""
+        self.place += 1
+        self.results = stage.results
+        return stage.answer
+
     # ------------------------------------------------------------------------------------------------- forks
 
     def decide(self, condition: Condition) -> bool:
+        stage = self._next()
+        if stage is not None and stage.asked is condition:
+            return self._answer(stage) == 0  # type: ignore[no-any-return]
         if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
-            return self._fork([Option((condition,)), Option((~condition,))]) == 0
+            return self._take((Option((condition,)), Option((~condition,))), condition) == 0
         equal = condition.relation is Relation.EQUAL
         if condition.slack.continuous:
             return not equal
@@ -130,41 +184,36 @@ class _Run(StandInGenerator, Decider):
         numbered = [(index, option) for index, option in enumerate(options) if option is not None]
         return numbered[self._take(tuple(option for _, option in numbered))][0]
 
-    def _take(self, options: tuple[Option, ...]) -> int:
+    def _take(self, options: tuple[Option, ...], asked: Condition | None = None) -> int:
         """The index of the option to go with."""
-        expected = self._expected()
-        if expected is None:
-            taken = self._new_fork(options)
-        elif (
-            isinstance(expected, Fork)
-            and len(expected.options) == len(options)
-            and expected.options[expected.taken].same(options[expected.taken])
-        ):
-            taken = expected.taken
-            self.steps.append(expected)
-        else:
-            self._disagree(_fork_text(options), expected)
-        if not self.steps[-1].implied:  # type: ignore[union-attr]
-            self.conditions += options[taken].conditions
-        self.forked += 1
-        return taken
+        stage = self._next()
+        if stage is None:
+            stage = self._new_fork(options, asked)
+        elif not _is_fork(stage.step, options):
+            self._disagree(_fork_text(options), stage.step)
+        return self._answer(stage)  # type: ignore[no-any-return]
 
-    def _new_fork(self, options: tuple[Option, ...]) -> int:
+    def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> _Stage:
         possible = self._possible(options)
         if not possible:
             raise RuntimeError("no way is open at a fork; the exploration lost track of its conditions")
-        if self.forked >= MAX_FORKS:
+        if self.place - self.drawn >= MAX_FORKS:
             self._stop(
                 TooManyPaths(
                     f"{here()}: one run met {MAX_FORKS} forks without an end; bound the loop (for … in range(…)), "
                     f"or use an engine that samples"
                 )
             )
-        site = here()
-        for other in reversed(possible[1:]):
-            self.postponed.append((*self.steps, Fork(options, other, site)))
-        self.steps.append(Fork(options, possible[0], site, implied=len(possible) == 1))
-        return possible[0]
+        site, (taken, *others) = here(), possible
+        for other in reversed(others):
+            stage = _Stage(Fork(options, other, site), asked, other)
+            conditions = (*self.conditions, *options[other].conditions)
+            self.postponed.append(_Way((*self.stages, stage), self.drawn, conditions))
+        stage = _Stage(Fork(options, taken, site, implied=not others), asked, taken)
+        self.stages.append(stage)
+        if others:
+            self.conditions += options[taken].conditions
+        return stage
 
     def _possible(self, options: tuple[Option, ...]) -> list[int]:
         possible: list[int] = []
@@ -175,10 +224,6 @@ class _Run(StandInGenerator, Decider):
         return possible
 
     # ----------------------------------------------------------------------------------------------- replays
-
-    def _expected(self) -> Step | None:
-        """The step that the mechanism took here when it was run before; None past these."""
-        return self.given[len(self.steps)] if len(self.steps) < len(self.given) else None
 
     def _disagree(self, now: str, before: Step) -> NoReturn:
         then = f"drew {before.distribution}" if isinstance(before, Noise) else _fork_text(before.options)
@@ -223,6 +268,31 @@ def _difference(first: Affine | Number, second: Affine | Number) -> Affine | Num
     return second.__rsub__(first) if isinstance(second, Affine) else affine(first - second, {})
 
 
+@lru_cache(maxsize=4096)
+def _scaled(kind: Callable[[Number], Distribution], scale: float) -> Distribution:
+    """The distribution: the same object each time it is drawn from."""
+    return kind(exact(scale))
+
+
+def _is_draw(step: Step, distribution: Distribution) -> bool:
+    return isinstance(step, Noise) and step.distribution == distribution
+
+
+def _is_choice(step: Step, weights: Sequence[Number]) -> bool:
+    """Whether the step is a finite choice by these weights."""
+    return (
+        step.__class__ is Fork
+        and len(step.options) == len(weights)
+        and not step.option.conditions
+        and step.option.weight == weights[step.taken]
+    )
+
+
+def _is_fork(step: Step, options: Sequence[Option]) -> bool:
+    """Whether the step is a fork with as many options, of which the one that it took is the same."""
+    return isinstance(step, Fork) and len(step.options) == len(options) and step.option.same(options[step.taken])
+
+
 def _fork_text(options: Sequence[Option]) -> str:
     option = options[0]
     asked = " and ".join(condition.text() for condition in option.conditions)
@@ -247,14 +317,14 @@ def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer
         RUN.reset(token)
     if run.error is not None:  # also where user code swallowed the stop
         raise run.error
-    if len(run.steps) < len(run.given):
+    if run.place < run.given:
         raise Nondeterministic(f"{name}, run again on the same noise, ended before its earlier run did")
-    return Path(tuple(run.steps), output)
+    return Path(run.steps, output)
 
 
-def _check_again(path: Path, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
+def _check_again(path: Path, run: _Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
     """Run the first path once more: state that leaks into an output shows here, where no fork depends on it."""
-    again = _follow(_Run(path.steps), name, function, data, defer)
+    again = _follow(run, name, function, data, defer)
     if len(again.steps) != len(path.steps) or not _same_output(path.output, again.output):
         raise Nondeterministic(
             f"{name}, run twice on the same noise, returned {output_text(path.output)} and then "
@@ -268,6 +338,8 @@ def _same_output(first: Any, second: Any) -> bool:
 
 
 def _same_leaf(first: Any, second: Any) -> bool:
+    if first is second:
+        return True
     if isinstance(first, Symbolic) or isinstance(second, Symbolic):
         return type(first) is type(second) and str(first) == str(second)
     return bool(first == second) or (first != first and second != second)
@@ -275,7 +347,8 @@ def _same_leaf(first: Any, second: Any) -> bool:
 
 def _copied(data: Any) -> Any:
     """Data of its own for each run, so that a mechanism that changes its input meets it unchanged."""
-    return data.copy() if isinstance(data, np.ndarray) else copy.deepcopy(data)
+    flat = type(data) is list and PLAIN.issuperset(map(type, data))
+    return data.copy() if flat or isinstance(data, np.ndarray) else copy.deepcopy(data)
 
 
 def _global_randomness() -> tuple[Any, ...]:

@@ -124,12 +124,13 @@ def _can_run_off(given: Sequence[Condition], more: Sequence[Condition]) -> bool:
 
     Almost every branch of almost every mechanism compares noise that is fresh, so this settles it.
     """
-    for symbol in more[0].slack.terms:
+    for symbol, coefficient in more[0].slack.terms.items():
         if not isinstance(symbol, Noise):
             continue
-        for direction, end in zip((-1, 1), symbol.distribution.support, strict=True):
-            if math.isinf(end) and _pushed(more, symbol, direction, 1) and _pushed(given, symbol, direction, 0):
-                return True
+        direction = _sign(coefficient)
+        end = symbol.distribution.support[direction > 0]
+        if math.isinf(end) and _pushed(more, symbol, direction, 1) and _pushed(given, symbol, direction, 0):
+            return True
     return False
 
 
@@ -137,10 +138,11 @@ def _pushed(conditions: Iterable[Condition], symbol: Noise, direction: int, leas
     """Whether moving the symbol in this direction helps each condition (least = 1), or at least harms none (0)."""
     for condition in conditions:
         coefficient = condition.slack.terms.get(symbol, 0)
+        if not (least or coefficient):
+            continue
         if condition.relation is Relation.EQUAL:
-            if least or coefficient:
-                return False
-        elif condition.relation is not Relation.UNEQUAL and _sign(coefficient) * direction < least:
+            return False
+        if condition.relation is not Relation.UNEQUAL and _sign(coefficient) * direction < least:
             return False
     return True
 

@@ -72,14 +72,17 @@ class Path:
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
         """What the noise (and the open values) must satisfy to lead down it."""
-        return tuple(condition for fork in self.forks if not fork.implied for condition in fork.option.conditions)
+        return tuple(
+            [c for s in self.steps if isinstance(s, Fork) and not s.implied for c in s.options[s.taken].conditions]
+        )
 
     @cached_property
     def weight(self) -> Number:
         """The probability of its finite random choices."""
         weight = Fraction(1)
-        for fork in self.forks:
-            weight *= fork.option.weight
+        for step in self.steps:
+            if isinstance(step, Fork) and step.options[step.taken].weight != 1:
+                weight *= step.option.weight
         return exact(weight)
 
     @cached_property
@@ -111,12 +114,17 @@ class Path:
         return f"{output_text(self.output)} where {conditions}{chance}"
 
 
+PLAIN = frozenset({bool, int, float, str, type(None), Fraction, Affine, Condition, Select})  # leaves as they stand
+
+
 def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
     """The output with the function applied to each of its leaves; arrays become lists, NumPy scalars plain ones."""
+    if type(output) in PLAIN:
+        return function(output)
     if isinstance(output, np.ndarray):
         return map_leaves(function, output.item() if output.ndim == 0 else list(output))
     if isinstance(output, list | tuple):
-        mapped = [map_leaves(function, entry) for entry in output]
+        mapped = [function(entry) if type(entry) in PLAIN else map_leaves(function, entry) for entry in output]
         return mapped if isinstance(output, list) else _like_tuple(output, mapped)
     if isinstance(output, dict):
         return {key: map_leaves(function, entry) for key, entry in output.items()}

@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from types import FrameType, TracebackType
 
-INNER = ("veridp.program", "numpy", "functools")  # frames of these packages are never the user's
+INNER = (
+    "veridp.program",
+    "veridp.mechanism",
+    "veridp.audit",
+    "numpy",
+    "functools",
+)  # frames of these packages are never the user's
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,13 @@ def here() -> Site:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_inner(frame):
         frame = frame.f_back
-    return Site("<unknown>", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+    return Site("<unknown>", 0) if frame is None else _site(frame.f_code.co_filename, frame.f_lineno)
+
+
+@lru_cache(maxsize=4096)
+def _site(file: str, line: int) -> Site:
+    """The site: the same object for all that happens there."""
+    return Site(file, line)
 
 
 def raised_at(trace: TracebackType | None) -> Site:
@@ -40,5 +53,9 @@ def raised_at(trace: TracebackType | None) -> Site:
 
 
 def _is_inner(frame: FrameType) -> bool:
-    module = frame.f_globals.get("__name__", "")
+    return _is_inner_module(frame.f_globals.get("__name__", ""))
+
+
+@cache
+def _is_inner_module(module: str) -> bool:
     return any(module == inner or module.startswith(inner + ".") for inner in INNER)

@@ -8,7 +8,7 @@ tuples here; a dict is the tuple of its (key, value) pairs, sorted by key.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,11 +98,18 @@ class Template:
     @cached_property
     def leaves(self) -> tuple[Slot | Scalar, ...]:
         """Its leaves from left to right."""
-        return tuple(_leaves(self.tree))
+        found: list[Slot | Scalar] = []
+        _gather(self.tree, found)
+        return tuple(found)
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         return tuple(leaf for leaf in self.leaves if isinstance(leaf, Slot))
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Which of its leaves are slots."""
+        return tuple([place for place, leaf in enumerate(self.leaves) if isinstance(leaf, Slot)])
 
     @cached_property
     def outline(self) -> Tree:
@@ -120,17 +127,20 @@ def leaf_kind(leaf: Slot | Scalar) -> Kind:
 
 
 def _typed(tree: Tree) -> Any:
-    if isinstance(tree, tuple):
-        return tuple(_typed(branch) for branch in tree)
-    return tree if isinstance(tree, Slot) else (type(tree), tree)
+    if not isinstance(tree, tuple):
+        return type(tree), tree
+    kinds = tuple(map(type, tree))
+    return kinds, tuple(map(_typed, tree)) if tuple in kinds else tree
 
 
-def _leaves(tree: Tree) -> Iterator[Slot | Scalar]:
-    if isinstance(tree, tuple):
+def _gather(tree: Tree, leaves: list[Slot | Scalar]) -> None:
+    if not isinstance(tree, tuple):
+        leaves.append(tree)
+    elif tuple in map(type, tree):
         for branch in tree:
-            yield from _leaves(branch)
+            _gather(branch, leaves)
     else:
-        yield tree
+        leaves += tree
 
 
 def _outline(tree: Tree) -> Tree:
@@ -152,17 +162,21 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     `special` names the kind of a value that is no ordinary scalar but stands for one, and None for all others.
     Raises BadOutput for a value that has no columns.
     """
-    kind = kind_of(value)
-    if kind is None:
-        kind = special(value)
-    if kind is not None:
-        return leaf(value, kind)
     if isinstance(value, np.ndarray):
         value = value.tolist()
-        if not isinstance(value, list):
-            return tree_of(value, leaf, special)
     if isinstance(value, list | tuple):
-        return tuple(tree_of(entry, leaf, special) for entry in value)
+        kinds = [_KINDS.get(type(entry)) for entry in value]
+        return tuple(
+            [
+                tree_of(entry, leaf, special) if kind is None else leaf(entry, kind)
+                for entry, kind in zip(value, kinds, strict=True)
+            ]
+        )
+    kind = special(value)
+    if kind is None:
+        kind = kind_of(value)
+    if kind is not None:
+        return leaf(value, kind)
     if isinstance(value, Mapping):
         return tuple((_key(key), tree_of(value[key], leaf, special)) for key in sorted(value, key=_key_order))
     raise BadOutput(
