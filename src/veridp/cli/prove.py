@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,8 +61,7 @@ def show_proof(
 
 def _witness(proof: Proof, seconds: float) -> Worst | None:
     """Where the claim is not proved: the worst pair that the exact engine finds, from the corner that cost most on."""
-    claim = proof.mechanism.claim
-    if claim is not None and proof.epsilon <= claim.epsilon:
+    if _proved(proof):
         return None
     from veridp.exact import worst
 
@@ -75,6 +75,12 @@ def _witness(proof: Proof, seconds: float) -> Worst | None:
 def _refuted(proof: Proof, found: Worst | None) -> bool:
     claim = proof.mechanism.claim
     return claim is not None and not claim.delta and found is not None and found.epsilon > claim.epsilon * (1 + SLACK)
+
+
+def _proved(proof: Proof) -> bool:
+    """Whether the claim, if there is one, is proved: up to the rounding of the program's own constants."""
+    claim = proof.mechanism.claim
+    return claim is not None and proof.epsilon <= claim.epsilon * (1 + SLACK)
 
 
 def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certificate: Path | None) -> list[str]:
@@ -92,9 +98,11 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
         meet = found.epsilon >= proof.epsilon * (1 - MEET)
         end = "they meet" if meet else "a gap is left"
         lines.append(f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {end}")
+    if proof.blame is not None and not _proved(proof):
+        lines.append(f"to blame: {proof.blame}")
     claim = proof.mechanism.claim
     if claim is not None:
-        proved = proof.epsilon <= claim.epsilon
+        proved = _proved(proof)
         judged = (
             ("proved for data in whole numbers" if proof.whole else "proved")
             if proved
@@ -121,7 +129,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
         "epsilon": proof.epsilon,
         "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
-        "proved": claim is not None and proof.epsilon <= claim.epsilon,
+        "proved": _proved(proof),
         "data": "whole" if proof.whole else "real",
         "refuted": _refuted(proof, found),
         "sizes": None if sizes is None else {"epsilon": sizes.epsilon, "scope": sizes.scope, "why_not": sizes.why_not},
@@ -132,6 +140,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
             "corner": corner.tolist(),
             "alignment": alignment_text(event, corner.tolist(), shift),
         },
+        "blame": None if proof.blame is None else asdict(proof.blame),
         "witness": None
         if found is None
         else {

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
 from veridp.program.explore import explore
 from veridp.prove.alignments import Alignment, Table, cheapest_alignments
+from veridp.prove.blame import Blame, blame_of
 from veridp.prove.events import Event, events_of
 from veridp.prove.neighbours import Hull, Polytope, polytopes_of
 from veridp.prove.shifts import Shift
@@ -76,6 +78,12 @@ class Proof:
         event, polytope = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.polytopes)))
         alignment = self.alignments[event][polytope]
         return WorstPlace(self.events[event], np.array([float(x) for x in alignment.worst]), alignment.shift)
+
+    @cached_property
+    def blame(self) -> Blame | None:
+        """What costs most, or why there is no proof, with its line in the code; None where nothing costs anything."""
+        event, corner, shift = self.worst
+        return blame_of(self.mechanism, event, tuple(Fraction(x) for x in corner.tolist()), shift)
 
     def __str__(self) -> str:
         who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"

@@ -124,8 +124,8 @@ class Task:
 
 
 def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple[int, ...], Corner]:
-    """The entries whose rise helps some requirements and harms others, or that an equation holds; and a corner where
-    the others are at their worst."""
+    """The entries whose rise helps some requirements and harms others, or that an equation holds; and a difference
+    where the others are at their worst, or 0 if they do not matter."""
     helps: set[int] = set()
     harms: set[int] = set()
     for each in requirements:
@@ -134,7 +134,10 @@ def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple
                 helps.add(entry)
             if each.equal or coefficient < 0:
                 harms.add(entry)
-    base = tuple(high if i in harms else low for i, (low, high) in enumerate(zip(box.low, box.high, strict=True)))
+    ends = enumerate(zip(box.low, box.high, strict=True))
+    base = tuple(
+        high if i in harms else low if i in helps else min(max(Fraction(0), low), high) for i, (low, high) in ends
+    )
     return tuple(sorted(helps & harms)), base
 
 
@@ -150,9 +153,10 @@ def moved_to(base: Corner, entries: Sequence[int], values: Sequence[Fraction]) -
 
 
 class Corners:
-    """The linear programs of single differences, solved together."""
+    """The linear programs of single differences, solved together; without prices, only whether they can be met."""
 
-    def __init__(self) -> None:
+    def __init__(self, priced: bool = True) -> None:
+        self.priced = priced
         self.blocks = Blocks()
         self.starts: list[tuple[Task, Corner, int]] = []
 
@@ -163,7 +167,7 @@ class Corners:
             price = price_of(noise.distribution)
             for unit in (price.up, price.down):
                 whole = noise.distribution.integer and unit is not None
-                self.blocks.variable(float(unit or 0), allowed=unit is not None, whole=whole)
+                self.blocks.variable(float(unit or 0) * self.priced, allowed=unit is not None, whole=whole)
         for each in task.requirements:
             terms: dict[int, float] = {}
             for place, coefficient in each.noise.items():

@@ -23,12 +23,13 @@ def alignment_text(event: Event, corner: Sequence[float], shift: Shift) -> str:
     moves = [(noise, move) for noise, move in zip(event.noises, shift.moves, strict=True) if move]
     if not moves:
         return f"{start} as it is: cost 0"
-    steps = " and ".join(_step(noise, move) for noise, move in moves)
+    steps = " and ".join(moved_text(noise, move) for noise, move in moves)
     costs = " + ".join(_cost(noise, move) for noise, move in moves)
     return f"{start}: {steps}; cost {costs} = {number_text(Fraction(shift.cost))}"
 
 
-def _step(noise: Noise, move: Fraction) -> str:
+def moved_text(noise: Noise, move: Fraction) -> str:
+    """What is done to the noise, as an order."""
     return f"{'raise' if move > 0 else 'lower'} {noise_name(noise)} by {number_text(abs(move))}"
 
 
