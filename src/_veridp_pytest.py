@@ -82,9 +82,8 @@ def _without(mark: pytest.Mark, mechanism: object) -> pytest.Mark:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.stash[_PARTS] = {
-        marked: sum(isinstance(item, DPItem) == marked for item in items) for marked in (True, False)
-    }
+    marked = sum(isinstance(item, DPItem) for item in items)
+    config.stash[_PARTS] = {True: marked, False: len(items) - marked}
 
 
 class DPItem(pytest.Item):

@@ -50,7 +50,7 @@ class Interval:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        lower, upper = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        lower, upper = f"{self.lower + 0.0:.6g}", f"{self.upper + 0.0:.6g}"  # a zero has no sign here
         return lower if lower == upper else f"[{lower}, {upper}]"
 
 

@@ -39,9 +39,15 @@ def _member(module: ModuleType, name: str, target: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError:
-        functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        functions = [key for key, value in vars(module).items() if _is_own(value, module) and not key.startswith("_")]
         offer = f"it has {', '.join(functions)}" if functions else "it has no functions"
         raise BadTarget(f"{target}: there is no {name!r} there; {offer}") from None
+
+
+def _is_own(value: Any, module: ModuleType) -> bool:
+    """Whether this is a function or a mechanism that the module itself defines."""
+    function = value.function if isinstance(value, Mechanism) else value
+    return callable(function) and getattr(function, "__module__", None) == module.__name__
 
 
 def _mechanism(found: Any, target: str) -> Mechanism:

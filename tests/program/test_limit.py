@@ -67,3 +67,17 @@ def test_an_alarm_that_was_set_before_rings_at_its_time() -> None:
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, outer)
     assert 0.25 < rung[0] < 5
+
+
+def test_no_interruption_is_lost_in_a_finaliser(capfd: pytest.CaptureFixture[str]) -> None:
+    class Slow:
+        def __del__(self) -> None:
+            busy = time.monotonic() + 0.05
+            while time.monotonic() < busy:
+                pass
+
+    with pytest.raises(OutOfTime), at_most(0.02):
+        while True:
+            Slow()
+            time.sleep(0.001)
+    assert "Exception ignored" not in capfd.readouterr().err

@@ -67,7 +67,8 @@ def _explore_first(findings: Findings) -> None:
     """Proof and exact witness, each checking the other; what neither can say is searched and sampled."""
     explored.try_to_prove(findings)
     exact = explored.compare_exactly(findings)
-    if exact and not findings.met and not findings.deadline.passed:
+    searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
+    if exact and searchable and not findings.met and not findings.deadline.passed:
         explored.ascend(findings)
     if findings.proved and not findings.refuted:
         explored.prove_every_size(findings)

@@ -1,32 +1,15 @@
-"""From an exact comparison to what it says about a claim."""
+"""From an exact comparison to a witness for or against a claim."""
 
 from __future__ import annotations
 
-import math
-
 from veridp.budget import Deadline
 from veridp.claim import Claim, Interval, Witness
-from veridp.errors import NotExact, VeridpError
+from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
+from veridp.exact.at_delta import witness_above
 from veridp.program.limit import OutOfTime, at_most
 
 ROUNDING = 1e-10  # relative width that is allowed to computed probabilities for their rounding
-STEPS = 60  # of a bisection: the answer to within 2^-60 of the first interval
-
-
-def exact_epsilon(comparison: Comparison, claim: Claim) -> float:
-    """The least ε that holds between the two inputs at the claimed δ, from below."""
-    if not claim.delta:
-        return comparison.epsilon
-    low, high = 0.0, min(comparison.epsilon, 700.0)
-    if comparison.delta_bounds(low).lower <= claim.delta:
-        return 0.0
-    if math.isinf(comparison.epsilon) and comparison.delta_bounds(high).lower > claim.delta:
-        return math.inf
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if comparison.delta_bounds(middle).lower > claim.delta else (low, middle)
-    return low
 
 
 def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
@@ -36,7 +19,7 @@ def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     """
     witness = comparison.witness
     if claim.delta:
-        witness = _delta_witness(comparison, claim) or witness
+        witness = witness_above(comparison, claim.epsilon) or witness
     return Witness(
         witness.left,
         witness.right,
@@ -44,22 +27,6 @@ def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
         _widened(witness.left_probability),
         _widened(witness.right_probability),
         arguments=witness.arguments,
-    )
-
-
-def _delta_witness(comparison: Comparison, claim: Claim) -> Witness | None:
-    forward, backward = comparison.loss, comparison.loss.reversed
-    turned = backward.delta(claim.epsilon).lower > forward.delta(claim.epsilon).lower
-    loss = backward if turned else forward
-    try:
-        left, right = loss.above(claim.epsilon)
-        parts = loss.where_above(claim.epsilon)
-    except NotExact:
-        return None
-    inputs = (comparison.right, comparison.left) if turned else (comparison.left, comparison.right)
-    event = parts[0] if len(parts) == 1 else type(parts[0])(either=tuple(parts)) if parts else comparison.witness.event
-    return Witness(
-        *inputs, event, Interval.exactly(left), Interval.exactly(right), arguments=dict(comparison.mechanism.arguments)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from veridp.audit.exactly import certified_witness, exact_epsilon, exact_witness
+from veridp.audit.exactly import certified_witness, exact_witness
 from veridp.audit.findings import Findings
 from veridp.claim import Remark
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
@@ -12,6 +12,7 @@ from veridp.program.limit import OutOfTime, at_most
 
 # A mechanism that has run well on real noise and fails on symbols is one that symbols cannot stand in for.
 NO_PATHS = (NotExplorable, MechanismError)
+CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
 SHARE = 0.5  # of the time that is left, for each of proof and exact search
 
 
@@ -86,6 +87,8 @@ def compare_exactly(findings: Findings) -> bool:
                 case.size,
                 seconds=max(findings.deadline.left * SHARE, 1e-3),
                 moves=findings.moves,
+                at=case.claim.delta,
+                enough=findings.upper * (1 - CLOSE_ENOUGH),
                 progress=lambda stage, tried, best: findings.tell(f"comparing exactly: {stage}, {tried} pairs", best),
             )
         except (*NO_PATHS, NotExact, BadInput) as reason:
@@ -93,10 +96,9 @@ def compare_exactly(findings: Findings) -> bool:
             return False
         findings.searched.append(f"{search.tried} pairs by their exact loss ({', '.join(search.searched)})")
         comparison = search.comparison
-        witness = exact_witness(comparison, case.claim)
-        findings.witness_found(exact_epsilon(comparison, case.claim), witness)
+        findings.witness_found(search.epsilon, exact_witness(comparison, case.claim))
         findings.smallest_mass = 0.0
-        found.append(f"ε = {exact_epsilon(comparison, case.claim):.6g} at the worst of {search.tried} pairs")
+        found.append(f"ε = {search.epsilon:.6g} at the worst of {search.tried} pairs")
         if findings.refuted:
             certain = certified_witness(comparison, case.claim, findings.deadline)
             if certain is not None:

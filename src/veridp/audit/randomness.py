@@ -54,27 +54,34 @@ def _seeds_of_a_run(case: Case, run: int) -> list[tuple[Site, str]]:
 def _watched(seen: list[tuple[Site, str]]) -> Iterator[None]:
     """Records every seed, other than None, that NumPy or `random` is given."""
 
-    def watch(original: Any) -> Any:
-        def watching(*arguments: Any, **named: Any) -> Any:
-            seed = next(iter([*arguments, *named.values()]), None)
-            if isinstance(seed, int | float | str | bytes | tuple | list):
-                seen.append((here(), repr(seed)))
+    def record(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        seed = next(iter([*arguments, *named.values()]), None)
+        if isinstance(seed, int | float | str | bytes | tuple | list):
+            seen.append((here(), repr(seed)))
+
+    def function(original: Any) -> Any:
+        def watched(*arguments: Any, **named: Any) -> Any:
+            record(arguments, named)
             return original(*arguments, **named)
 
-        return watching
+        return watched
 
-    places = [
-        (np.random, "default_rng"), (np.random, "seed"), (np.random, "RandomState"),
-        (random, "seed"), (random, "Random"),
-    ]  # fmt: skip
-    patches = [patch.object(module, name, watch(getattr(module, name))) for module, name in places]
-    for each in patches:
-        each.start()
-    try:
+    def kind(original: Any) -> Any:
+        class Watched(original):  # type: ignore[misc]
+            def __init__(self, *arguments: Any, **named: Any) -> None:
+                record(arguments, named)
+                super().__init__(*arguments, **named)
+
+        return Watched
+
+    with (
+        patch.object(np.random, "default_rng", function(np.random.default_rng)),
+        patch.object(np.random, "seed", function(np.random.seed)),
+        patch.object(np.random, "RandomState", kind(np.random.RandomState)),
+        patch.object(random, "seed", function(random.seed)),
+        patch.object(random, "Random", kind(random.Random)),
+    ):
         yield
-    finally:
-        for each in patches:
-            each.stop()
 
 
 def _shared_noise(case: Case) -> list[Remark]:

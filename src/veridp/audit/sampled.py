@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from veridp.audit.exactly import exact_witness
 from veridp.audit.findings import Findings
 from veridp.claim import Witness
 from veridp.errors import BadInput, VeridpError
 from veridp.exact import compare
+from veridp.exact.at_delta import epsilon_at
 
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
 QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
@@ -84,15 +86,13 @@ def take(findings: Findings, witness: Witness) -> None:
 
 def confirm_exactly(findings: Findings) -> None:
     """Re-evaluate a sampled witness by the exact loss between its two inputs, where that can be had."""
-    from veridp.audit.exactly import exact_epsilon, exact_witness
-
     case, sampled = findings.case, findings.witness
     if sampled is None or sampled.confidence == 1:
         return
     with findings.timed("exact") as found:
         try:
             comparison = compare(case.mechanism, sampled.left, sampled.right)
-            epsilon = exact_epsilon(comparison, case.claim)
+            epsilon = epsilon_at(comparison, case.claim.delta)
         except VeridpError as reason:
             found.append(f"the sampled witness is not checked exactly: {reason}")
             return

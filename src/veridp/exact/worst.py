@@ -12,6 +12,7 @@ from typing import Any
 from veridp.adjacency import Domain, Pair
 from veridp.claim import Witness
 from veridp.errors import BadInput, NotExact, NotExplorable, VeridpError
+from veridp.exact.at_delta import epsilon_at
 from veridp.exact.compare import Comparison
 from veridp.exact.openlaw import OpenLaw
 from veridp.exact.space import loss_between
@@ -33,10 +34,12 @@ class Worst:
     tried: int
     searched: tuple[str, ...]
     finished: bool  # whether the search ended by itself, and not for lack of time
+    at: float = 0.0  # the δ at which pairs were compared
 
     @property
     def epsilon(self) -> float:
-        return self.comparison.epsilon
+        """The least ε that holds between the two inputs, at the δ at which pairs were compared."""
+        return epsilon_at(self.comparison, self.at)
 
     @property
     def witness(self) -> Witness:
@@ -61,31 +64,42 @@ def worst(
     seconds: float = SECONDS,
     progress: Progress | None = None,
     moves: Sequence[Sequence[float]] = (),
+    at: float = 0.0,
+    enough: float = math.inf,
     **arguments: Any,
 ) -> Worst:
     """The worst pair of neighbours found within the domain: patterns first, then corners, then moves from the best.
 
-    `moves` are differences between neighbours to begin with, tried from the ends of the domain. What is found is a
+    `moves` are differences between neighbours to begin with, tried from the ends of the domain. Pairs are compared by
+    the ε that holds between them at the δ given by `at`; the search ends where one has `enough`. What is found is a
     lower bound; nothing is claimed about pairs that were not tried.
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
     domain = mechanism.domain if domain is None else domain
-    search = _Search(mechanism, size, domain, time.monotonic() + seconds, progress)
+    search = _Search(mechanism, size, domain, _Aim(time.monotonic() + seconds, at, enough), progress)
     finished = search.run(moves)
     if search.best is None:
         raise search.failure or BadInput(f"{mechanism.name}: no pair of neighbours of size {size} to try in {domain}")
-    return Worst(search.best, search.tried, tuple(search.searched), finished)
+    return Worst(search.best, search.tried, tuple(search.searched), finished, at)
+
+
+@dataclass(frozen=True)
+class _Aim:
+    """What is looked for, and until when."""
+
+    deadline: float
+    delta: float
+    enough: float
 
 
 class _Search:
-    def __init__(
-        self, mechanism: Mechanism, size: int, domain: Domain, deadline: float, progress: Progress | None
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, size: int, domain: Domain, aim: _Aim, progress: Progress | None) -> None:
         self.mechanism, self.size, self.domain = mechanism, size, domain
-        self.deadline, self.progress = deadline, progress
-        self.compare = _Comparer(mechanism, size, deadline)
+        self.aim, self.progress = aim, progress
+        self.compare = _Comparer(mechanism, size, aim.deadline)
         self.best: Comparison | None = None
+        self.epsilon = -math.inf  # of the best
         self.failure: VeridpError | None = None
         self.seen: set[frozenset[str]] = set()
         self.searched: list[str] = []
@@ -103,7 +117,7 @@ class _Search:
             self.searched.append(name)
             if not self._try_all(name, pairs):
                 return False
-            if self.best is not None and self.best.epsilon == math.inf:
+            if self.epsilon >= self.aim.enough:
                 return True
         if len(stages) > 1 and self.best is not None:
             self.searched.append("moves from the best")
@@ -112,10 +126,10 @@ class _Search:
 
     def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
         for pair in pairs:
-            if time.monotonic() > self.deadline and self.best is not None:
+            if time.monotonic() > self.aim.deadline and self.best is not None:
                 return False
             self._try(stage, pair.left, pair.right)
-            if self.best is not None and self.best.epsilon == math.inf:
+            if self.epsilon >= self.aim.enough:
                 return True
         return True
 
@@ -128,24 +142,27 @@ class _Search:
         self.tried += 1
         try:
             comparison = self.compare(left, right)
-            better = self.best is None or comparison.epsilon > self.best.epsilon + 1e-12
+            epsilon = epsilon_at(comparison, self.aim.delta)
+            better = self.best is None or epsilon > self.epsilon + 1e-12
         except (NotExact, NotExplorable) as error:
             self.failure = self.failure or error
             return False
         if better:
-            self.best = comparison
+            self.best, self.epsilon = comparison, epsilon
         if self.progress is not None and self.best is not None:
-            self.progress(stage, self.tried, self.best.epsilon)
+            self.progress(stage, self.tried, self.epsilon)
         return better
 
     def _climb(self) -> bool:
         """Move one entry at a time of the best pair, as long as that makes it worse."""
         improved = True
-        while improved and self.best is not None and self.best.epsilon < math.inf:
+        while improved and self.best is not None and self.epsilon < self.aim.enough:
             improved = False
             for pair in _moves(self.best.left, self.best.right, self.domain):
-                if time.monotonic() > self.deadline:
+                if time.monotonic() > self.aim.deadline:
                     return False
+                if self.epsilon >= self.aim.enough:
+                    return True
                 improved = self._try("moves from the best", pair.left, pair.right) or improved
         return True
 

@@ -60,7 +60,7 @@ class _Signal:
         if self.delay and elapsed >= self.delay and callable(self.handler):
             self.delay = self.interval and elapsed + self.interval
             self.handler(number, frame)
-        if self.armed and elapsed >= self.seconds * 0.999:
+        if self.armed and elapsed >= self.seconds * 0.999 and not _finalising(frame):
             self.rung = True
             raise OutOfTime
 
@@ -71,6 +71,15 @@ class _Signal:
         if self.delay:
             left = self.delay - (time.monotonic() - self.started)
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), self.interval)
+
+
+def _finalising(frame: FrameType | None) -> bool:
+    """Whether an object is being taken apart, where an exception would only be printed; the alarm rings again."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Timer:
