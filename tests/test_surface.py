@@ -22,6 +22,7 @@ PUBLIC = [
     "mechanism",
     "prove",
     "sample",
+    "statdp",
     "tally",
     "unknown",
     "unknowns",

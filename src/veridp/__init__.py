@@ -23,13 +23,14 @@ __all__ = [
     "mechanism",
     "prove",
     "sample",
+    "statdp",
     "tally",
     "unknown",
     "unknowns",
 ]
 
 if TYPE_CHECKING:
-    from veridp import exact, local
+    from veridp import exact, local, statdp
     from veridp.audit import audit, check
     from veridp.prove import prove
 else:
@@ -38,6 +39,7 @@ else:
         "exact",
         "local",
         "prove",
+        "statdp",
     )  # imported when first asked for: their numerics take longer to import than all the rest
 
     def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
 from veridp.cli.prove import show_proof
 from veridp.cli.shown import accept_any_text, complain
+from veridp.cli.statdp import show_detection
 from veridp.errors import VeridpError
 
 NOT_JUDGED = 2
@@ -27,6 +28,7 @@ app.command("explore")(show_paths)
 app.command("exact")(show_exact)
 app.command("check")(show_check)
 app.command("prove")(show_proof)
+app.command("statdp")(show_detection)
 
 
 @app.callback(invoke_without_command=True)

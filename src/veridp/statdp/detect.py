@@ -1,0 +1,203 @@
+"""Counterexample detection (Algorithm 1): choose events on one sample, test them on another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from veridp.budget import Deadline, Progress
+from veridp.claim import Claim, Interval, Witness
+from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
+from veridp.errors import BadInput
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.statdp.detection import Detection, Point
+from veridp.statdp.fresh import FreshCounts, Tested
+from veridp.statdp.hypothesis_test import p_values
+from veridp.statdp.inputs import given_pairs, usual_pairs
+from veridp.statdp.seeds import Seeds
+from veridp.statdp.selection import Selection
+
+GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
+# Twice, since the mean of p-values over the thinning is a p-value only up to a factor of 2; and twice again, since the
+# smaller of two directions is taken.
+CORRECTION = 4
+ROUNDS, PARTS = 4, 32  # in each round an interval that holds a crossing is cut into so many parts
+
+
+def detect(
+    mechanism: Mechanism | Function,
+    epsilon: float | None = None,
+    size: int | None = None,
+    *,
+    test_epsilons: Sequence[float] | None = None,
+    pairs: Sequence[Any] | None = None,
+    selection_samples: int = 100_000,
+    samples: int = 500_000,
+    seconds: float = math.inf,
+    alpha: float = 0.05,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **arguments: Any,
+) -> Detection:
+    """Whether the mechanism's claim stands up to statistical tests, and the curve of p-values around it.
+
+    `epsilon` is the claimed budget: the mechanism's argument of that name, or what it claims where it has none. The
+    mechanism is run with it, and tested against each of the test ε (from 0.2 to 2.2 times the claim if not given, the
+    claim always among them). `pairs` replaces the patterns of neighbours, of lengths 5 and 10 or of `size`.
+    Arguments that are neither given here nor part of the claim are searched for; `arguments` fixes them.
+
+    For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs, and
+    tested on `samples` fresh ones on either side. What is guaranteed: a corrected p-value is four times the smaller of
+    the two directions' expected p-values, and at least that of every smaller test ε. It is <= α with probability at
+    most α if the mechanism is private with that ε, and all of the curve's are so together: claims are nested (private
+    with ε means private with each larger one), so the first true one on the way up would have to be rejected for
+    any true one to be, and its p-value alone counts. What is not: that a claim which is not refuted is true.
+
+    With less time than it needs, it looks at fewer pairs, or tests on fewer runs, and says so; interrupted while
+    testing, it returns what the runs until then say.
+    """
+    deadline = Deadline(seconds)
+    mechanism, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
+    _check(selection_samples, samples, alpha)
+    epsilons = _grid(claim, test_epsilons)
+    chosen_pairs = given_pairs(mechanism, pairs) if pairs is not None else usual_pairs(mechanism, size)
+    selection = Selection(mechanism, epsilons, selection_samples, Seeds(seed, (0,)), deadline, progress)
+    chosen = selection.run(chosen_pairs)
+    counts = FreshCounts(chosen, samples, Seeds(seed, (1,)), deadline, progress)
+    counts.run(first=epsilons.index(claim.epsilon), seconds_per_run=selection.seconds_per_run)
+    tested = counts.tested()
+    curve = _curve(epsilons, tested)
+    return Detection(
+        mechanism,
+        claim,
+        curve,
+        _epsilon_lower(curve, alpha),
+        alpha,
+        _witness(mechanism, tested[epsilons.index(claim.epsilon)], alpha),
+        (*selection.told(), *counts.told()),
+        selection.finished and counts.finished,
+        deadline.spent,
+        selection.clock.seconds + counts.clock.seconds,
+    )
+
+
+def _claimed(mechanism: Mechanism, epsilon: float | None) -> tuple[Mechanism, Claim]:
+    mechanism = mechanism.claiming(epsilon)
+    claim = mechanism.claim
+    if claim is None:
+        raise BadInput(f"{mechanism.name} claims no ε; give epsilon=…")
+    if claim.delta:
+        raise BadInput(
+            f"{mechanism.name} claims {claim}, and StatDP tests ε alone; use the exact engine or the sniper for δ > 0"
+        )
+    return mechanism, claim
+
+
+def _check(selection_samples: int, samples: int, alpha: float) -> None:
+    for name, count in (("selection_samples", selection_samples), ("samples", samples)):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise BadInput(f"{name} = {count!r} is not a number of runs; give a whole number of at least 1")
+    if not 0 < alpha < 1:
+        raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+
+
+def _grid(claim: Claim, given: Sequence[float] | None) -> list[float]:
+    """The test ε in rising order, the claimed one among them."""
+    wanted = (GRID * claim.epsilon).tolist() if given is None else [float(epsilon) for epsilon in given]
+    for epsilon in wanted:
+        if not (math.isfinite(epsilon) and epsilon >= 0):
+            raise BadInput(f"test_epsilons: {epsilon!r} is no test ε; give finite numbers >= 0")
+    others = [epsilon for epsilon in wanted if not math.isclose(epsilon, claim.epsilon, rel_tol=1e-9)]
+    return sorted({*others, claim.epsilon})
+
+
+# ------------------------------------------------------------------------------------------------------------ tests
+
+
+def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None]) -> tuple[Point, ...]:
+    """The points of the curve, with corrected p-values that never fall."""
+    left, right, runs = (
+        np.array([getattr(one, name) if one is not None else 0 for one in tested]) for name in ("left", "right", "runs")
+    )
+    forward, backward = p_values(left, right, runs, epsilons), p_values(right, left, runs, epsilons)
+    corrected = np.maximum.accumulate(np.minimum(CORRECTION * np.minimum(forward, backward), 1.0))
+    points = []
+    for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
+        point = Point(epsilon, float(forward[place]), float(backward[place]), float(corrected[place]))
+        if one is not None:
+            trial = one.candidate.trial
+            point = replace(
+                point,
+                event=one.candidate.event,
+                left=trial.left,
+                right=trial.right,
+                arguments=dict(trial.arguments),
+                left_count=one.left,
+                right_count=one.right,
+                runs=one.runs,
+            )
+        points.append(point)
+    return tuple(points)
+
+
+def _epsilon_lower(curve: Sequence[Point], alpha: float) -> float:
+    """The ε below which everything is refuted at level alpha, were there a test at each.
+
+    Between two test ε, and below the first, the event of the upper one is tested, beyond the last that of the last:
+    chosen without a look at the fresh sample, so that the argument for the grid holds for all ε.
+    """
+    reached = 0.0
+    for point in curve:
+        if point.corrected_p_value > alpha:
+            return _crossing(point, reached, point.epsilon, alpha)
+        reached = point.epsilon
+    return _crossing(curve[-1], reached, math.inf, alpha)
+
+
+def _crossing(point: Point, low: float, high: float, alpha: float) -> float:
+    """The largest ε within low..high, to some digits and from below, at which the point's event is significant."""
+    above, below = max(point.left_count, point.right_count), min(point.left_count, point.right_count)
+
+    def significant(levels: Any) -> Any:
+        return CORRECTION * p_values(above, below, point.runs, levels) <= alpha
+
+    if point.event is None or not significant(low):
+        return low
+    if math.isinf(high):
+        high = 2 * low + 1
+        while significant(high):
+            high *= 2
+    for _ in range(ROUNDS):
+        levels = np.linspace(low, high, PARTS + 1)
+        last = max(int(np.count_nonzero(significant(levels))) - 1, 0)
+        low, high = float(levels[last]), float(levels[min(last + 1, PARTS)])
+    return low
+
+
+def _witness(mechanism: Mechanism, tested: Tested | None, alpha: float) -> Witness | None:
+    """The event that was tested at the claimed ε, with intervals for both probabilities that hold together."""
+    if tested is None or not tested.runs:
+        return None
+    trial = tested.candidate.trial
+    sides = [(trial.left, tested.left), (trial.right, tested.right)]
+    if tested.right > tested.left:
+        sides.reverse()
+    (left, more), (right, less) = sides
+    return Witness(
+        left,
+        right,
+        tested.candidate.event,
+        _interval(more, tested.runs, alpha / 4),
+        _interval(less, tested.runs, alpha / 4),
+        1 - alpha,
+        {**mechanism.arguments, **trial.arguments},
+    )
+
+
+def _interval(count: int, runs: int, alpha: float) -> Interval:
+    """An interval for a probability, of which either end fails with probability at most alpha."""
+    return Interval(float(clopper_pearson_lower(count, runs, alpha)), float(clopper_pearson_upper(count, runs, alpha)))

@@ -1,0 +1,350 @@
+"""Features of an output: what an event may be about. Each is a number for every output, NaN where it has none.
+
+The kinds of the paper's Algorithm 3: the distance from the noise-free output, how often a value occurs, the length,
+single entries, and the average, least, largest and last of the numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.program.outputs import Outputs, Rows
+from veridp.program.template import Kind, Scalar, Slot, Template, kind_of, leaf_kind
+
+Array = NDArray[np.float64]
+NUMBERS = (Kind.INT, Kind.FLOAT)
+NUMBER = "#"  # stands for any number in a noise-free output
+
+
+class Sheet:
+    """Outputs, read for features: what several features need is worked out once."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self.outputs = outputs
+
+    @cached_property
+    def forms(self) -> list[tuple[Template, Rows]]:
+        """Each form that occurs, with its rows."""
+        return list(self.outputs.forms())
+
+    @cached_property
+    def _cells(self) -> Outputs:
+        """The forms alone, where they tell all values but floats; else all the outputs."""
+        forms = self.outputs.templates
+        if any(slot.kind is not Kind.FLOAT for form in forms for slot in form.slots):
+            return self.outputs
+        columns = {slot: np.zeros(len(forms)) for form in forms for slot in form.slots}
+        return Outputs(np.arange(len(forms)).astype(np.uint32), forms, columns)
+
+    @cached_property
+    def _values(self) -> Array:
+        return self._cells.matrix()
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.uint8]:
+        return self._cells.kinds()
+
+    def by_form(self, feature: Callable[[Outputs], Array]) -> Array:
+        """A feature that does not depend on floats, for every output."""
+        found = feature(self._cells)
+        return found if self._cells is self.outputs else found[self.outputs.codes]
+
+    def weighted(self, feature: Discrete) -> tuple[Array, NDArray[np.int64] | None]:
+        """The values of a discrete feature, and how often each occurs; None for once each."""
+        if self._cells is self.outputs:
+            return feature.column(self), None
+        return feature.column(self._forms_alone), self._times
+
+    @cached_property
+    def _forms_alone(self) -> Sheet:
+        return Sheet(self._cells)
+
+    def forms_where(self, holds: Callable[[Sheet], NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
+        """Which of the forms that occur satisfy a condition on values; None where the forms do not tell."""
+        if self._cells is self.outputs:
+            return None
+        satisfied = dict(zip(self.outputs.templates, holds(self._forms_alone).tolist(), strict=True))
+        return np.array([satisfied[form] for form, _ in self.forms], dtype=np.bool_)
+
+    @cached_property
+    def _times(self) -> NDArray[np.int64]:
+        return np.bincount(self.outputs.codes, minlength=len(self._cells))
+
+    def shows(self, place: int, value: Scalar) -> NDArray[np.bool_]:
+        """Where the cells show this value at this place."""
+        kind = kind_of(value)
+        if self._cells is self.outputs:
+            return self._rows_that_show(place, kind, value)
+        if place >= self._values.shape[1]:
+            return np.zeros(len(self._cells), dtype=np.bool_)
+        same_kind = self._kinds[:, place] == kind
+        if value is None:
+            return np.asarray(same_kind)
+        known = self._cells.vocabulary
+        if isinstance(value, str) and value not in known:
+            return np.zeros_like(same_kind)
+        code = known.index(value) if isinstance(value, str) else value
+        return np.asarray(same_kind & (self._values[:, place] == code))
+
+    def _rows_that_show(self, place: int, kind: Kind | None, value: Scalar) -> NDArray[np.bool_]:
+        shown = np.zeros(len(self.outputs), dtype=np.bool_)
+        for form, rows in self.forms:
+            leaf = form.leaves[place] if place < len(form.leaves) else ()
+            if leaf_kind(leaf) == kind:  # type: ignore[arg-type]
+                shown[rows] = self.outputs.columns[leaf][rows] == value if isinstance(leaf, Slot) else leaf == value
+        return shown
+
+    def of_kind(self, place: int, kinds: Sequence[Kind]) -> NDArray[np.bool_]:
+        """Where the cells have one of these kinds at this place; past the end they are ABSENT."""
+        forms = self._cells.templates
+        table = [
+            (leaf_kind(form.leaves[place]) if place < len(form.leaves) else Kind.ABSENT) in kinds for form in forms
+        ]
+        return np.asarray(np.array(table, dtype=np.bool_)[self._cells.codes])
+
+    def numbers(self, form: Template, rows: Rows) -> list[Array]:
+        """The numbers of the outputs of a form, a column each."""
+        return [self._column(leaf, rows) for leaf in form.leaves if leaf_kind(leaf) in NUMBERS]
+
+    def number_at(self, form: Template, place: int, rows: Rows) -> Array | None:
+        """The number at a place of the outputs of a form; None where there is none."""
+        if place >= len(form.leaves) or leaf_kind(form.leaves[place]) not in NUMBERS:
+            return None
+        return self._column(form.leaves[place], rows)
+
+    def _column(self, leaf: Any, rows: Rows) -> Array:
+        if isinstance(leaf, Slot):
+            return np.asarray(self.outputs.columns[leaf][rows], dtype=np.float64)
+        return np.full(len(self.outputs) if isinstance(rows, slice) else len(rows), float(leaf))
+
+
+class Feature(ABC):
+    """A number for each output."""
+
+    whole: bool = False  # whether it only ever is a whole number
+    complexity: ClassVar[int] = 0  # how much more there is to understand than in the simplest of features
+
+    @abstractmethod
+    def column(self, sheet: Sheet) -> Array:
+        """Its value for each output; NaN where an output has none."""
+
+    def known(self, sheet: Sheet) -> Array:
+        """Its values for the outputs that have it, in any order."""
+        column = self.column(sheet)
+        return column[~np.isnan(column)]
+
+    @abstractmethod
+    def sentence(self, low: float, high: float) -> str:
+        """That it is above `low` and at most `high`, in words; either may be infinite, not both."""
+
+
+# ----------------------------------------------------------------------------------------------------- of values
+
+
+class Discrete(Feature):
+    """A count that does not depend on floats; every output has it."""
+
+    whole = True
+
+
+@dataclass(frozen=True)
+class Occurrences(Discrete):
+    """How often a value occurs among the entries."""
+
+    value: Scalar
+    scalar: bool  # whether the output is a single value
+
+    def column(self, sheet: Sheet) -> Array:
+        def count(cells: Outputs) -> Array:
+            total = np.zeros(len(cells))
+            for place in range(cells.width):
+                total += sheet.shows(place, self.value)
+            return total
+
+        return sheet.by_form(count)
+
+    def sentence(self, low: float, high: float) -> str:
+        if self.scalar:
+            return f"output is {'' if low >= 0 else 'not '}{self.value!r}"
+        if high == 0:
+            return f"`{self.value!r}` never occurs"
+        amount = _amount(low, high)
+        return f"`{self.value!r}` occurs {amount} {'time' if amount == '1' else 'times'}"
+
+
+@dataclass(frozen=True)
+class Shown(Discrete):
+    """1 where an entry has a value, else 0."""
+
+    place: int
+    value: Scalar
+    complexity = 1
+
+    def column(self, sheet: Sheet) -> Array:
+        return sheet.by_form(lambda cells: sheet.shows(self.place, self.value).astype(np.float64))
+
+    def sentence(self, low: float, high: float) -> str:
+        return f"output[{self.place}] is {'' if low >= 0 else 'not '}{self.value!r}"
+
+
+@dataclass(frozen=True)
+class Length(Discrete):
+    """The number of entries."""
+
+    complexity = 1
+
+    def column(self, sheet: Sheet) -> Array:
+        return sheet.by_form(lambda cells: cells.lengths().astype(np.float64))
+
+    def sentence(self, low: float, high: float) -> str:
+        amount = _amount(low, high)
+        return f"output has {amount} {'entry' if amount == '1' else 'entries'}"
+
+
+@dataclass(frozen=True)
+class Distance(Discrete):
+    """In how many places an output differs from a noise-free one; those that only one of them has count as well.
+
+    A number in the reference that is marked as any stands for each number.
+    """
+
+    reference: tuple[Scalar, ...]
+    input: str  # on which the reference is the noise-free output
+    any_number: tuple[bool, ...]  # for each place of the reference, whether it stands for any number
+    numbers: tuple[Kind, ...] = (Kind.FLOAT,)
+    complexity = 2
+
+    def column(self, sheet: Sheet) -> Array:
+        def differing(cells: Outputs) -> Array:
+            total = np.zeros(len(cells))
+            for place in range(max(cells.width, len(self.reference))):
+                total += ~self._same(sheet, place)
+            return total
+
+        return sheet.by_form(differing)
+
+    def _same(self, sheet: Sheet, place: int) -> NDArray[np.bool_]:
+        if place >= len(self.reference):
+            return sheet.of_kind(place, [Kind.ABSENT])
+        if self.any_number[place]:
+            return sheet.of_kind(place, self.numbers)
+        return sheet.shows(place, self.reference[place])
+
+    def sentence(self, low: float, high: float) -> str:
+        shown = ", ".join(
+            NUMBER if loose else repr(value) for value, loose in zip(self.reference, self.any_number, strict=True)
+        )
+        noise_free = f"[{shown}], the noise-free output on {self.input}"
+        if high == 0:
+            return f"output is {noise_free}"
+        amount = _amount(low, high)
+        return f"output differs in {amount} {'place' if amount == '1' else 'places'} from {noise_free}"
+
+
+def _amount(low: float, high: float) -> str:
+    """A range of whole numbers, above `low` and at most `high`, in words."""
+    if np.isneginf(low):
+        return f"at most {high:.12g}"
+    if np.isposinf(high):
+        return f"at least {low + 1:.12g}"
+    return f"{high:.12g}" if high == low + 1 else f"{low + 1:.12g} to {high:.12g}"
+
+
+# ---------------------------------------------------------------------------------------------------- of numbers
+
+
+class Number(Feature):
+    """A number that outputs have."""
+
+    name: str
+
+    @abstractmethod
+    def part(self, sheet: Sheet, form: Template, rows: Rows) -> Array | None:
+        """Its values for the outputs of a form; None where they have it not."""
+
+    def column(self, sheet: Sheet) -> Array:
+        column = np.full(len(sheet.outputs), np.nan)
+        for form, rows in sheet.forms:
+            part = self.part(sheet, form, rows)
+            if part is not None:
+                column[rows] = part
+        return column
+
+    def known(self, sheet: Sheet) -> Array:
+        found = [part for part in self.parts(sheet) if part is not None]
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def parts(self, sheet: Sheet) -> list[Array | None]:
+        """Its values for the outputs of each form that occurs."""
+        return [self.part(sheet, form, rows) for form, rows in sheet.forms]
+
+    def sentence(self, low: float, high: float) -> str:
+        if np.isneginf(low):
+            return f"{self.name} <= {high:.12g}"
+        if np.isposinf(high):
+            return f"{self.name} > {low:.12g}" if not self.whole else f"{self.name} >= {low + 1:.12g}"
+        if high == np.nextafter(low, np.inf) or (self.whole and high == low + 1):
+            return f"{self.name} is {high:.12g}"
+        return (
+            f"{self.name} is in ({low:.12g}, {high:.12g}]"
+            if not self.whole
+            else f"{self.name} is {low + 1:.12g} to {high:.12g}"
+        )
+
+
+@dataclass(frozen=True)
+class Entry(Number):
+    """The number at a place of the output."""
+
+    place: int
+    name: str
+    whole: bool = False
+
+    def part(self, sheet: Sheet, form: Template, rows: Rows) -> Array | None:
+        return sheet.number_at(form, self.place, rows)
+
+
+@dataclass(frozen=True)
+class Summary(Number):
+    """What all the numbers of an output come to."""
+
+    name: str  # a key of SUMMARIES
+    whole: bool = False
+    complexity = 1
+
+    def part(self, sheet: Sheet, form: Template, rows: Rows) -> Array | None:
+        numbers = sheet.numbers(form, rows)
+        return SUMMARIES[self.name](numbers) if numbers else None
+
+
+def _average(numbers: Sequence[Array]) -> Array:
+    total = numbers[0].copy()
+    for column in numbers[1:]:
+        total += column
+    return total / len(numbers)
+
+
+def _extreme(choose: np.ufunc) -> Callable[[Sequence[Array]], Array]:
+    def extreme(numbers: Sequence[Array]) -> Array:
+        found = numbers[0]
+        for column in numbers[1:]:
+            found = choose(found, column)
+        return found
+
+    return extreme
+
+
+AVERAGE = "the average of the numbers"
+SUMMARIES: dict[str, Callable[[Sequence[Array]], Array]] = {
+    "the last number": lambda numbers: numbers[-1],
+    AVERAGE: _average,
+    "the smallest number": _extreme(np.minimum),
+    "the largest number": _extreme(np.maximum),
+}

@@ -1,0 +1,96 @@
+"""The first half of a detection: a pair and an event for each test ε, chosen on samples of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from veridp.adjacency import Pair
+from veridp.budget import Deadline, Progress
+from veridp.mechanism import Mechanism
+from veridp.program.sample import sample
+from veridp.statdp.inputs import Trial, trials
+from veridp.statdp.seeds import Seeds
+from veridp.statdp.select import Candidate, Clock, Scored, finalists
+from veridp.statdp.shrink import choose
+
+SHARE = 0.5  # of the time that there is
+PILOTS = (100, 10_000)  # runs that tell how long a run takes; the second where the first took next to no time
+NEXT_TO_NOTHING = 0.05  # seconds
+LEAST = 1000  # runs, however little time there is
+
+
+class Selection:
+    """Looks at one pair after the other.
+
+    Where the time is limited, the number of runs is cut to what it allows for; how many there are never depends
+    on their outputs.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        epsilons: Sequence[float],
+        runs: int,
+        seeds: Seeds,
+        deadline: Deadline,
+        progress: Progress | None,
+    ) -> None:
+        self.mechanism, self.epsilons, self.wanted, self.seeds = mechanism, epsilons, runs, seeds
+        self.deadline, self.progress = deadline.part(SHARE) if math.isfinite(deadline.seconds) else deadline, progress
+        self.runs = runs
+        self.tried: list[Trial] = []
+        self.pairs = 0
+        self.clock = Clock()
+
+    @property
+    def finished(self) -> bool:
+        """Whether every pair was looked at, with as many runs as were asked for."""
+        return len(self.tried) == self.pairs and self.runs == self.wanted
+
+    @property
+    def seconds_per_run(self) -> float:
+        """What a run on one input took."""
+        return self.clock.seconds / max(2 * self.runs * len(self.tried), 1)
+
+    def run(self, pairs: Sequence[Pair]) -> list[Candidate | None]:
+        """The candidate chosen for each ε; None where no event was frequent enough."""
+        found: list[list[Scored]] = [[] for _ in self.epsilons]
+        self.pairs = len(pairs)
+        for number, trial in enumerate(trials(self.mechanism, pairs)):
+            if self.progress is not None:
+                self.progress(f"choosing events, {trial.pattern}", 0.5 * number / len(pairs), 0.0)
+            if not number:
+                self._afford(trial)
+            selected = finalists(trial, self.epsilons, self.runs, self.seeds.under(number), self.clock)
+            for scored, more in zip(found, selected, strict=True):
+                scored += more
+            self.tried.append(trial)
+            if self.deadline.passed:
+                break
+        return choose(found, self.epsilons)
+
+    def _afford(self, trial: Trial) -> None:
+        """Cut the number of runs to what the time allows for."""
+        if math.isinf(self.deadline.seconds):
+            return
+        for count in PILOTS:
+            clock = Clock()
+            with clock:
+                sample(trial.mechanism, trial.left, count, self.seeds.of(self.pairs))
+            cost = clock.seconds / count
+            if clock.seconds > NEXT_TO_NOTHING:
+                break
+        affordable = self.deadline.left / (2 * self.pairs * max(cost, 1e-9))
+        self.runs = int(min(self.runs, max(affordable, LEAST)))
+
+    def told(self) -> list[str]:
+        """What was searched, in sentences."""
+        sizes = sorted({trial.size for trial in self.tried})
+        patterns = dict.fromkeys(trial.pattern for trial in self.tried)
+        many = len(self.tried)
+        what = f"{many} of {self.pairs} pairs" if many < self.pairs else f"{many} pair{'' if many == 1 else 's'}"
+        lengths = " and ".join(map(str, sizes))
+        lines = [f"{what} of length {lengths} ({'; '.join(patterns)}), {self.runs} runs on either side"]
+        notes = dict.fromkeys(note for trial in self.tried for note in trial.notes)
+        return lines + [f"arguments: {note}" for note in notes]
