@@ -81,12 +81,14 @@ def literal(option: str, text: str) -> Any:
         raise BadInput(f"{option} {text!r} is not a Python literal; write for instance {option} '[1, 2, 3]'") from None
 
 
-def seconds(text: str) -> float:
-    """A time budget in seconds, from text such as 90, 90s, 2m or 1.5h.
+def seconds(text: str | float) -> float:
+    """A time budget in seconds, from text such as 90, 90s, 2m or 1.5h; a number, as defaults are, is one already.
 
-    >>> seconds("2m")
-    120.0
+    >>> seconds("2m"), seconds(60.0)
+    (120.0, 60.0)
     """
+    if isinstance(text, float):
+        return text
     number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
     try:
         budget = float(number) * UNITS[unit]
