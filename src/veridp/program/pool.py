@@ -60,7 +60,7 @@ class _Run:
         self.payload = payload
         self.workers = workers
         self.executor = executor
-        self.own: _Crew | None = None
+        self.own: Crew | None = None
         self.waiting = list(range(job.blocks))[::-1]  # the next one last
         self.flying: dict[Future[Any], int] = {}
         self.landed: dict[int, Any] = {}
@@ -91,7 +91,7 @@ class _Run:
         while self.waiting and len(self.flying) < room and self.waiting[-1] < next_block + 4 * self.workers:
             block = self.waiting.pop()
             try:
-                with _hidden_main():  # submitting may start a process
+                with hidden_main():  # submitting may start a process
                     self.flying[self._executor().submit(run_remotely, self.payload, block)] = block
             except RuntimeError:  # the executor is broken or has been shut down
                 self.waiting.append(block)
@@ -101,7 +101,7 @@ class _Run:
         if self.executor is not None:
             return self.executor
         if self.own is None:
-            self.own = _Crew(self.workers, threads=self.job.reading is Reading.COMPILED)
+            self.own = Crew(self.workers, threads=self.job.reading is Reading.COMPILED)
         return self.own.executor
 
     def _land(self) -> None:
@@ -145,7 +145,7 @@ class _Run:
             self.own = None
 
 
-class _Crew:
+class Crew:
     """Workers of our own: threads for compiled code, which lets go of the interpreter, else processes."""
 
     def __init__(self, workers: int, threads: bool) -> None:
@@ -183,7 +183,7 @@ _main_lock = threading.Lock()
 
 
 @contextmanager
-def _hidden_main() -> Iterator[None]:
+def hidden_main() -> Iterator[None]:
     """Keep new processes from importing the user's script: what they need of it is in the pickle, and a script
     without a `__name__` guard would start itself again."""
     main = sys.modules["__main__"]

@@ -1,0 +1,300 @@
+"""Classifiers: how likely an output comes from the left input, as a score of which the order alone matters.
+
+Every model gives log-odds (or something in the same order), not probabilities: those would run into 1.0 and tie where
+the most telling outputs are. A model learns from a matrix of `Columns` and keeps nothing of the training samples.
+"""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+HIDDEN = (10, 5)  # the paper's network
+MOST_OUTPUTS = 2**14  # a table is for mechanisms with fewer different outputs
+MOST_COLUMNS_TRIED = 64
+
+
+class Family(enum.StrEnum):
+    """The families of models, the simplest first."""
+
+    NONE = "no model"
+    ENTRY = "one entry"
+    TABLE = "table of counts"
+    LINEAR = "logistic regression"
+    BOOSTED = "boosted trees"
+    NETWORK = "neural network"
+
+
+QUICK = (Family.ENTRY, Family.TABLE, Family.LINEAR)
+BETTER = (*QUICK, Family.BOOSTED)
+ALL = (*BETTER, Family.NETWORK)
+
+
+class Model:
+    """A score for each row of a matrix: the higher, the likelier the left input."""
+
+    family: Family
+
+    def scores(self, matrix: Floats) -> Floats:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Constant(Model):
+    """The same score for all: for outputs that never vary."""
+
+    family = Family.NONE
+
+    def scores(self, matrix: Floats) -> Floats:
+        return np.zeros(len(matrix))
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A matrix of training outputs, with 1 for those of the left input and 0 for those of the right."""
+
+    matrix: Floats
+    labels: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, left: Floats, right: Floats) -> Labelled:
+        labels = np.repeat(np.array([1, 0], dtype=np.int8), [len(left), len(right)])
+        return cls(np.concatenate([left, right]), labels)
+
+
+def fitted(family: Family, training: Labelled, seed: int) -> Model | None:
+    """The model of this family; None where it does not serve: a table for too many different outputs."""
+    with _quietly():
+        return _FITS[family](training, seed)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Models that did not converge, or that overflow on separable data, are worse models and nothing else."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+# ---------------------------------------------------------------------------------------------------- one entry
+
+
+@dataclass(frozen=True)
+class Entry(Model):
+    """One column, or its negative."""
+
+    place: int
+    sign: float
+    absent: float  # the score where there is no number
+    family = Family.ENTRY
+
+    def scores(self, matrix: Floats) -> Floats:
+        column = self.sign * matrix[:, self.place]
+        return np.where(np.isnan(column), self.absent, column)
+
+
+def _entry(training: Labelled, seed: int) -> Model | None:
+    """The column whose order alone tells the sides apart best, by how far their distributions are apart."""
+    rows = _some_rows(training, 20_000, seed)
+    best, found = 0.0, None
+    for place in range(min(training.matrix.shape[1], MOST_COLUMNS_TRIED)):
+        column = rows.matrix[:, place]
+        known = ~np.isnan(column)
+        gap = _gap(np.sort(column[known & (rows.labels == 1)]), np.sort(column[known & (rows.labels == 0)]), rows)
+        if abs(gap) > abs(best):
+            best, found = gap, place
+    if found is None:
+        return None
+    lowest = float(np.nanmin(np.copysign(1.0, best) * training.matrix[:, found]))
+    return Entry(found, float(np.copysign(1.0, best)), lowest - 1.0)
+
+
+def _gap(left: Floats, right: Floats, rows: Labelled) -> float:
+    """The largest difference, with its sign, between the shares of either side above a level; both are sorted."""
+    if not len(left) or not len(right):
+        return 0.0
+    levels = np.unique(np.quantile(np.concatenate([left, right]), np.linspace(0.0, 1.0, 200), method="nearest"))
+    total = len(rows.labels) / 2
+    above = [len(side) - np.searchsorted(side, levels) for side in (left, right)]
+    below = [np.searchsorted(side, levels, side="right") for side in (left, right)]
+    up, down = (above[0] - above[1]) / total, (below[0] - below[1]) / total
+    return float(up.max() if up.max() >= down.max() else -down.max())
+
+
+def _some_rows(training: Labelled, count: int, seed: int) -> Labelled:
+    """At most so many rows of either side."""
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for label in (1, 0):
+        rows = np.flatnonzero(training.labels == label)
+        chosen.append(rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False)))
+    rows = np.concatenate(chosen)
+    return Labelled(training.matrix[rows], training.labels[rows])
+
+
+# ------------------------------------------------------------------------------------------------ table of counts
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Model):
+    """The log-ratio of how often each output was seen on either side: for few different outputs, the best there is."""
+
+    keys: NDArray[np.uint64]  # sorted
+    log_ratios: Floats
+    family = Family.TABLE
+
+    def scores(self, matrix: Floats) -> Floats:
+        keys = row_keys(matrix)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, self.log_ratios[places], 0.0)
+
+
+def row_keys(matrix: Floats) -> NDArray[np.uint64]:
+    """A number for each row: the same for equal rows, and (but once in 2^64) for no others."""
+    bits = np.where(np.isnan(matrix), np.nan, matrix + 0.0).view(np.uint64)  # one NaN, one zero
+    keys = np.zeros(len(matrix), dtype=np.uint64)
+    for column in bits.T:  # splitmix64, chained
+        keys = (keys ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        keys = keys ^ (keys >> np.uint64(31))
+    return keys
+
+
+def _table(training: Labelled, seed: int) -> Model | None:
+    if len(np.unique(row_keys(training.matrix[:: max(1, len(training.labels) // 5000)]))) > 2500:
+        return None
+    keys, places = np.unique(row_keys(training.matrix), return_inverse=True)
+    if len(keys) > MOST_OUTPUTS:
+        return None
+    left = np.bincount(places, weights=training.labels, minlength=len(keys))
+    right = np.bincount(places, weights=1 - training.labels, minlength=len(keys))
+    # A half for each side (Jeffreys), so that what was seen once is no proof; rarer outputs are pulled to 0.
+    return Table(keys, np.log((left + 0.5) / (right + 0.5)))
+
+
+# ------------------------------------------------------------------------------------------ models of all columns
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Columns shifted and scaled to mean 0 and deviation 1, with 0 where there is no number."""
+
+    means: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, matrix: Floats) -> Scale:
+        means, deviations = np.nanmean(matrix, axis=0), np.nanstd(matrix, axis=0)
+        return cls(means, np.where(deviations > 0, deviations, 1.0))
+
+    def __call__(self, matrix: Floats) -> Floats:
+        scaled = (matrix - self.means) / self.deviations
+        return np.nan_to_num(scaled, copy=False, nan=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Model):
+    """A weighted sum of the columns: the log-odds of a logistic regression."""
+
+    scale: Scale
+    weights: Floats
+    family = Family.LINEAR
+
+    def scores(self, matrix: Floats) -> Floats:
+        return np.asarray(self.scale(matrix) @ self.weights)
+
+
+def _linear(training: Labelled, seed: int) -> Model | None:
+    from sklearn.linear_model import LogisticRegression
+
+    scale = Scale.of(training.matrix)
+    learner = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=50)
+    learner.fit(scale(training.matrix), training.labels)
+    return Linear(scale, learner.coef_[0].astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Network(Model):
+    """A small network with rectified units; its last layer before the sigmoid is the score."""
+
+    scale: Scale
+    layers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        return Family.NETWORK if len(self.layers) > 1 else Family.LINEAR
+
+    def scores(self, matrix: Floats) -> Floats:
+        signal = self.scale(matrix).astype(np.float32)
+        for weights, bias in self.layers[:-1]:
+            signal = np.maximum(signal @ weights + bias, 0.0)
+        weights, bias = self.layers[-1]
+        return (signal @ weights + bias)[:, 0].astype(np.float64)
+
+
+def network_of(scale: Scale, learner: Any) -> Network:
+    """The network that scikit-learn's learner has come to."""
+    layers = zip(learner.coefs_, learner.intercepts_, strict=True)
+    return Network(scale, tuple((w.astype(np.float32), b.astype(np.float32)) for w, b in layers))
+
+
+def _network(training: Labelled, seed: int) -> Model | None:
+    from sklearn.neural_network import MLPClassifier
+
+    scale = Scale.of(training.matrix)
+    rows = len(training.labels)
+    learner = MLPClassifier(
+        HIDDEN,
+        solver="adam",
+        learning_rate_init=0.005,
+        alpha=1e-4,
+        batch_size=min(rows, max(256, rows // 500)),
+        max_iter=10,
+        random_state=seed % 2**32,
+    )
+    learner.fit(scale(training.matrix).astype(np.float32), training.labels)
+    return network_of(scale, learner)
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted(Model):
+    """Gradient-boosted trees on the columns as they are; what is missing goes its own way at each split."""
+
+    learner: Any
+    family = Family.BOOSTED
+
+    def scores(self, matrix: Floats) -> Floats:
+        return np.asarray(self.learner.decision_function(matrix), dtype=np.float64)
+
+
+def _boosted(training: Labelled, seed: int) -> Model | None:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rows = len(training.labels)
+    learner = HistGradientBoostingClassifier(
+        learning_rate=0.2,
+        max_iter=40,
+        max_leaf_nodes=8,
+        min_samples_leaf=max(20, rows // 2000),
+        early_stopping=False,
+        random_state=seed % 2**32,
+    )
+    return Boosted(learner.fit(training.matrix, training.labels))
+
+
+_FITS: dict[Family, Callable[[Labelled, int], Model | None]] = {
+    Family.ENTRY: _entry,
+    Family.TABLE: _table,
+    Family.LINEAR: _linear,
+    Family.NETWORK: _network,
+    Family.BOOSTED: _boosted,
+}

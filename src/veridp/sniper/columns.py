@@ -1,0 +1,367 @@
+"""Outputs as columns of numbers for a classifier, whatever their form: nobody has to name flags, lengths or kinds.
+
+A leaf of an output is known by its path in the nesting, so that `[[1, 2], [True]]` and `[[1], [True]]` agree on where
+the truth value is. From training outputs it is learnt which columns vary; the others are left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.program.outputs import Outputs
+from veridp.program.template import Kind, Slot, Template, leaf_kind
+
+Floats = NDArray[np.float64]
+Path = tuple[int, ...]
+MOST_LEAVES = 256  # leaves past these have no columns of their own
+MOST_TEXTS = 32  # texts of one leaf that have a column each
+NUMBERS = (Kind.BOOL, Kind.INT, Kind.FLOAT)
+
+
+# ------------------------------------------------------------------------------------------ the leaves of outputs
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of some outputs: a row for each output, a column for each path."""
+
+    values: Floats  # NaN for what is no number
+    kinds: NDArray[np.uint8]
+    texts: NDArray[np.int32]  # the place in the layout's texts, -1 for what is no text
+    lengths: NDArray[np.int32]  # a column for each list: how many entries it has, 0 where it is absent
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a template says about its rows."""
+
+    constants: Floats
+    slots: tuple[tuple[int, Slot], ...]  # places of paths, and where their numbers are kept
+    kinds: NDArray[np.uint8]
+    texts: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of leaves, the lists and the texts that training outputs have; others are not seen."""
+
+    paths: tuple[Path, ...]
+    lists: tuple[Path, ...]
+    texts: tuple[str, ...]
+    _forms: dict[Template, _Form] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, outputs: Outputs) -> Layout:
+        paths: dict[Path, None] = {}
+        lists: dict[Path, None] = {}
+        texts: Counter[str] = Counter()
+        for template in outputs.templates:
+            for path, leaf in _walk(template.tree):
+                if isinstance(leaf, _List):
+                    lists.setdefault(path)
+                else:
+                    paths.setdefault(path)
+                    if isinstance(leaf, str):
+                        texts[leaf] += 1
+        return cls(
+            tuple(sorted(paths)[:MOST_LEAVES]),
+            tuple(sorted(lists)[:MOST_LEAVES]),
+            tuple(text for text, _ in texts.most_common(MOST_TEXTS)),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"paths": self.paths, "lists": self.lists, "texts": self.texts, "_forms": {}}
+
+    def leaves(self, outputs: Outputs) -> Leaves:
+        forms = [self._form(template) for template in outputs.templates]
+        codes = outputs.codes
+        values = _taken([form.constants for form in forms], codes, len(self.paths), np.float64, np.nan)
+        for (place, slot), holders in self._slots(forms).items():
+            column = outputs.columns[slot]
+            if len(holders) == len(forms):
+                values[:, place] = column
+            else:
+                rows = np.flatnonzero(np.isin(codes, holders))
+                values[rows, place] = column[rows]
+        return Leaves(
+            values,
+            _taken([form.kinds for form in forms], codes, len(self.paths), np.uint8, Kind.ABSENT.value),
+            _taken([form.texts for form in forms], codes, len(self.paths), np.int32, -1),
+            _taken([form.lengths for form in forms], codes, len(self.lists), np.int32, 0),
+        )
+
+    def _slots(self, forms: Sequence[_Form]) -> dict[tuple[int, Slot], list[int]]:
+        """Which templates keep the numbers of a path in which column."""
+        found: dict[tuple[int, Slot], list[int]] = {}
+        for code, form in enumerate(forms):
+            for key in form.slots:
+                found.setdefault(key, []).append(code)
+        return found
+
+    def _form(self, template: Template) -> _Form:
+        if template not in self._forms:
+            if len(self._forms) > 100_000:
+                self._forms.clear()
+            self._forms[template] = self._read(template)
+        return self._forms[template]
+
+    def _read(self, template: Template) -> _Form:
+        form = _Form(
+            np.full(len(self.paths), np.nan),
+            (),
+            np.full(len(self.paths), Kind.ABSENT.value, dtype=np.uint8),
+            np.full(len(self.paths), -1, dtype=np.int32),
+            np.zeros(len(self.lists), dtype=np.int32),
+        )
+        slots: list[tuple[int, Slot]] = []
+        for path, leaf in _walk(template.tree):
+            if isinstance(leaf, _List):
+                if path in self._place_of_list:
+                    form.lengths[self._place_of_list[path]] = leaf.length
+                continue
+            place = self._place.get(path)
+            if place is None:
+                continue
+            form.kinds[place] = leaf_kind(leaf).value
+            if isinstance(leaf, Slot):
+                slots.append((place, leaf))
+            elif isinstance(leaf, str):
+                form.texts[place] = self._place_of_text.get(leaf, -1)
+            elif leaf is not None:
+                form.constants[place] = float(leaf)
+        return _Form(form.constants, tuple(slots), form.kinds, form.texts, form.lengths)
+
+    @cached_property
+    def _place(self) -> dict[Path, int]:
+        return {path: place for place, path in enumerate(self.paths)}
+
+    @cached_property
+    def _place_of_list(self) -> dict[Path, int]:
+        return {path: place for place, path in enumerate(self.lists)}
+
+    @cached_property
+    def _place_of_text(self) -> dict[str, int]:
+        return {text: place for place, text in enumerate(self.texts)}
+
+
+@dataclass(frozen=True)
+class _List:
+    length: int
+
+
+def _walk(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The lists and leaves of a tree, with their paths."""
+    if isinstance(tree, tuple):
+        yield path, _List(len(tree))
+        for place, branch in enumerate(tree):
+            yield from _walk(branch, (*path, place))
+    else:
+        yield path, tree
+
+
+def _taken(rows: list[NDArray[Any]], codes: NDArray[Any], width: int, dtype: Any, missing: Any) -> NDArray[Any]:
+    """The row of each output's template."""
+    table = np.array(rows, dtype=dtype).reshape(len(rows), width) if rows else np.full((1, width), missing, dtype)
+    taken: NDArray[Any] = np.repeat(table, len(codes), axis=0) if len(table) == 1 else table[codes]
+    return taken
+
+
+def name_of(path: Path) -> str:
+    """What a leaf or list is called in sentences.
+
+    >>> name_of((1, 0)), name_of(())
+    ('output[1][0]', 'output')
+    """
+    return "output" + "".join(f"[{place}]" for place in path)
+
+
+# ------------------------------------------------------------------------------------------------------- columns
+
+
+@dataclass(frozen=True)
+class Value:
+    """The number at a leaf; NaN where there is none."""
+
+    place: int
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        return leaves.values[:, self.place]
+
+
+@dataclass(frozen=True)
+class IsKind:
+    """Whether the leaf is of a kind: a flag such as None, or absent."""
+
+    place: int
+    kind: Kind
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        return np.asarray(leaves.kinds[:, self.place] == self.kind.value, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class IsText:
+    """Whether the leaf is this text."""
+
+    place: int
+    text: int
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        return np.asarray(leaves.texts[:, self.place] == self.text, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many entries a list has."""
+
+    place: int
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        return leaves.lengths[:, self.place].astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The difference of two neighbouring leaves; NaN where one is no number."""
+
+    place: int
+    after: int
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        return leaves.values[:, self.after] - leaves.values[:, self.place]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The number of numbers in a list, or their sum, least or largest; NaN where there are none."""
+
+    which: str
+    places: tuple[int, ...]
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        numbers = leaves.values[:, self.places]
+        if self.which == "least":
+            return np.asarray(np.fmin.reduce(numbers, axis=1))
+        if self.which == "largest":
+            return np.asarray(np.fmax.reduce(numbers, axis=1))
+        known = ~np.isnan(numbers)
+        count = np.asarray(known.sum(axis=1), dtype=np.float64)
+        if self.which == "count":
+            return count
+        return np.where(count > 0, np.where(known, numbers, 0.0).sum(axis=1), np.nan)
+
+
+Column = Any  # has `name` and `of(leaves)`
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that vary among training outputs, in the order simple to composed."""
+
+    layout: Layout
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def matrix(self, outputs: Outputs) -> Floats:
+        """A row for each output, a column for each feature; NaN where there is no number."""
+        leaves = self.layout.leaves(outputs)
+        table = np.empty((len(outputs), len(self.columns)))
+        for place, column in enumerate(self.columns):
+            table[:, place] = column.of(leaves)
+        return table
+
+    def only(self, places: Sequence[int]) -> Columns:
+        return Columns(self.layout, tuple(self.columns[place] for place in places))
+
+
+def columns_for(outputs: Outputs, *, composed: bool = True, extra: Sequence[Any] = ()) -> Columns:
+    """The columns that vary among these outputs.
+
+    `composed` adds differences of neighbouring numbers and summaries of lists; each of `extra` is called with the
+    layout and the leaves and gives more columns.
+    """
+    layout = Layout.of(outputs)
+    leaves = layout.leaves(outputs)
+    plain = [*_plain(layout, leaves)]
+    more = [*_composed(layout, leaves)] if composed else []
+    for maker in extra:
+        more.extend(maker(layout, leaves))
+    kept: dict[bytes, Column] = {}
+    for column in (*plain, *more):
+        numbers = column.of(leaves)
+        if _varies(numbers):
+            kept.setdefault(_shape(numbers), column)
+    return Columns(layout, tuple(kept.values()))
+
+
+def _varies(column: Floats) -> bool:
+    known = column[~np.isnan(column)]
+    return len(known) > 0 and bool(known.min() < known.max())
+
+
+def _shape(column: Floats) -> bytes:
+    """The same for columns that tell the same: those that are equal up to scale, sign and an added constant."""
+    known = ~np.isnan(column)
+    middle, spread = column[known].mean(), column[known].std()
+    scaled = np.where(known, np.round((column - middle) / (spread or 1.0), 6) + 0.0, 1e9)
+    first = scaled[np.flatnonzero(scaled)[0]] if scaled.any() else 1.0
+    return np.where(known, scaled * np.sign(first) + 0.0, 1e9).tobytes()
+
+
+def _plain(layout: Layout, leaves: Leaves) -> Iterator[Column]:
+    for place, path in enumerate(layout.paths):
+        yield Value(place, name_of(path))
+    for place, path in enumerate(layout.paths):
+        kinds = np.unique(leaves.kinds[:, place])
+        for kind in map(Kind, kinds[1:] if len(kinds) == 2 else kinds):  # of two kinds, one flag tells both
+            yield IsKind(place, kind, f"[{name_of(path)} is {_WORDS[kind]}]")
+        if Kind.TEXT in kinds:
+            for text in np.unique(leaves.texts[:, place][leaves.texts[:, place] >= 0]).tolist():
+                yield IsText(place, text, f"[{name_of(path)} is {layout.texts[text]!r}]")
+    for place, path in enumerate(layout.lists):
+        yield Length(place, f"length of {name_of(path)}")
+
+
+_WORDS = {
+    Kind.ABSENT: "absent",
+    Kind.NONE: "None",
+    Kind.BOOL: "a truth value",
+    Kind.INT: "an integer",
+    Kind.FLOAT: "a number",
+    Kind.TEXT: "a text",
+}
+
+
+def _composed(layout: Layout, leaves: Leaves) -> Iterator[Column]:
+    for path in layout.lists:
+        places = [place for place, leaf in enumerate(layout.paths) if leaf[:-1] == path and leaf != path]
+        numeric = [place for place in places if np.isin(leaves.kinds[:, place], NUMBERS).any()]
+        if len(numeric) < 2:
+            continue
+        name = name_of(path)
+        for which, words in (("count", "numbers in"), ("sum", "sum of")):
+            yield Summary(which, tuple(numeric), f"{words} {name}")
+        if np.isin(leaves.kinds[:, numeric], (Kind.INT, Kind.FLOAT)).any():
+            for which in ("least", "largest"):
+                yield Summary(which, tuple(numeric), f"{which} of {name}")
+            for before, after in itertools.pairwise(numeric):
+                first, second = name_of(layout.paths[before]), name_of(layout.paths[after])
+                yield Step(before, after, f"({second} - {first})")

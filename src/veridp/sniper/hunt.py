@@ -1,0 +1,314 @@
+"""A search under way: contests between pairs, more pairs near the best, training the winner, confirming it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from veridp.adjacency import Pair
+from veridp.budget import Deadline, Progress
+from veridp.claim import Claim
+from veridp.errors import BadInput, MechanismError
+from veridp.sniper.classifier import QUICK, Family
+from veridp.sniper.confirm import Look, Spending, confirm, glance
+from veridp.sniper.crew import Crew
+from veridp.sniper.pairs import Pairs, Source
+from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
+
+STAGES = 3  # contests, each with four times the samples of the one before, ahead of the last training
+SHRINK = 4  # a contest keeps one pair of so many, and the next has so many times the samples
+SMALLEST = 1000  # samples below which a contest says nothing
+MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
+MOST_ROUNDS = 3
+CLOSE = 0.9  # the runner-up is trained too if it promises so much of what the best does
+WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
+SCOUTING_SHARE, MOVING_SHARE = 0.35, 0.5  # of the time that is left when each begins
+DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
+PILOTS = (1000, 30_000)  # samples drawn to learn how long they take
+SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING = range(5)  # the streams of the seed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search is to do."""
+
+    samples: int
+    final: int
+    families: tuple[Family, ...]
+    spending: Spending
+    alpha: float
+    stop_at: Claim | None
+    width: float | None
+
+    @property
+    def efforts(self) -> list[int]:
+        """The samples of each contest, ascending."""
+        sizes = [self.samples // SHRINK**back for back in range(STAGES, 0, -1)]
+        return [size for size in sizes if size >= SMALLEST] or [self.samples]
+
+    def among(self, families: Sequence[Family]) -> tuple[Family, ...]:
+        """Those of the families that may be used; all that may, if none of these may."""
+        return tuple(family for family in families if family in self.families) or self.families
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A pair on which the mechanism failed."""
+
+    pair: Pair
+    error: MechanismError
+
+
+def attempt(setting: Setting, task: Task) -> Candidate | Failed:
+    """What scouting the pair finds, or how the mechanism failed on it."""
+    try:
+        return scout(setting, task)
+    except MechanismError as error:
+        return Failed(task.pair, type(error)(*error.args))
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A pair in a contest, and the families of models that are tried on it."""
+
+    pair: Pair
+    families: tuple[Family, ...]
+
+
+def heirs(candidate: Candidate, last: bool) -> tuple[Family, ...]:
+    """The families worth trying with more samples: the two best, and those that need more samples to show.
+
+    Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
+    """
+    best = candidate.ranking[:2]
+    if best[:1] == (Family.TABLE,):
+        return best[:1]
+    network = (Family.NETWORK,) if last and len(candidate.attack.scorer.columns.columns) > 1 else ()
+    return tuple(dict.fromkeys((*best, Family.BOOSTED, *network)))
+
+
+@dataclass
+class Hunt:
+    """A search under way: what it has drawn, tried and certified so far."""
+
+    setting: Setting
+    plan: Plan
+    crew: Crew
+    pairs: Pairs
+    deadline: Deadline
+    progress: Progress | None
+    looks: list[Look] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)
+    failures: list[Failed] = field(default_factory=list)
+    drawn: int = 0
+    tried: int = 0
+    tasks: int = 0
+    glances: int = 0
+    finished: bool = True
+
+    @property
+    def best(self) -> float:
+        """The best bound that is certified so far."""
+        return max((look.epsilon for look in self.looks), default=0.0)
+
+    def tell(self, stage: str, share: float) -> None:
+        if self.progress is not None:
+            self.progress(stage, min(max(share, 0.0), 1.0), max(0.0, self.best))
+
+    # --------------------------------------------------------------------------------------------------------- the way
+
+    def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:
+        """Find the most promising attack and confirm it."""
+        starting = list(given) if given else self.starting_pairs(sources)
+        if not starting:
+            raise BadInput(
+                f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
+                f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
+            )
+        self.fit_into_time(starting[0])
+        self.tried = len(starting)
+        entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in starting]
+        best = self.contest("contest", entrants, self.plan.efforts, self.deadline.part(SCOUTING_SHARE))
+        if Source.MOVES in sources:
+            best = self.moved(best)
+        winner = self.trained(best)
+        self.confirmed(winner)
+
+    def starting_pairs(self, sources: Sequence[Source]) -> list[Pair]:
+        random = self.pairs.random(seed_for(self.setting.seed, MAKING_PAIRS))
+        listed: dict[Source, Iterable[Pair]] = {
+            Source.PATTERNS: self.pairs.patterns(),
+            Source.CORNERS: itertools.islice(self.pairs.corners(), MOST_CORNERS),
+            Source.RANDOM: itertools.islice(random, MOST_RANDOM),
+        }
+        starting: list[Pair] = []
+        for source, pairs in listed.items():
+            if source in sources:
+                more = list(pairs)
+                starting += more
+                self.searched += [f"{len(more)} {source}"] if more else []
+        return starting
+
+    def fit_into_time(self, pair: Pair) -> None:
+        """Plan fewer samples where drawing them all would take too much of the time."""
+        if not math.isfinite(self.deadline.seconds):
+            return
+        cost = math.inf
+        for number, count in enumerate(PILOTS):  # the first pays for what is done once
+            start = time.monotonic()
+            self.setting.draw(pair.left, count, PILOTING, number)
+            self.drawn += count
+            cost = min(cost, (time.monotonic() - start) / count)
+            if cost * PILOTS[-1] > DRAWING_SHARE * self.deadline.seconds:
+                break
+        affordable = int(DRAWING_SHARE * self.deadline.seconds / (5 * cost))
+        if affordable < self.plan.samples:
+            self.plan = replace(self.plan, samples=max(min(SMALLEST, self.plan.samples), affordable))
+            self.searched.append(f"with {self.plan.samples} training samples, for want of time")
+            self.finished = False
+
+    # -------------------------------------------------------------------------------------------------------- contests
+
+    def contest(
+        self, name: str, entrants: Sequence[Entrant], efforts: Sequence[int], deadline: Deadline
+    ) -> list[Candidate]:
+        """The candidates that are left after successive halving, the most promising first."""
+        left = list(entrants)
+        candidates: list[Candidate] = []
+        for effort in efforts:
+            results = self.scouted(f"{name} of {len(left)} pairs", left, effort, deadline)
+            if results:
+                candidates = sorted(results, key=lambda candidate: -candidate.promise)
+                self.glanced(candidates[0], effort)
+            if len(results) < len(left) or deadline.passed:
+                self.finished = False
+            if deadline.passed or not results:
+                break
+            last = len(self.plan.efforts) > 1 and effort == self.plan.efforts[-2]
+            kept = candidates[: math.ceil(len(candidates) / SHRINK)]
+            left = [Entrant(candidate.pair, self.plan.among(heirs(candidate, last))) for candidate in kept]
+        return candidates
+
+    def scouted(self, stage: str, entrants: Sequence[Entrant], effort: int, deadline: Deadline) -> list[Candidate]:
+        """A candidate for each entrant, or for as many as there is time for; one at least."""
+        results: list[Candidate] = []
+        tasks = self.tasks_for(entrants, effort, effort)
+        self.tell(stage, 0.0)
+
+        def timely() -> Iterator[Task]:
+            for number, task in enumerate(tasks):
+                if number and deadline.passed:
+                    return
+                yield task
+
+        for number, result in enumerate(self.crew.run(attempt, timely()), start=1):
+            if isinstance(result, Failed):
+                self.failures.append(result)
+            else:
+                results.append(result)
+                self.drawn += result.drawn
+            self.tell(stage, number / len(tasks))
+        if not results and self.failures and not self.looks:
+            raise self.failures[0].error
+        return results
+
+    def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[Task]:
+        """A task for each entrant, with samples of its own."""
+        first = self.tasks
+        self.tasks += len(entrants)
+        return [
+            Task(entrant.pair, samples, held_out, entrant.families, (SCOUTING, first + number))
+            for number, entrant in enumerate(entrants)
+        ]
+
+    def moved(self, best: list[Candidate]) -> list[Candidate]:
+        """The candidates after moving away from the best one, as long as that helps and there is time."""
+        deadline = self.deadline.part(MOVING_SHARE)
+        efforts = self.plan.efforts[:2]
+        rounds = 0
+        while rounds < MOST_ROUNDS and not deadline.passed:
+            key = (MAKING_PAIRS, 1 + rounds)
+            near = itertools.islice(self.pairs.moves(best[0].pair, seed_for(self.setting.seed, *key)), MOST_MOVES)
+            pairs = list(near)
+            if not pairs:
+                break
+            rounds += 1
+            self.tried += len(pairs)
+            self.searched.append(f"{len(pairs)} moves from the best")
+            families = best[0].ranking[:1]
+            found = self.contest("moves", [Entrant(pair, families) for pair in pairs], efforts, deadline)
+            champion = best[0]
+            best = self.settled(best, found[:1], deadline)
+            if not best[0].promise > champion.promise + WORTH * abs(champion.promise):
+                break
+        return best
+
+    def settled(self, best: list[Candidate], challengers: list[Candidate], deadline: Deadline) -> list[Candidate]:
+        """All of them in order, the challengers after a contest at the effort that the best have passed."""
+        hopeful = [Entrant(one.pair, best[0].ranking) for one in challengers if one.promise > 0.9 * best[0].promise]
+        found = self.contest("challenge", hopeful, self.plan.efforts[-1:], deadline) if hopeful else []
+        return sorted([*best, *found], key=lambda candidate: -candidate.promise)
+
+    # ---------------------------------------------------------------------------------------- training and confirming
+
+    def trained(self, best: Sequence[Candidate]) -> Candidate:
+        """The winner: the best candidates trained with all samples, by all families that may be worth it."""
+        finalists = [candidate for candidate in best[:2] if candidate.promise >= CLOSE * best[0].promise]
+        entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
+        results: list[Candidate] = []
+        tasks = self.tasks_for(entrants, self.plan.samples, 2 * self.plan.samples)
+        self.tell("training the best", 0.0)
+        for number, result in enumerate(self.crew.run(attempt, tasks), start=1):
+            if isinstance(result, Failed):
+                self.failures.append(result)
+            else:
+                results.append(result)
+                self.drawn += result.drawn
+            self.tell("training the best", number / len(tasks))
+        return max(results or finalists, key=lambda candidate: candidate.promise)
+
+    def glanced(self, candidate: Candidate, samples: int) -> float:
+        """Certify the candidate on a few fresh samples, and tell how long a sample took."""
+        self.glances += 1
+        alpha = self.plan.alpha * self.plan.spending.glance(self.glances)
+        start = time.monotonic()
+        key = (GLANCING, self.glances)
+        self.looks.append(glance(self.crew, candidate, samples, alpha, key, self.setting.goal.delta))
+        self.drawn += 2 * samples
+        return (time.monotonic() - start) / samples
+
+    def confirmed(self, winner: Candidate) -> None:
+        """Look at the winner until all samples are drawn, the claim is refuted, or the bound is as tight as asked."""
+        final = self.plan.final
+        if math.isfinite(self.deadline.seconds):
+            # How many samples there will be is settled before the first is drawn: so no look depends on another.
+            cost = self.glanced(winner, min(self.plan.samples, max(1, final // 10)))
+            affordable = int(0.9 * self.deadline.left / cost)
+            if affordable < final:
+                final = max(1, min(SMALLEST, final), affordable)
+                self.searched.append(f"with {final} final samples, for want of time")
+                self.finished = False
+        spending, alpha, delta = self.plan.spending, self.plan.alpha, self.setting.goal.delta
+        before = self.drawn
+        for event in confirm(self.crew, winner, final, alpha, (CONFIRMING,), delta, spending):
+            if isinstance(event, Look):
+                self.looks.append(event)
+                self.drawn = before + 2 * event.bounds.samples
+                if self._enough(event):
+                    return
+                share = event.bounds.samples / final
+            else:
+                share = event
+            self.tell("confirming", share)
+            if self.deadline.passed and self.looks:
+                self.finished = False
+                return
+
+    def _enough(self, look: Look) -> bool:
+        plan = self.plan
+        if plan.stop_at is not None and look.refutes(plan.stop_at):
+            return True
+        return plan.width is not None and look.bounds.estimate(look.delta) - look.epsilon <= plan.width

@@ -1,0 +1,163 @@
+"""DD-Search: the strongest certified attack on a mechanism that can only be run.
+
+Algorithm 2 of the paper, made stronger: pairs compete by successive halving, the best lead to more pairs near them,
+the winner is trained with all samples, and what it certifies is counted on fresh ones. `paper=True` runs the
+algorithm as published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from typing import Any
+
+from veridp.adjacency import Pair
+from veridp.budget import Deadline, Progress
+from veridp.claim import Claim
+from veridp.errors import BadInput
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.sniper.classifier import ALL, Family
+from veridp.sniper.confirm import ALL_AT_ONCE, Spending
+from veridp.sniper.crew import Crew
+from veridp.sniper.finding import Finding, finding_of
+from veridp.sniper.hunt import Hunt, Plan
+from veridp.sniper.pairs import Pairs, Source, given_pairs, sources_named
+from veridp.sniper.paper import FINAL_SAMPLES, PaperHunt
+from veridp.sniper.power import Goal, sample_size
+from veridp.sniper.scout import Setting
+
+SAMPLES, FINAL = 1_000_000, 10_000_000
+SECONDS = 120.0
+FEW_SAMPLES = 50_000  # with fewer in all, starting workers takes longer than the search
+
+
+def search(
+    mechanism: Mechanism | Function,
+    size: int | None = None,
+    *,
+    pairs: str | Iterable[Any] | None = None,
+    samples: int | None = None,
+    final_samples: int | None = None,
+    seconds: float | None = None,
+    confidence: float = 0.95,
+    claim: Claim | float | None = None,
+    delta: float | None = None,
+    width: float | None = None,
+    models: Iterable[str] | None = None,
+    bits: bool = False,
+    paper: bool = False,
+    reading: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    time_limit: float | None = 60.0,
+    **arguments: Any,
+) -> Finding:
+    """The strongest certified attack found: a lower bound on ε that is too high with probability 1 - confidence.
+
+    `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), or pairs
+    (left, right) themselves. The winner is trained on `samples` outputs of either input and confirmed on
+    `final_samples` fresh ones, fewer where `seconds` would not suffice. With a `claim`, the confirmation ends as soon
+    as the claim is refuted; with a `width`, as soon as the bound is that close to its estimate. The bound is for
+    δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of
+    classifiers. `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic
+    (one by one, or vectorised). `paper` runs the published configuration: patterns and reversals, one classifier with a
+    fixed c = 0.01, one look at the end.
+
+    What is found depends on the seed and these options alone, not on executor or workers, unless time ran out.
+    Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. Ctrl-C gives the
+    bound that was reached, if there is one.
+    """
+    declared = isinstance(mechanism, Mechanism)
+    mechanism = as_mechanism(mechanism, **arguments)
+    size = mechanism.size if size is None else size
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence = {confidence!r} is not one of a statistical bound; give one between 0 and 1")
+    claim, goal_delta = _claims(mechanism, claim, delta)
+    spending = ALL_AT_ONCE if paper else Spending()
+    families = _families(models, paper)
+    plan = Plan(
+        samples=_positive("samples", samples, sample_size() if paper else SAMPLES),
+        final=_positive("final_samples", final_samples, FINAL_SAMPLES if paper else FINAL),
+        families=families,
+        spending=spending,
+        alpha=1 - confidence,
+        stop_at=claim,
+        width=width,
+    )
+    setting = Setting(
+        mechanism,
+        int(seed),
+        Goal(plan.final, plan.alpha * spending.last, goal_delta),
+        bits,
+        reading if reading is not None or not bits else ("vectorised" if mechanism.vectorised else "one-by-one"),
+        time_limit,
+    )
+    deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
+    if workers is None and executor is None and 20 * plan.samples < FEW_SAMPLES:
+        workers = 1
+    chosen = _chosen_pairs(pairs, mechanism, paper, declared)
+    with Crew(setting, executor, workers) as crew:
+        hunt = (PaperHunt if paper else Hunt)(setting, plan, crew, Pairs(mechanism, size), deadline, progress)
+        try:
+            hunt.run(*chosen)
+        except KeyboardInterrupt:
+            if not hunt.looks:
+                raise
+            hunt.finished = False
+    return finding_of(
+        setting,
+        hunt.looks,
+        size=size,
+        claim=claim if claim is not None else mechanism.claim,
+        confidence=confidence,
+        drawn=hunt.drawn,
+        tried=hunt.tried,
+        searched=tuple(hunt.searched),
+        finished=hunt.finished,
+        seconds=deadline.spent,
+    )
+
+
+def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | None) -> tuple[Claim | None, float]:
+    """The claim to refute, and the δ at which ε is bounded."""
+    if claim is not None and not isinstance(claim, Claim):
+        claim = Claim(float(claim), delta or 0.0)
+    if delta is not None:
+        return claim, Claim(0.0, delta).delta
+    known = claim or mechanism.claim
+    return claim, known.delta if known is not None else 0.0
+
+
+def _families(models: Iterable[str] | None, paper: bool) -> tuple[Family, ...]:
+    if models is None:
+        return (Family.LINEAR,) if paper else ALL
+    wanted = [models] if isinstance(models, str) else list(models)
+    for name in wanted:
+        if name not in ALL:
+            raise BadInput(f"models = {name!r} is not known; give some of {', '.join(repr(str(f)) for f in ALL)}")
+    return tuple(family for family in ALL if family in wanted)
+
+
+def _positive(name: str, value: int | None, usual: int) -> int:
+    if value is None:
+        return usual
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise BadInput(f"{name} = {value!r} is no number of samples; give a whole number >= 1")
+    return int(value)
+
+
+def _chosen_pairs(
+    pairs: str | Iterable[Any] | None, mechanism: Mechanism, paper: bool, declared: bool
+) -> tuple[tuple[Source, ...], list[Pair]]:
+    """The sources to draw pairs from, and the pairs that were given."""
+    if pairs is None:
+        return ((Source.PATTERNS,) if paper else tuple(Source)), []
+    if isinstance(pairs, str):
+        pairs = [pairs]
+    given = list(pairs)
+    if given and all(isinstance(name, str) for name in given):
+        return sources_named(given), []
+    return (), given_pairs(given, mechanism.adjacency if declared else None)
