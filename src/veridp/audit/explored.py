@@ -43,12 +43,8 @@ def try_to_prove(findings: Findings) -> None:
             found.append(f"no alignment found: {alignment}")
         findings.moves = [corner.tolist()]
         if not findings.proved:
-            findings.remarks += _blamed(proof)
-
-
-def _blamed(proof: object) -> list[Remark]:
-    blame = getattr(proof, "blame", None)
-    return [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]
+            blame = proof.blame
+            findings.remarks += [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]
 
 
 def prove_every_size(findings: Findings) -> None:
@@ -95,10 +91,14 @@ def compare_exactly(findings: Findings) -> bool:
             found.append(f"not exact: {reason}")
             return False
         findings.searched.append(f"{search.tried} pairs by their exact loss ({', '.join(search.searched)})")
-        comparison = search.comparison
-        findings.witness_found(search.epsilon, exact_witness(comparison, case.claim))
+        comparison, epsilon = search.comparison, search.epsilon
+        witness = exact_witness(comparison, case.claim)
+        found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
+        if epsilon > case.claim.epsilon and not witness.refutes(case.claim):
+            epsilon = max(witness.epsilon(case.claim.delta).lower, 0.0)
+            found.append(f"but only {epsilon:.6g} from events whose probability is no less than rounding")
+        findings.witness_found(epsilon, witness)
         findings.smallest_mass = 0.0
-        found.append(f"ε = {search.epsilon:.6g} at the worst of {search.tried} pairs")
         if findings.refuted:
             certain = certified_witness(comparison, case.claim, findings.deadline)
             if certain is not None:

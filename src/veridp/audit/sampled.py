@@ -28,8 +28,7 @@ def look_quickly(findings: Findings) -> None:
         try:
             detection = detect(
                 case.mechanism,
-                case.claim.epsilon,
-                case.size,
+                size=case.size,
                 test_epsilons=[case.claim.epsilon],
                 selection_samples=QUICK_SELECTION,
                 samples=QUICK_SAMPLES,
