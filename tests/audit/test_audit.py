@@ -1,0 +1,217 @@
+"""Verdicts on mechanisms whose paths can be listed: the catalogue, and mistakes that people make."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veridp
+from veridp.audit import findings as findings_module
+from veridp.audit.case import Case
+from veridp.audit.findings import Findings
+from veridp.budget import Deadline
+from veridp.claim import Claim, Interval, Standing, Verdict, Witness
+from veridp.errors import BadInput, EnginesDisagree
+from veridp.target import load
+
+MISTAKES = Path(__file__).parent / "mistakes.py"
+SECONDS = 12.0
+# Neighbours for which alignments have no polytope, or noise that no shift of constant price moves.
+NOT_PROVABLE = {"gaussian", "truncated_geometric", "exponential_mechanism", "finder_sum"}
+
+
+def mistake(name: str, **options: Any) -> Verdict:
+    return veridp.audit(load(f"{MISTAKES}:{name}"), **{"adjacency": "l1", "size": 3, "seconds": 10.0} | options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(veridp.catalogue))
+def test_the_verdict_agrees_with_the_true_epsilon(name: str) -> None:
+    mechanism = veridp.catalogue[name]
+    true_epsilon, keeps = mechanism.true_epsilon(mechanism.size), mechanism.keeps_claim()
+    verdict = veridp.audit(mechanism, seconds=SECONDS)
+    assert true_epsilon is not None
+    if not verdict.claim.delta:
+        assert verdict.epsilon.lower <= true_epsilon * (1 + 1e-9)
+        assert verdict.epsilon.upper >= true_epsilon * (1 - 1e-9)
+    if keeps:
+        assert verdict.standing is not Standing.REFUTED
+        assert verdict.standing is Standing.PROVED or name in NOT_PROVABLE
+    else:
+        assert verdict.standing is Standing.REFUTED
+        _confirm(verdict, mechanism)
+
+
+def _confirm(verdict: Verdict, mechanism: veridp.Mechanism) -> None:
+    """Sampling, which the verdict does not rest on, sees the witness's event as often as the verdict says.
+
+    Two frequencies of 20 000 within 5 standard errors: a false alarm in fewer than two of a million runs.
+    """
+    witness, count = verdict.witness, 20_000
+    assert witness is not None
+    for data, probability in ((witness.left, witness.left_probability), (witness.right, witness.right_probability)):
+        event: Any = witness.event
+        seen = veridp.tally(mechanism, data, count, seed=5, events={"event": event}).frequency("event")
+        error = 5 * math.sqrt(max(probability.upper * (1 - probability.upper), 1 / count) / count)
+        assert probability.lower - error <= seen <= probability.upper + error
+
+
+MISTAKEN = [
+    ("wrong_scale", {}, 2.0),
+    ("budget_twice", {}, 2.0),
+    ("sensitivity_off", {}, 3.0),
+    ("clipped_after_summing", {"adjacency": "replace", "domain": (0, 5)}, 3.0),
+    ("leaked_value", {}, math.inf),
+    ("reused_seed", {}, math.inf),
+    ("shared_noise", {}, math.inf),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "epsilon"), MISTAKEN)
+def test_a_typical_mistake_is_refuted(name: str, options: dict[str, Any], epsilon: float) -> None:
+    verdict = mistake(name, **options)
+    assert verdict.standing is Standing.REFUTED
+    assert verdict.epsilon.lower == pytest.approx(epsilon, rel=1e-6)
+    assert verdict.look_at[0].file == str(MISTAKES)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("right", {}), ("clipped_before_summing", {"adjacency": "replace", "domain": (0, 5)})]
+)
+def test_their_right_twins_are_not(name: str, options: dict[str, Any]) -> None:
+    verdict = mistake(name, **options)
+    assert verdict.standing is not Standing.REFUTED
+    assert verdict.epsilon.lower == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("reused_seed", "np.random.default_rng(42)"),
+        ("reused_global_seed", "np.random.seed(7)"),
+        ("reused_standard_seed", 'random.Random("noise")'),
+    ],
+)
+def test_a_reused_seed_is_shown_at_its_line(name: str, words: str) -> None:
+    verdict = mistake(name)
+    remark = verdict.look_at[0]
+    assert "in every run" in remark.sentence
+    assert words in MISTAKES.read_text().splitlines()[remark.line - 1]
+    assert verdict.standing is Standing.REFUTED
+
+
+def test_a_seed_that_follows_from_rng_is_no_mistake() -> None:
+    from veridp.audit.randomness import reused_noise
+
+    assert reused_noise(Case.of(load(f"{MISTAKES}:seeded_from_rng"), 3, 0.05, 0)) == []
+
+
+def test_entries_that_share_noise_are_named() -> None:
+    assert "entries 0 and 1 of the output carry the same noise" in mistake("shared_noise").look_at[0].sentence
+
+
+def test_a_claim_with_delta_is_judged_at_its_delta() -> None:
+    gaussian = veridp.catalogue["gaussian"]
+    kept = veridp.audit(gaussian, seconds=5.0)
+    assert kept.standing is Standing.NOT_REFUTED
+    assert 0 < kept.epsilon.lower <= kept.claim.epsilon
+    loud = veridp.mechanism(epsilon=0.5, delta=1e-5, adjacency="l1", size=1)(lambda rng, data: data[0] + rng.normal())
+    verdict = veridp.audit(loud, seconds=5.0)
+    assert verdict.standing is Standing.REFUTED
+    # Balle and Wang (2018): δ(ε) = Φ(1/2 - ε) - e^ε Φ(-1/2 - ε) for a shift of one standard deviation
+    assert verdict.epsilon.lower == pytest.approx(4.377, abs=2e-3)
+    witness = verdict.witness
+    assert witness is not None
+    excess = witness.left_probability.lower - math.exp(0.5) * witness.right_probability.upper
+    assert excess == pytest.approx(0.5 - math.exp(0.5) * 0.158655, abs=1e-5)
+
+
+def test_the_snippet_shows_the_witness_again(capsys: pytest.CaptureFixture[str]) -> None:
+    for verdict in (veridp.audit(veridp.catalogue["svt4"], size=3, seconds=5.0), mistake("wrong_scale", epsilon=0.5)):
+        exec(verdict.snippet, {})  # noqa: S102 - it is meant to be run
+        witness = verdict.witness
+        assert witness is not None
+        assert str(witness.left) in capsys.readouterr().out
+
+
+def test_the_verdict_depends_on_the_seed_alone() -> None:
+    first, again = (mistake("budget_twice", seed=3) for _ in range(2))
+    assert (first.standing, first.epsilon, first.snippet) == (again.standing, again.epsilon, again.snippet)
+    assert first.seed == 3
+    assert first.versions["veridp"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"alpha": 0.0}, "alpha = 0.0 is not the probability"),
+        ({"seed": -1}, "seed = -1 is not a seed"),
+        ({"seconds": 0.0}, "leaves no time"),
+        ({"epsilon": -1.0}, "not a privacy budget"),
+        ({"adjacency": "near"}, "adjacency = 'near' is unknown"),
+        ({"colour": 1}, "takes no argument 'colour'"),
+    ],
+)
+def test_bad_input(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        mistake("right", **options)
+
+
+# ------------------------------------------------------------------------------------------- findings and verdicts
+
+
+def found(confidence: float = 1.0) -> Witness:
+    return Witness([0], [1], "x", Interval.exactly(0.5), Interval.exactly(0.1), confidence)
+
+
+@pytest.fixture
+def findings() -> Findings:
+    return Findings(Case.of(veridp.catalogue["laplace"], 1, 0.05, 0), Deadline(60.0), None)
+
+
+def test_a_computed_witness_above_a_proof_is_a_fault(findings: Findings) -> None:
+    findings.prove(0.1, "", "")
+    with pytest.raises(EnginesDisagree, match="one of the engines is wrong"):
+        findings.witness_found(1.6, found())
+
+
+def test_a_sampled_witness_above_a_proof_gives_way(findings: Findings) -> None:
+    findings.witness_found(1.6, found(0.95))
+    assert findings.refuted
+    findings.prove(0.1, "", "everywhere")
+    assert findings.verdict().standing is Standing.PROVED
+    assert findings.witness is None
+
+
+def test_rounding_is_no_disagreement(findings: Findings) -> None:
+    findings.prove(0.1, "", "")
+    findings.witness_found(0.1 * (1 + findings_module.ROUNDING / 2), Witness([0], [1], "x", *[Interval(0, 1)] * 2))
+    assert (findings.lower, findings.proved, findings.met) == (0.1, True, True)
+
+
+def test_progress_shows_the_interval() -> None:
+    told: list[str] = []
+    veridp.audit(veridp.catalogue["svt4"], size=3, seconds=5.0, progress=lambda stage, share, best: told.append(stage))
+    assert told[0] == "running it once, ε in [0, ∞]"
+    assert any(stage.startswith("comparing exactly") and stage.endswith(", 0.175]") for stage in told)
+
+
+def test_an_interruption_gives_the_verdict_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(found: Findings) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("veridp.audit.explored.compare_exactly", interrupted)
+    verdict = mistake("right")
+    assert verdict.standing is Standing.PROVED
+    assert not verdict.finished
+    assert verdict.epsilon == Interval(0.0, 1.0)
+
+
+def test_a_verdict_may_not_say_more_than_it_has() -> None:
+    with pytest.raises(BadInput, match="REFUTED needs a witness"):
+        Verdict(Standing.REFUTED, Claim(1.0), Interval(0, 2))
+    with pytest.raises(BadInput, match="PROVED needs an upper bound"):
+        Verdict(Standing.PROVED, Claim(1.0), Interval(0, 2))
