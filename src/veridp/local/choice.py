@@ -26,7 +26,9 @@ def choose(d: int, epsilon: float, *, report_bits: float = math.inf) -> Frequenc
     """
     fitting = [oracle for kind in CANDIDATES if (oracle := kind(d, epsilon)).report_bits <= report_bits]  # type: ignore[call-arg]
     if not fitting:
-        raise BadInput(f"no oracle for {d} values has reports of {report_bits:g} bits; GRR needs {GRR(d, epsilon).report_bits}")
+        raise BadInput(
+            f"no oracle for {d} values has reports of {report_bits:g} bits; GRR needs {GRR(d, epsilon).report_bits}"
+        )
     least = min(float(oracle.variance(1)) for oracle in fitting)
     best = [oracle for oracle in fitting if float(oracle.variance(1)) <= least * (1 + SAME)]
     return min(best, key=lambda oracle: oracle.report_bits)

@@ -31,7 +31,9 @@ class Counts:
         if not isinstance(other, Counts):
             return NotImplemented
         if self.of != other.of or self.sums.shape != other.sums.shape:
-            raise BadInput(f"counts of {self.of} and of {other.of} do not add up; aggregate with one and the same oracle")
+            raise BadInput(
+                f"counts of {self.of} and of {other.of} do not add up; aggregate with one and the same oracle"
+            )
         return Counts(self.of, self.users + other.users, self.sums + other.sums)
 
     def __eq__(self, other: object) -> bool:
@@ -56,4 +58,6 @@ class Counts:
             sums = np.array(document["sums"], dtype=document["type"]).reshape(document["shape"])
             return cls(str(document["of"]), int(document["users"]), sums)
         except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(f"this is no document of counts ({error!r}); make one with: veridp local aggregate") from None
+            raise BadInput(
+                f"this is no document of counts ({error!r}); make one with: veridp local aggregate"
+            ) from None

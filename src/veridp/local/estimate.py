@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 class Estimate:
     """Estimated values, one for each of `names`, with the standard errors of the estimator.
 
-    `steps` are the post-processing steps that the values went through. With none the estimator is unbiased; each of them
+    `steps` are the post-processing steps that the values went through. With none the estimator is unbiased; each
     trades bias for variance, and leaves the standard errors as they were before it.
     """
 
@@ -55,7 +55,7 @@ class Estimate:
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Intervals:
         """Intervals that hold the truth, each with this confidence, or with it all of them at once (Bonferroni).
 
-        They rest on the central limit theorem: the confidence is that of a normal distribution, and holds for many users.
+        They rest on the central limit theorem: the confidence is a normal distribution's, and holds for many users.
         Of a post-processed estimate they are not known, and refused.
         """
         if not 0 < confidence < 1:
@@ -85,7 +85,8 @@ class Intervals:
 
     def hold(self, truth: ArrayLike) -> NDArray[np.bool_]:
         """Which of the intervals hold the true values."""
-        return np.asarray((self.lower <= truth) & (truth <= self.upper))
+        values = np.asarray(truth, dtype=float)
+        return np.asarray((self.lower <= values) & (values <= self.upper))
 
 
 def _few(names: Sequence[object], most: int = 8) -> str:

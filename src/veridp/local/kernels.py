@@ -68,7 +68,7 @@ def _below(bound, state):  # type: ignore[no-untyped-def]
 def _coins(lanes, rate, state):  # type: ignore[no-untyped-def]
     """Those of the lanes (set bits) whose coin shows heads, each with probability rate/2^53, independently.
 
-    A uniform number is compared with the rate bit by bit from the top, for all lanes at once; half of the undecided lanes
+    A uniform number is compared with the rate bit by bit from the top, for all lanes at once; half of those undecided
     fall at each bit, so that 64 coins take about eight random words.
     """
     heads = np.uint64(0)
@@ -90,7 +90,7 @@ def _coins(lanes, rate, state):  # type: ignore[no-untyped-def]
 
 @compiled
 def noisy_one_hot(values, width, set_rate, clear_rate, state, out):  # type: ignore[no-untyped-def]
-    """Fill rows of words: the bit of the user's value is set with one rate, each other of `width` bits with the other."""
+    """Fill rows of words: the bit of the user's value is set with one rate, others of the `width` with the other."""
     words = out.shape[1]
     full = ~np.uint64(0)
     last = full >> np.uint64(words * WORD - width)
@@ -216,7 +216,7 @@ def best_buckets(seeds, targets, buckets, support, bucket):  # type: ignore[no-u
     """Fill in, for each seed, the bucket that most targets fall into, and how many these are."""
     counts = np.zeros(buckets, dtype=np.int64)
     for user in range(len(seeds)):
-        most, where = 0, 0
+        most, where = np.int64(0), np.int64(0)
         for target in targets:
             hit = np.int64(_bucket(seeds[user], target, buckets))
             counts[hit] += 1

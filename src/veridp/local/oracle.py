@@ -57,7 +57,7 @@ class Oracle(ABC):
     def collect(
         self, values: ArrayLike, rng: Generator, *, chunk: int = CHUNK, progress: Progress | None = None
     ) -> Counts:
-        """The counts of perturbed values, a chunk of users at a time: in memory that does not grow with their number."""
+        """The counts of perturbed values, a chunk of users at a time: memory does not grow with their number."""
         column = np.asarray(values)
         if not len(column):
             raise BadInput(f"{self}: there are no values to collect; give at least one")
@@ -112,7 +112,9 @@ class FrequencyOracle(Oracle):
         if given.ndim != 1:
             raise BadInput(f"{self}: values of shape {given.shape} are no column; give one value for each user")
         if given.dtype.kind not in "iub":
-            raise BadInput(f"{self}: values of type {given.dtype} are no codes; give integers from 0 to {self.size - 1}")
+            raise BadInput(
+                f"{self}: values of type {given.dtype} are no codes; give integers from 0 to {self.size - 1}"
+            )
         column = given.astype(np.int64, copy=False)
         if len(column) and not (column.min() >= 0 and column.max() < self.size):
             place = int(np.argmax((column < 0) | (column >= self.size)))
@@ -185,5 +187,7 @@ class Labelled:
         found = [self._places.get(label, -1) for label in column]
         if -1 in found:
             place = found.index(-1)
-            raise BadInput(f"{column[place]!r}, label {place}, is not in the domain; its labels begin {self.labels[:4]}")
+            raise BadInput(
+                f"{column[place]!r}, label {place}, is not in the domain; its labels begin {self.labels[:4]}"
+            )
         return np.array(found, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a server can do about poisoning by looking at reports and estimates. None of it proves that users were honest."""
+"""What a server can do about poisoning by looking at reports and estimates. None of it proves anyone honest."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def recover(
 ) -> Estimate:
     """The frequencies of honest users, if there are η malicious users to one honest.
 
-    With `targets` they are taken to promote these alone, otherwise all values of positive estimate alike. `supported` is
+    With `targets` they are taken to promote these alone, else all values of positive estimate alike. `supported` is
     how many values a fake report supports; one for GRR, else as many as an honest report on average, if not given.
     The result is not unbiased, and as good as the assumptions on the attack.
     """

@@ -62,7 +62,8 @@ def detect(oracle: PureOracle, reports: Reports, *, alpha: float = 0.001) -> Sus
     shares = _shares(oracle, reports, group)
     kept = 2 + int(np.flatnonzero(shares >= LOYAL * shares.max())[-1])
     targets = tuple(sorted(group[:kept]))
-    return Suspicion(targets, float(shares[kept - 2]), _supporters(oracle, reports, targets).all(axis=1), alpha)
+    suspects = np.asarray(_supporters(oracle, reports, targets).all(axis=1))
+    return Suspicion(targets, float(shares[kept - 2]), suspects, alpha)
 
 
 def without(oracle: PureOracle, reports: Reports, suspicion: Suspicion) -> Estimate:
@@ -133,7 +134,6 @@ def _shares(oracle: PureOracle, reports: Reports, group: list[int]) -> Floats:
 def _supporters(oracle: PureOracle, reports: Reports, targets: tuple[int, ...]) -> NDArray[np.bool_]:
     """Which of the targets each report supports."""
     parts = [
-        oracle.support(reports[start : start + AT_ONCE])[:, list(targets)]
-        for start in range(0, len(reports), AT_ONCE)
+        oracle.support(reports[start : start + AT_ONCE])[:, list(targets)] for start in range(0, len(reports), AT_ONCE)
     ]
     return np.concatenate(parts)

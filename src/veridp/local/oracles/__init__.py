@@ -1,1 +1,1 @@
-"""The oracles of local privacy, a module for each family. They know nothing of attacks, files or each other's insides."""
+"""The oracles of local privacy, a module for each family. They know nothing of attacks or files."""

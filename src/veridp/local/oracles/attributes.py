@@ -1,4 +1,4 @@
-"""Several attributes of a user: one of them sampled and reported with all of ε (SMP), or all with a share of it (SPL)."""
+"""Several attributes of a user: one sampled and reported with all of ε (SMP), or all with a share of it (SPL)."""
 
 from __future__ import annotations
 

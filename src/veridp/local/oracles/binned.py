@@ -104,7 +104,7 @@ class BinnedGRR(Oracle):
         variance = self._mean_variance(counts.users, np.clip(histogram.values, 0.0, None))
         return mean_of(histogram, self.levels, math.sqrt(variance))
 
-    def expected_mean(self, values: ArrayLike, weights: ArrayLike | None = None) -> float:
+    def expected_mean(self, values: ArrayLike, weights: Floats | None = None) -> float:
         """What is estimated on average from users with these values, where the user of each counts with its weight."""
         column = np.asarray(values, dtype=float)
         if self.rounding == "nearest":
@@ -131,9 +131,9 @@ class BinnedGRR(Oracle):
             return self._mean_variance(users, share)
         below = np.minimum(places.astype(np.int64), self.size - 2)
         above = places - below
-        share = np.bincount(below, 1 - above, self.size) + np.bincount(below + 1, above, self.size)
+        spread = np.bincount(below, 1 - above, self.size) + np.bincount(below + 1, above, self.size)
         rounding = float((above * (1 - above)).mean()) * step**2 / users
-        return self._mean_variance(users, share / len(column)) + rounding
+        return self._mean_variance(users, spread / len(column)) + rounding
 
     def _mean_variance(self, users: int, share: Floats) -> float:
         """Of Σ level·f̂: the variance of the level that a user reports, given the value, over n (p-q)².

@@ -38,7 +38,7 @@ def reported_bits(
     for bit in filters[value]:
         permanent = rng.random() < (1 - turn if bit else turn)
         report.append(rng.random() < np.where(permanent, set_rate, clear_rate))
-    return report
+    return report  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class RAPPOR(FrequencyOracle):
 
     @cached_property
     def _decoder(self) -> Floats:
-        """cohort, candidate, bit: the weights with which bits add up to a frequency, by least squares over all cohorts."""
+        """cohort, candidate, bit: the weights with which bits add up to a frequency, by least squares."""
         design = self.filters.transpose(0, 2, 1).reshape(self.cohorts * self.bits, self.size).astype(float)
         values = np.linalg.svd(design, compute_uv=False)
         if len(values) < self.size or values[-1] < RANK * values[0]:
@@ -196,7 +196,10 @@ class RAPPOR(FrequencyOracle):
         return np.asarray(np.linalg.pinv(design).reshape(self.size, self.cohorts, self.bits).transpose(1, 0, 2))
 
     def estimate(self, counts: Counts) -> Estimate:
-        """Least squares of the bit counts on the candidates' filters; users without a candidate's value count for none."""
+        """Least squares of the bit counts on the candidates' filters.
+
+        Unbiased where every user's value is a candidate; others add to the candidates that share bits with them.
+        """
         sums = self._own(counts).sums
         set_rate, clear_rate = self.rates
         shown = (sums[:, :-1] - clear_rate * sums[:, -1:]) / (set_rate - clear_rate)
@@ -242,8 +245,8 @@ class RAPPOR(FrequencyOracle):
 class RapporDevice:
     """One user's device: it remembers a permanent response for each value, and reports on that alone.
 
-    However often it reports a value, all its reports together tell no more than `oracle.epsilon`. Each *different* value
-    that it reports costs as much again.
+    However often it reports a value, all its reports together tell no more than `oracle.epsilon`. Each *different*
+    value that it reports costs as much again.
     """
 
     def __init__(self, oracle: RAPPOR, rng: Generator) -> None:

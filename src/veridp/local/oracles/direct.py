@@ -24,7 +24,7 @@ def respond(rng: Generator, value: int, *, size: int, lie: float) -> int:
     """The value, or with probability `lie` one of the others, each equally likely."""
     if rng.random() < lie:
         other = rng.integers(size - 1)
-        return other + (other >= value)
+        return other + (other >= value)  # type: ignore[return-value]
     return value
 
 

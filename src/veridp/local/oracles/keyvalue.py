@@ -41,8 +41,8 @@ def respond_by_key(rng: Generator, pair: tuple[int, float], *, size: int, b: flo
 class KeyValue:
     """PCKV with unary encoding (Gu et al. 2020): the own key is claimed with a = 1/2, any other with b = 2/(e^ε + 3).
 
-    The value is rounded to a sign, which is right with p = e^ε/(e^ε + 1); other keys have random signs. The most telling
-    report shows the own key with the right sign and not the other: 2p · (1-b)/b = e^ε; a wrong sign alone tells
+    The value is rounded to a sign, which is right with p = e^ε/(e^ε + 1); other keys have random signs. The most
+    telling report shows the own key with the right sign and not the other: 2p · (1-b)/b = e^ε; a wrong sign alone tells
     p/(1-p) = e^ε.
     """
 

@@ -88,7 +88,7 @@ class MeanOracle(Oracle):
         """The estimated mean, as `estimate` gives it."""
         return self.estimate(counts)
 
-    def expected_mean(self, values: ArrayLike, weights: ArrayLike | None = None) -> float:
+    def expected_mean(self, values: ArrayLike, weights: Floats | None = None) -> float:
         """What is estimated on average from users with these values, where the user of each counts with its weight."""
         return float(np.average(np.asarray(values, dtype=float), weights=weights))
 
@@ -168,8 +168,8 @@ def add_laplace(rng: Generator, value: float, *, low: float, high: float, scale:
 class LaplaceMean(MeanOracle):
     """Laplace noise of scale 2/ε on x̃ (Dwork et al. 2006): any number can be reported, of any size.
 
-    Its ε is that of real numbers. Reports are rounded to multiples of 2^-20 of the scale, so that the last bits of a float
-    tell nothing; the far tail of floating-point noise still ends, with probability below 2^-50, where the real one
+    Its ε is that of real numbers. Reports are rounded to multiples of 2^-20 of the scale, so that the last bits of
+    a float tell nothing; the far tail of floating-point noise still ends, with probability below 2^-50, where the real one
     goes on. SR, PM and HM have neither weakness.
     """
 

@@ -124,7 +124,8 @@ class PM(MeanOracle):
         return self._as_mechanism(
             respond_on_grid,
             self.ends,
-            low=low, high=high,
+            low=low,
+            high=high,
             levels=self.levels,
             window=self.window,
             lie=self.lie,
@@ -215,7 +216,8 @@ class HM(MeanOracle):
         return self._as_mechanism(
             respond_hybrid,
             self.ends,
-            low=low, high=high,
+            low=low,
+            high=high,
             piecewise=self.piecewise,
             window=self._pm.window / self.levels,
             lies=(self._pm.lie, self._sr.lie),

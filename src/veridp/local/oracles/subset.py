@@ -19,7 +19,7 @@ from veridp.mechanism import Mechanism
 
 
 def select(rng: Generator, value: int, *, size: int, count: int, lie: float) -> list[int]:
-    """A set of `count` values in order: uniform among those without the user's own with probability `lie`, else with."""
+    """A set of `count` values in order, uniform among those with the own value, or (with rate `lie`) those without."""
     others = [other for other in range(size) if other != value]
     if rng.random() < lie:
         return sorted(rng.choice(others, size=count, replace=False))

@@ -76,7 +76,7 @@ def added(left: CountsOrParts, right: CountsOrParts) -> CountsOrParts:
     """Counts of two shards together, part by part where there are several."""
     if isinstance(left, Counts) and isinstance(right, Counts):
         return left + right
-    return {name: left[name] + right[name] for name in left}  # type: ignore[return-value, index, call-overload]
+    return {name: left[name] + right[name] for name in left}
 
 
 @dataclass(frozen=True)

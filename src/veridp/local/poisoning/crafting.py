@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from veridp.errors import BadInput
 from veridp.local.estimate import Floats
-from veridp.local.kernels import best_buckets, packed
 from veridp.local.oracle import PureOracle, Reports
 from veridp.local.oracles.direct import GRR
 from veridp.local.oracles.hashing import OLH, REPORT
@@ -42,11 +41,15 @@ def _random_value(oracle: GRR, count: int, rng: Generator) -> Reports:
 @random_reports.register(SUE)
 @random_reports.register(OUE)
 def _random_bits(oracle: BitReports, count: int, rng: Generator) -> Reports:
+    from veridp.local.kernels import packed
+
     return packed(rng.random((count, oracle.size)) < 0.5)
 
 
 @random_reports.register
 def _random_subset(oracle: SubsetSelection, count: int, rng: Generator) -> Reports:
+    from veridp.local.kernels import packed
+
     return packed(_chosen(np.full(count, oracle.count), np.ones((1, oracle.size), dtype=bool), rng))
 
 
@@ -124,6 +127,8 @@ class _Sets(Craft):
     weights: Floats  # P[weight k]
 
     def reports(self, count: int, rng: Generator) -> Reports:
+        from veridp.local.kernels import packed
+
         size, targets = self.oracle.size, np.zeros(self.oracle.size, dtype=bool)
         targets[list(self.targets)] = True
         ends = np.cumsum(self.weights)
@@ -173,6 +178,8 @@ class _Seeds(Craft):
 @craft.register
 def _craft_seed(oracle: OLH, targets: Sequence[int], rng: Generator, *, mimic: bool = False) -> Craft:
     """The best hash functions of millions; to mimic, the best of sixteen for each of many reports, all different."""
+    from veridp.local.kernels import best_buckets
+
     wanted = np.array(targets, dtype=np.int64)
     kept, supports = np.empty(0, dtype=REPORT), np.empty(0, dtype=np.int64)
     tried = 0

@@ -1,7 +1,7 @@
 """OPA, IPA and the largest input: attacks that push an estimated mean up.
 
-A share β of the users is malicious. OPA sends the report that stands for the most; IPA(θ) is honest, but takes part only
-with a value of θ or more; the largest input claims to have the upper end of the range, and perturbs that honestly.
+A share β of the users is malicious. OPA sends the report that stands for the most; IPA(θ) is honest, but takes part
+only with a value of θ or more; the largest input claims to have the upper end of the range, and perturbs that honestly.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class MeanAttack(Attack[Counts]):
         """What is sent in place of the honest reports on these values."""
 
     @abstractmethod
-    def expected_mean(self, values: ArrayLike) -> float:
-        """The mean that is estimated under the attack, on average, where the users hold these values."""
+    def expected_mean(self, values: ArrayLike, weights: Floats | None = None) -> float:
+        """The mean that is estimated under the attack, on average, where users hold these values (so many of each)."""
 
     def collect(self, values: ArrayLike, rng: Generator) -> Attacked[Counts]:
         column = np.asarray(values, dtype=float)
@@ -48,9 +48,9 @@ class MeanAttack(Attack[Counts]):
         """How much the estimated mean rose."""
         return self.oracle.mean(attacked.after).value - self.oracle.mean(attacked.before).value
 
-    def expected_gain(self, values: ArrayLike) -> float:
-        """How much it rises in theory, where the users hold these values."""
-        return self.expected_mean(values) - self.oracle.expected_mean(values)
+    def expected_gain(self, values: ArrayLike, weights: Floats | None = None) -> float:
+        """How much it rises in theory, where users hold these values (so many of each)."""
+        return self.expected_mean(values, weights) - self.oracle.expected_mean(values, weights)
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class OPA(MeanAttack):
         sent[malicious] = self.oracle.largest(int(malicious.sum()))
         return sent
 
-    def expected_mean(self, values: ArrayLike) -> float:
-        return (1 - self.beta) * self.oracle.expected_mean(values) + self.beta * self.oracle.furthest
+    def expected_mean(self, values: ArrayLike, weights: Floats | None = None) -> float:
+        return (1 - self.beta) * self.oracle.expected_mean(values, weights) + self.beta * self.oracle.furthest
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ class IPA(MeanAttack):
             raise BadInput(f"nobody takes part with a value of theta = {self.theta:g} or more; lower it")
         return sent
 
-    def expected_mean(self, values: ArrayLike) -> float:
+    def expected_mean(self, values: ArrayLike, weights: Floats | None = None) -> float:
         column = np.asarray(values, dtype=float)
-        weights = np.where(column >= self.theta, 1.0, 1 - self.beta)
-        return self.oracle.expected_mean(column, weights)
+        taking_part = np.where(column >= self.theta, 1.0, 1 - self.beta)
+        return self.oracle.expected_mean(column, taking_part if weights is None else taking_part * weights)
 
 
 @dataclass(frozen=True)
@@ -111,5 +111,5 @@ class LargestInput(MeanAttack):
         sent[malicious] = self.oracle.perturb(np.full(int(malicious.sum()), float(self.oracle.high)), rng)
         return sent
 
-    def expected_mean(self, values: ArrayLike) -> float:
-        return (1 - self.beta) * self.oracle.expected_mean(values) + self.beta * float(self.oracle.high)
+    def expected_mean(self, values: ArrayLike, weights: Floats | None = None) -> float:
+        return (1 - self.beta) * self.oracle.expected_mean(values, weights) + self.beta * float(self.oracle.high)

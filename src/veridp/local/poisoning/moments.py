@@ -5,9 +5,9 @@ honest users. For the estimates to become t₁ and t₂ = σ² + t₁², each ma
 
     a₁ = (N t₁ - n μ₁)/m = (t₁ - (1-β) μ₁)/β
 
-on average, and each of x̃² for a₂, alike. Reports can stand for anything up to the reach of the oracle (output poisoning),
-inputs for what lies in the range only (input poisoning); beyond that the target is out of reach, and the attack goes as
-far as it can.
+on average, and each of x̃² for a₂, alike. Reports can stand for anything up to the reach of the oracle (output
+poisoning), inputs for what lies in the range only (input poisoning); beyond that the target is out of reach, and the
+attack goes as far as it can.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FineGrained(Attack[Mapping[str, Counts]]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.beta:
+        if not self.beta > 0:
             raise BadInput("beta = 0 leaves nobody to attack; give a share above 0")
         if self.variance < 0 or self.known[1] < 0:
             raise BadInput("a variance cannot be negative; give numbers >= 0")
@@ -124,5 +124,5 @@ def made_up(oracle: MeanOracle, inner: float, count: int, rng: Generator) -> Rep
         place = (inner / oracle.unit + oracle.levels - 1) / 2
         below = np.clip(np.floor(place), 0, oracle.levels - 2)
         points = below + (rng.random(count) < place - below)
-        return (2 * points + 1 - oracle.levels).astype(np.int32)
+        return np.asarray(2 * points + 1 - oracle.levels, dtype=np.int32)
     raise BadInput(f"no made-up reports are known for {oracle}; use SR or PM")

@@ -1,0 +1,207 @@
+"""`veridp local perturb`, `aggregate` and `estimate`: the way from values to estimates, through files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from veridp.cli.given import AsJson, Confidence
+from veridp.cli.local.given import (
+    Budget,
+    Column,
+    Errors,
+    FileFormat,
+    Files,
+    Labels,
+    OnError,
+    OracleName,
+    Output,
+    PlanFile,
+    Range,
+    Setting,
+    chosen_plan,
+    text_of,
+)
+from veridp.cli.local.tables import Tally, Writer, batches, tell, usable
+from veridp.cli.shown import progress_bar, show, show_json, write_report
+from veridp.errors import BadInput
+
+if TYPE_CHECKING:
+    from veridp.budget import Progress
+    from veridp.local.counts import Counts
+    from veridp.local.plan import Plan
+
+OwnSeed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="for tests only: who knows it can undo the noise. Fresh if not given"),
+]
+
+
+def perturb_values(
+    files: Files = None,
+    column: Column = None,
+    plan: PlanFile = None,
+    oracle: OracleName = None,
+    epsilon: Budget = None,
+    values: Labels = None,
+    ends: Range = None,
+    setting: Setting = None,
+    output: Output = None,
+    form: FileFormat = None,
+    on_error: Errors = OnError.fail,
+    save_plan: Annotated[
+        Path | None, typer.Option(help="also write the plan to this file, for the other commands")
+    ] = None,
+    seed: OwnSeed = None,
+) -> int:
+    """Print a report for each value of a column: what may leave the device."""
+    from veridp.local.columns import to_columns
+
+    chosen = chosen_plan(plan, oracle, epsilon, values, ends, setting)
+    if save_plan is not None:
+        write_report(save_plan, json.dumps(chosen.as_json(), indent=2, ensure_ascii=False) + "\n")
+    rng = np.random.default_rng(seed)
+    tally = Tally(on_error)
+    with _bar("perturbing") as progress, Writer(output) as writer:
+        for batch in batches(files, None if column is None else [column], form):
+            writer.write(to_columns(chosen.oracle.perturb(usable(chosen.parsed, batch, tally), rng)))
+            progress(f"perturbing, {tally.read:,} rows", batch.share, 0.0)
+    tell(tally)
+    return 0
+
+
+def aggregate_reports(
+    files: Files = None,
+    plan: PlanFile = None,
+    oracle: OracleName = None,
+    epsilon: Budget = None,
+    values: Labels = None,
+    ends: Range = None,
+    setting: Setting = None,
+    output: Output = None,
+    form: FileFormat = None,
+    on_error: Errors = OnError.fail,
+) -> int:
+    """Print the counts of reports, as one JSON document that `estimate` reads; those of many machines add up."""
+    from veridp.local.columns import aggregated, column_names, from_columns, template
+
+    chosen = chosen_plan(plan, oracle, epsilon, values, ends, setting)
+    like = template(chosen.oracle)
+    total = chosen.oracle.aggregate(like)
+    tally = Tally(on_error)
+    with _bar("aggregating") as progress:
+        for batch in batches(files, column_names(like), form):
+            tally.read += len(batch.lines) + len(batch.faults)
+            reports, faults = from_columns(like, batch.columns)
+            good = np.setdiff1d(np.arange(len(reports)), list(faults))
+            counts, refused = aggregated(chosen.oracle, reports[good])
+            by_line = dict(batch.faults)
+            by_line |= {batch.lines[row]: reason for row, reason in faults.items()}
+            by_line |= {batch.lines[int(good[row])]: reason for row, reason in refused.items()}
+            for line, reason in sorted(by_line.items()):
+                tally.fault(batch.source, line, reason)
+            total = total + counts
+            progress(f"aggregating, {tally.read:,} rows", batch.share, 0.0)
+    document = {
+        "plan": chosen.as_json(),
+        "counts": total.as_json(),
+        "rows": {"read": tally.read, "skipped": tally.skipped},
+    }
+    if output is None:
+        show_json(document)
+    else:
+        write_report(output, json.dumps(document, ensure_ascii=False) + "\n")
+    tell(tally)
+    return 0
+
+
+def show_estimate(
+    files: Annotated[
+        list[Path], typer.Argument(help="documents of counts, as `aggregate` writes them; they are added up")
+    ],
+    step: Annotated[
+        list[str] | None, typer.Option(help="post-processing, in this order: clip, normalise, norm-sub, simplex")
+    ] = None,
+    confidence: Confidence = 0.95,
+    most: Annotated[
+        int, typer.Option("--show", min=1, help="print at most so many values, the most frequent first")
+    ] = 20,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print estimates with standard errors and intervals; unbiased unless steps are given."""
+    from veridp.local import postprocess
+    from veridp.local.oracles.binned import BinnedGRR, mean_of
+    from veridp.report.local import estimate_table
+
+    plan, counts = _added(files)
+    estimate = plan.oracle.estimate(counts)
+    if plan.labels is not None:
+        estimate = estimate.named(plan.labels)
+    mean = plan.oracle.mean(counts) if isinstance(plan.oracle, BinnedGRR) else None
+    if step:
+        if plan.numeric and mean is None:
+            raise BadInput(f"--step is for frequencies; {plan.oracle_name} estimates a mean")
+        estimate = postprocess.apply(estimate, step)
+        mean = None if mean is None else mean_of(estimate, plan.oracle.levels, mean.standard_error)  # type: ignore[attr-defined]
+    if output is not None:
+        ends = None if estimate.steps else estimate.interval(confidence)
+        table = {"value": list(estimate.names), "estimate": estimate.values, "error": estimate.standard_errors}
+        with Writer(output) as writer:
+            writer.write(table if ends is None else table | {"lower": ends.lower, "upper": ends.upper})
+    if as_json:
+        show_json(_document(plan, estimate, mean, confidence))
+    elif output is None:
+        show(estimate_table(estimate, confidence, most))
+        if mean is not None:
+            show(f"mean {mean.value:.6g}, standard error {mean.standard_error:.2g}")
+    return 0
+
+
+def _document(plan: Plan, estimate: Any, mean: Any, confidence: float) -> dict[str, object]:
+    ends = None if estimate.steps else estimate.interval(confidence)
+    rows = []
+    for place, name in enumerate(estimate.names):
+        row = {"value": name, "estimate": estimate.values[place], "error": estimate.standard_errors[place]}
+        if ends is not None:
+            row |= {"lower": ends.lower[place], "upper": ends.upper[place]}
+        rows.append(row)
+    document: dict[str, object] = {"plan": plan.as_json(), "users": estimate.users, "steps": list(estimate.steps)}
+    document |= {"confidence": confidence, "estimates": rows}
+    return document | ({} if mean is None else {"mean": mean.value, "mean_error": mean.standard_error})
+
+
+def _added(files: list[Path]) -> tuple[Plan, Counts]:
+    """The plan that all documents share, and their counts together."""
+    from veridp.local.counts import Counts
+    from veridp.local.plan import Plan
+
+    plan: Plan | None = None
+    total: Counts | None = None
+    for path in files:
+        try:
+            document = json.loads(text_of(path))
+            own, counts = Plan.from_json(document["plan"]), Counts.from_json(document["counts"])
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise BadInput(
+                f"{path}: is no document of counts ({error}); make one with: veridp local aggregate"
+            ) from None
+        if plan is not None and own.as_json() != plan.as_json():
+            raise BadInput(f"{path}: was collected by another plan than {files[0]}; estimate them one by one")
+        plan, total = own, counts if total is None else total + counts
+    if plan is None or total is None:
+        raise BadInput("give at least one document of counts")
+    return plan, total
+
+
+@contextlib.contextmanager
+def _bar(name: str) -> Iterator[Progress]:
+    with progress_bar(name) as progress:
+        progress(name, 0.0, 0.0)
+        yield lambda stage, share, best: progress(stage.removeprefix(f"{name}, "), share, best)

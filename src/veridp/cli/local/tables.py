@@ -1,0 +1,296 @@
+"""Columns of CSV, Parquet and Arrow, read and written a batch at a time; every row knows its line."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from veridp.cli.local.given import Format, OnError
+from veridp.errors import BadInput
+
+if TYPE_CHECKING:
+    from veridp.local.plan import Parsed
+
+BATCH = 1 << 16  # rows that are in memory at a time
+STDIN = Path("-")
+FEW = 10  # faults that are told one by one
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows: their lines (rows, counted from 1, in Parquet and Arrow), their columns, and faults by line."""
+
+    source: str
+    lines: Sequence[int]
+    columns: Mapping[str, Sequence[Any]]
+    faults: Mapping[int, str]
+    share: float  # of the input that is behind it; 0 where its length is not known
+
+
+@dataclass
+class Tally:
+    """How many rows were read and how many of them could not be used; the first faults in full."""
+
+    on_error: OnError
+    read: int = 0
+    skipped: int = 0
+    told: list[str] = field(default_factory=list)
+
+    def fault(self, source: str, line: int, reason: str) -> None:
+        """Note a bad row, or stop at it."""
+        message = f"{source}:{line}: {reason}"
+        if self.on_error is OnError.fail:
+            raise BadInput(f"{message}; mend it, or pass over such rows with --on-error skip")
+        self.skipped += 1
+        if len(self.told) < FEW:
+            self.told.append(message)
+
+    def summary(self) -> str:
+        """What was read, in a sentence or more."""
+        lines = [f"{self.read:,} rows read, {self.skipped:,} skipped"]
+        lines += [f"  {message}" for message in self.told]
+        if self.skipped > len(self.told):
+            lines.append(f"  … and {self.skipped - len(self.told):,} more")
+        return "\n".join(lines)
+
+
+def tell(tally: Tally) -> None:
+    """Say on stderr how many rows were read and skipped."""
+    Console(stderr=True, emoji=False).print(tally.summary(), markup=False, highlight=False, soft_wrap=True)
+
+
+def usable(parse: Callable[[Sequence[Any]], Parsed], batch: Batch, tally: Tally) -> NDArray[Any]:
+    """The values of the batch's only column, as far as it can be parsed; its bad rows are noted."""
+    (texts,) = batch.columns.values()
+    parsed = parse(texts)
+    faults = dict(batch.faults) | {batch.lines[row]: reason for row, reason in parsed.faults.items()}
+    tally.read += len(batch.lines) + len(batch.faults)
+    for line, reason in sorted(faults.items()):
+        tally.fault(batch.source, line, reason)
+    return parsed.values
+
+
+def batches(
+    paths: Sequence[Path] | None, names: Sequence[str] | None, form: Format | None, size: int = BATCH
+) -> Iterator[Batch]:
+    """The rows of all files in order, in batches; `names` are the columns wanted, None for the only one."""
+    for path in paths or [STDIN]:
+        kind = form or _by_ending(path)
+        reader = _csv_batches if kind is Format.csv else _arrow_batches
+        yield from reader(path, names, kind, size)
+
+
+def _by_ending(path: Path) -> Format:
+    ending = path.suffix.lower().removeprefix(".")
+    return Format(ending) if ending in list(Format) else Format.csv
+
+
+@contextlib.contextmanager
+def _opened(path: Path, binary: bool) -> Iterator[IO[Any]]:
+    if path == STDIN:
+        yield sys.stdin.buffer if binary else sys.stdin
+        return
+    try:
+        file: IO[Any] = path.open("rb") if binary else path.open(newline="", encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; give a file that can be read") from None
+    with file:
+        yield file
+
+
+def _named(path: Path) -> str:
+    return "stdin" if path == STDIN else str(path)
+
+
+# ------------------------------------------------------------------------------------------------------------ CSV
+
+
+def _csv_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[Batch]:
+    source = _named(path)
+    with _opened(path, binary=False) as file:
+        total = path.stat().st_size if path != STDIN and path.is_file() else 0
+        behind = _Behind(file)
+        reader = csv.reader(behind)
+        header = next(reader, None)
+        if header is None:
+            raise BadInput(f"{source}: is empty; give a file with a header and a row for each user")
+        chosen = _places(source, [name.strip() for name in header], names)
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        faults: dict[int, str] = {}
+        last = max(chosen.values())
+        while True:
+            line = reader.line_num + 1
+            try:
+                row = next(reader)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                faults[line] = f"{error}"
+                continue
+            if not row:
+                continue
+            if len(row) != len(header):
+                faults[line] = f"has {len(row)} fields, the header has {len(header)}"
+            if len(row) > last and line not in faults:
+                rows.append(row)
+                lines.append(line)
+            if len(rows) + len(faults) >= size:
+                yield _csv_batch(source, lines, rows, chosen, faults, behind.characters / total if total else 0.0)
+                rows, lines, faults = [], [], {}
+        yield _csv_batch(source, lines, rows, chosen, faults, 1.0)
+
+
+class _Behind:
+    """The lines of a file, counting the characters that went by."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file, self.characters = file, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            self.characters += len(line)
+            yield line.replace("\0", "\N{REPLACEMENT CHARACTER}")  # the csv module stops at these
+
+
+def _csv_batch(
+    source: str, lines: list[int], rows: list[list[str]], chosen: dict[str, int], faults: dict[int, str], share: float
+) -> Batch:
+    columns = {name: [row[place] for row in rows] for name, place in chosen.items()}
+    return Batch(source, lines, columns, faults, share)
+
+
+def _places(source: str, header: list[str], names: Sequence[str] | None) -> dict[str, int]:
+    """Where the wanted columns are."""
+    if names is None:
+        if len(header) != 1:
+            raise BadInput(f"{source}: has columns {', '.join(header)}; say which with --column")
+        return {header[0]: 0}
+    if missing := [name for name in names if name not in header]:
+        raise BadInput(f"{source}: has no column {', '.join(missing)}; it has {', '.join(header)}")
+    return {name: header.index(name) for name in names}
+
+
+# ---------------------------------------------------------------------------------------------- Parquet and Arrow
+
+
+def pyarrow() -> Any:
+    """The package that reads and writes Parquet and Arrow."""
+    try:
+        import pyarrow as package
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise BadInput("Parquet and Arrow need pyarrow; install it with: pip install 'veridp[tables]'") from None
+    return package
+
+
+def _arrow_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[Batch]:
+    package, source = pyarrow(), _named(path)
+    if kind is Format.parquet and path == STDIN:
+        raise BadInput("Parquet cannot be read from standard input, its table of contents is at the end; give a file")
+    with _opened(path, binary=True) as file:
+        try:
+            stream = package.parquet.ParquetFile(file) if kind is Format.parquet else package.ipc.open_stream(file)
+        except package.ArrowInvalid as error:
+            raise BadInput(f"{source}: is no {kind} file ({str(error).splitlines()[0]})") from None
+        schema = stream.schema_arrow if kind is Format.parquet else stream.schema
+        chosen = list(_places(source, list(schema.names), names))
+        total = stream.metadata.num_rows if kind is Format.parquet else 0
+        parts = stream.iter_batches(size, columns=chosen) if kind is Format.parquet else iter(stream)
+        done = 0
+        for part in parts:
+            for start in range(0, part.num_rows, size):
+                rows = part.slice(start, size)
+                columns = {name: _entries(rows.column(name)) for name in chosen}
+                lines = range(done + 1, done + rows.num_rows + 1)
+                done += rows.num_rows
+                yield Batch(source, lines, columns, {}, done / total if total else 0.0)
+
+
+def _entries(column: Any) -> Sequence[Any]:
+    """The entries of an Arrow column: an array of numbers where nothing is missing, else Python's own."""
+    if column.null_count == 0 and str(column.type) in _NUMBERS:
+        found: Sequence[Any] = column.to_numpy(zero_copy_only=False)
+        return found
+    entries: list[Any] = column.to_pylist()
+    return entries
+
+
+_NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {"float", "double"}
+
+
+# -------------------------------------------------------------------------------------------------------- writing
+
+
+class Writer:
+    """Writes batches of columns to a file, or to standard output, in the form that its ending says."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._kind = Format.csv if path is None else _by_ending(path)
+        self._stack = contextlib.ExitStack()
+        self._arrow: Any = None
+        self._file: IO[Any] = sys.stdout
+        self._begun = False
+
+    def __enter__(self) -> Writer:
+        if self._path is not None:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                if self._kind is Format.csv:
+                    self._file = self._stack.enter_context(self._path.open("w", newline="", encoding="utf-8"))
+                else:
+                    self._file = self._stack.enter_context(self._path.open("wb"))
+            except OSError as error:
+                raise BadInput(f"--output {self._path}: {error.strerror}; give a file that can be written") from None
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._arrow is not None:
+            self._arrow.close()
+        self._stack.close()
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Write the rows of these columns."""
+        if self._kind is Format.csv:
+            self._write_csv(columns)
+        else:
+            self._write_arrow(columns)
+
+    def _write_csv(self, columns: Mapping[str, Any]) -> None:
+        if not self._begun:
+            self._file.write(",".join(columns) + "\n")
+            self._begun = True
+        texts = [_texts(column) for column in columns.values()]
+        rows = texts[0] if len(texts) == 1 else map(",".join, zip(*texts, strict=True))
+        if text := "\n".join(rows):
+            self._file.write(text + "\n")
+
+    def _write_arrow(self, columns: Mapping[str, Any]) -> None:
+        package = pyarrow()
+        arrays = {name: package.array(column, type=_arrow_type(package, column)) for name, column in columns.items()}
+        batch = package.RecordBatch.from_pydict(arrays)
+        if self._arrow is None:
+            maker = package.parquet.ParquetWriter if self._kind is Format.parquet else package.ipc.new_stream
+            self._arrow = maker(self._file, batch.schema)
+        self._arrow.write_batch(batch)
+
+
+def _texts(column: Any) -> list[str]:
+    if isinstance(column, np.ndarray):
+        return list(map(str, column.tolist()))
+    return [entry.hex() if isinstance(entry, bytes) else str(entry) for entry in column]
+
+
+def _arrow_type(package: Any, column: Any) -> Any:
+    return package.binary() if isinstance(column, list) and (not column or isinstance(column[0], bytes)) else None

@@ -1,0 +1,183 @@
+"""What is collected, and how: the oracle, its ε and its domain, as one document that users and servers share."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadInput
+from veridp.local.choice import choose
+from veridp.local.oracle import FrequencyOracle, Labelled, Oracle
+from veridp.local.oracles.binned import BinnedGRR
+from veridp.local.oracles.bloom import RAPPOR
+from veridp.local.oracles.direct import GRR
+from veridp.local.oracles.hadamard import Hadamard
+from veridp.local.oracles.hashing import OLH
+from veridp.local.oracles.means import SR, LaplaceMean
+from veridp.local.oracles.piecewise import HM, PM
+from veridp.local.oracles.subset import SubsetSelection
+from veridp.local.oracles.unary import OUE, SUE
+
+OF_LABELS: dict[str, type[FrequencyOracle]] = {
+    kind.name: kind for kind in (GRR, SUE, OUE, OLH, Hadamard, SubsetSelection)
+}
+OF_NUMBERS: dict[str, type[SR] | type[PM] | type[HM] | type[LaplaceMean]] = {
+    kind.name: kind for kind in (SR, PM, HM, LaplaceMean)
+}
+NAMES = (*OF_LABELS, RAPPOR.name, *OF_NUMBERS, BinnedGRR.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed:
+    """The values of rows that could be used, which rows these are, and why the others could not."""
+
+    values: NDArray[Any]
+    rows: NDArray[np.int64]
+    faults: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A named oracle with its ε, over `labels` or the numbers from `low` to `high`; `options` are its own settings."""
+
+    oracle_name: str
+    epsilon: float
+    labels: tuple[str, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.oracle_name not in NAMES:
+            raise BadInput(f"oracle {self.oracle_name!r} is unknown; use one of {', '.join(NAMES)}")
+        if self.numeric and (self.low is None or self.high is None):
+            raise BadInput(f"{self.oracle_name} collects numbers; say between which, as in --range 17,90")
+        if not self.numeric and self.labels is None:
+            raise BadInput(
+                f"{self.oracle_name} collects labels; say which, as in --values red,green,blue or --values 0..99"
+            )
+        self.oracle  # noqa: B018  complains about what does not fit
+
+    @classmethod
+    def best(cls, epsilon: float, labels: Sequence[str] | None = None, ends: tuple[float, float] | None = None) -> Plan:
+        """The plan of least variance for this domain."""
+        if ends is not None:
+            return cls(HM.name, epsilon, low=ends[0], high=ends[1])
+        if labels is None:
+            raise BadInput(
+                "say what is collected: labels, as in --values red,green,blue, or numbers, as in --range 17,90"
+            )
+        return cls(choose(len(labels), epsilon).name, epsilon, tuple(labels))
+
+    @property
+    def numeric(self) -> bool:
+        """Whether numbers are collected, not labels."""
+        return self.oracle_name in OF_NUMBERS or self.oracle_name == BinnedGRR.name
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        """The oracle itself."""
+        try:
+            return self._made()
+        except TypeError as error:
+            raise BadInput(f"{self.oracle_name}: these settings do not fit: {dict(self.options)!r} ({error})") from None
+
+    def _made(self) -> Oracle:
+        if self.oracle_name in OF_NUMBERS:
+            return OF_NUMBERS[self.oracle_name](self.low, self.high, self.epsilon, **self.options)  # type: ignore[arg-type]
+        if self.oracle_name == BinnedGRR.name:
+            given = {"size": 20, **self.options}
+            return BinnedGRR(self.low, self.high, epsilon=self.epsilon, **given)  # type: ignore[arg-type]
+        labels = self.labels or ()
+        if self.oracle_name == RAPPOR.name:
+            return RAPPOR(labels, self.epsilon, **self.options)
+        return OF_LABELS[self.oracle_name](len(labels), self.epsilon, **self.options)  # type: ignore[call-arg]
+
+    @cached_property
+    def _labelled(self) -> Labelled:
+        return Labelled(self.labels or ())
+
+    def code(self, label: str) -> int:
+        """The number of a label of the domain."""
+        found = self._labelled.code(label)
+        if found is None:
+            raise BadInput(f"{label!r} is not in the domain; its labels begin {', '.join((self.labels or ())[:4])}")
+        return found
+
+    def parsed(self, texts: Sequence[Any]) -> Parsed:
+        """The values of a column of texts or numbers, with what is wrong with the rows that have none."""
+        if self.low is not None and self.high is not None:
+            return parsed_numbers(texts, self.low, self.high)
+        return self._codes(texts)
+
+    def _codes(self, texts: Sequence[Any]) -> Parsed:
+        code = self._labelled.code
+        found = np.array([-1 if (c := code(str(text).strip())) is None else c for text in texts], dtype=np.int64)
+        faults = {row: f"{str(texts[row])!r} is not in the domain" for row in np.flatnonzero(found < 0).tolist()}
+        rows = np.flatnonzero(found >= 0)
+        return Parsed(found[rows], rows, faults)
+
+    # ---------------------------------------------------------------------------------------------- as a document
+
+    def as_json(self) -> dict[str, object]:
+        """The plan in the words of JSON."""
+        document: dict[str, object] = {"oracle": self.oracle_name, "epsilon": self.epsilon}
+        if self.labels is not None:
+            document["values"] = list(self.labels)
+        if self.numeric:
+            document["range"] = [self.low, self.high]
+        return document | ({"options": dict(self.options)} if self.options else {})
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Plan:
+        """The plan that `as_json` wrote."""
+        try:
+            labels = document.get("values")
+            low, high = document.get("range", (None, None))
+            return cls(
+                str(document["oracle"]),
+                float(document["epsilon"]),
+                None if labels is None else tuple(str(label) for label in labels),
+                low,
+                high,
+                dict(document.get("options", {})),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, BadInput):
+                raise
+            raise BadInput(f"this is no plan ({error!r}); make one with: veridp local perturb --save-plan") from None
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        """The plan that a JSON text holds."""
+        try:
+            return cls.from_json(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise BadInput(f"this is no plan: not JSON at line {error.lineno}; make one with --save-plan") from None
+
+
+def parsed_numbers(texts: Sequence[Any], low: float = -math.inf, high: float = math.inf) -> Parsed:
+    """The finite numbers between two ends that a column of texts or numbers holds."""
+    numbers = np.array([_number(text) for text in texts], dtype=float)
+    inside = np.isfinite(numbers) & (numbers >= low) & (numbers <= high)
+    faults = {
+        row: f"{str(texts[row])!r} is "
+        + (f"not in [{low:g}, {high:g}]" if math.isfinite(numbers[row]) else "not a number")
+        for row in np.flatnonzero(~inside).tolist()
+    }
+    rows = np.flatnonzero(inside)
+    return Parsed(numbers[rows], rows, faults)
+
+
+def _number(text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return math.nan

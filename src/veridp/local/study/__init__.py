@@ -1,0 +1,8 @@
+"""The evaluation: estimates and gains on real values, repeated and beside what theory says."""
+
+from __future__ import annotations
+
+from veridp.local.study.people import People, adult_ages
+from veridp.local.study.run import Figure, Point, Settings, Study, evaluate
+
+__all__ = ["Figure", "People", "Point", "Settings", "Study", "adult_ages", "evaluate"]

@@ -1,0 +1,357 @@
+"""The experiments: what is varied, what is repeated, and the analytic value beside each measured one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+
+from veridp.budget import Progress
+from veridp.errors import BadInput
+from veridp.local import postprocess
+from veridp.local.estimate import Floats
+from veridp.local.oracles.binned import BinnedGRR, mean_of
+from veridp.local.oracles.means import SR, MeanOracle
+from veridp.local.oracles.piecewise import PM
+from veridp.local.poisoning.means import IPA, OPA, MeanAttack
+from veridp.local.study.people import People
+
+Collector = MeanOracle | BinnedGRR
+CONFIDENCE = 0.95
+KINDS = ("GRR", "SR", "PM")
+CLIPPED = "GRR, clipped and normalised"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is varied in a study; the defaults are those of the source study."""
+
+    epsilons: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+    levels: tuple[int, ...] = (20, 50, 80)
+    sizes: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+    few_epsilons: tuple[float, ...] = (0.1, 0.5, 1.0)
+    betas: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5)
+    beta: float = 0.1
+    attack_epsilon: float = 1.0
+    finest: int = 74
+    repetitions: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.repetitions < 2:
+            raise BadInput(f"repetitions = {self.repetitions} give no interval; repeat at least twice")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place of a curve: the mean of all repetitions, the 95 % interval for it, and what theory says."""
+
+    series: str
+    panel: str
+    x: float
+    mean: float
+    lower: float
+    upper: float
+    deviation: float  # of single repetitions
+    analytic: float  # NaN where nothing is known
+    analytic_deviation: float = math.nan
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the analytic value is within four standard errors; None where there is none."""
+        if math.isnan(self.analytic):
+            return None
+        error = (self.upper - self.lower) / 2
+        return abs(self.mean - self.analytic) <= 2 * error + 1e-9
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Curves over one variable, in panels."""
+
+    name: str
+    title: str
+    x: str
+    y: str
+    points: tuple[Point, ...]
+    log_x: bool = False
+    level: float | None = None  # drawn across, such as the true mean
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All figures of an evaluation."""
+
+    people: People
+    settings: Settings
+    figures: tuple[Figure, ...]
+    finished: bool = True  # False: stopped before the last figure
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is repeated for one point: a number per repetition, and what theory says of it."""
+
+    series: str
+    panel: str
+    x: float
+    measure: Callable[[Generator], float]
+    analytic: float = math.nan
+    analytic_deviation: float = math.nan
+
+
+def evaluate(people: People, settings: Settings | None = None, progress: Progress | None = None) -> Study:
+    """The study on these people. Every number depends on the seed alone.
+
+    Ctrl-C ends it early, with the figures that were finished.
+    """
+    settings = Settings() if settings is None else settings
+    plans = _plans(people, settings)
+    total = sum(len(plan.cases) for plan in plans)
+    figures: list[Figure] = []
+    done = 0
+    try:
+        for number, plan in enumerate(plans):
+            points = []
+            for place, case in enumerate(plan.cases):
+                points.append(_measured(case, settings, (number, place)))
+                done += 1
+                if progress is not None:
+                    progress(plan.title, done / total, 0.0)
+            figures.append(Figure(plan.name, plan.title, plan.x, plan.y, tuple(points), plan.log_x, plan.level))
+    except KeyboardInterrupt:
+        if not figures:
+            raise
+        return Study(people, settings, tuple(figures), finished=False)
+    return Study(people, settings, tuple(figures))
+
+
+def _measured(case: _Case, settings: Settings, place: tuple[int, int]) -> Point:
+    """The point of a case: its measure repeated, each repetition with a seed of its own."""
+    from scipy.stats import t
+
+    numbers = np.array(
+        [
+            case.measure(np.random.default_rng(SeedSequence(settings.seed, spawn_key=(*place, repetition))))
+            for repetition in range(settings.repetitions)
+        ]
+    )
+    deviation = float(numbers.std(ddof=1))
+    reach = float(t.ppf((1 + CONFIDENCE) / 2, len(numbers) - 1)) * deviation / math.sqrt(len(numbers))
+    mean = float(numbers.mean())
+    return Point(
+        case.series,
+        case.panel,
+        case.x,
+        mean,
+        mean - reach,
+        mean + reach,
+        deviation,
+        case.analytic,
+        case.analytic_deviation,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- figures
+
+
+@dataclass(frozen=True)
+class _Plan:
+    name: str
+    title: str
+    x: str
+    y: str
+    cases: tuple[_Case, ...]
+    log_x: bool = False
+    level: float | None = None
+
+
+def _plans(people: People, settings: Settings) -> list[_Plan]:
+    mean = "estimated mean"
+    gain = "gain"
+    theta = people.thetas[0]
+    middle = people.thetas[min(1, len(people.thetas) - 1)]
+    return [
+        _Plan("bins", "The mean after rounding to d levels", "d", "mean", _bins(people), level=people.mean),
+        _Plan(
+            "estimates-by-epsilon",
+            "Estimates over ε",
+            "ε",
+            mean,
+            tuple(
+                case
+                for size in settings.levels
+                for epsilon in settings.epsilons
+                for case in _estimates(people, size, epsilon, epsilon, f"d = {size}")
+            ),
+            log_x=True,
+            level=people.mean,
+        ),
+        _Plan(
+            "estimates-by-d",
+            "Estimates over d",
+            "d",
+            mean,
+            tuple(
+                case
+                for epsilon in settings.few_epsilons
+                for size in settings.sizes
+                for case in _estimates(people, size, epsilon, size, f"ε = {epsilon:g}")
+            ),
+            level=people.mean,
+        ),
+        _Plan(
+            "attacked-by-epsilon",
+            f"GRR under attack, β = 0.2, θ = {middle:g}",
+            "ε",
+            mean,
+            tuple(_attacked(people, settings, middle)),
+            log_x=True,
+            level=people.mean,
+        ),
+        _Plan(
+            "gains-by-epsilon",
+            f"Gains over ε, β = {settings.beta:g}, θ = {theta:g}",
+            "ε",
+            gain,
+            tuple(
+                case
+                for size in settings.levels
+                for epsilon in settings.epsilons
+                for case in _gains(people, size, epsilon, settings.beta, theta, epsilon)
+            ),
+            log_x=True,
+        ),
+        _Plan(
+            "gains-by-beta",
+            f"Gains over β, ε = {settings.attack_epsilon:g}, θ = {theta:g}",
+            "β",
+            gain,
+            tuple(
+                case
+                for size in settings.levels
+                for beta in settings.betas
+                for case in _gains(people, size, settings.attack_epsilon, beta, theta, beta)
+            ),
+        ),
+        _Plan(
+            "gains-by-theta",
+            f"Gains over θ, ε = {settings.attack_epsilon:g}, β = {settings.beta:g}",
+            "θ",
+            gain,
+            tuple(
+                case
+                for size in settings.levels
+                for level in people.thetas
+                for case in _gains(people, size, settings.attack_epsilon, settings.beta, level, level)
+            ),
+        ),
+    ]
+
+
+def _rounded(people: People, size: int) -> Floats:
+    """The values, each moved to the nearest of d levels."""
+    binned = BinnedGRR(people.low, people.high, size, 1.0, "nearest")
+    return binned.levels[binned.rounded(people.values)]
+
+
+def _bins(people: People) -> tuple[_Case, ...]:
+    """No noise: what rounding alone does to the mean."""
+    means = {size: float(_rounded(people, size).mean()) for size in range(2, 101)}
+    return tuple(_Case("rounded", "", size, _constant(mean)) for size, mean in means.items())
+
+
+def _constant(value: float) -> Callable[[Generator], float]:
+    return lambda rng: value
+
+
+def _collector(kind: str, people: People, size: int, epsilon: float) -> Collector:
+    if kind == "GRR":
+        return BinnedGRR(people.low, people.high, size, epsilon, "nearest")
+    return (SR if kind == "SR" else PM)(people.low, people.high, epsilon)
+
+
+def _deviation(oracle: Collector, values: Floats) -> float:
+    if isinstance(oracle, BinnedGRR):
+        return math.sqrt(oracle.mean_variance(len(values), values))
+    return math.sqrt(oracle.variance(len(values), values))
+
+
+def _estimates(people: People, size: int, epsilon: float, x: float, panel: str) -> Iterator[_Case]:
+    """The mean by each oracle from values rounded to d levels, as in the source study."""
+    values = _rounded(people, size)
+    for kind in KINDS:
+        oracle = _collector(kind, people, size, epsilon)
+
+        def estimate(rng: Generator, oracle: Collector = oracle) -> float:
+            return oracle.mean(oracle.collect(values, rng)).value
+
+        yield _Case(kind, panel, x, estimate, float(values.mean()), _deviation(oracle, values))
+    yield _Case(CLIPPED, panel, x, _clipped_mean(_collector("GRR", people, size, epsilon), values))
+
+
+def _clipped_mean(oracle: Collector, values: Floats, attack: MeanAttack | None = None) -> Callable[[Generator], float]:
+    """The mean of a histogram that was clipped at 0 and normalised; its expectation has no closed form."""
+
+    def estimate(rng: Generator) -> float:
+        assert isinstance(oracle, BinnedGRR)  # noqa: S101  made as such above
+        counts = oracle.collect(values, rng) if attack is None else attack.collect(values, rng).after
+        histogram = postprocess.apply(oracle.estimate(counts), ("clip", "normalise"))
+        return mean_of(histogram, oracle.levels, math.nan).value
+
+    return estimate
+
+
+def _attacked(people: People, settings: Settings, theta: float) -> Iterator[_Case]:
+    """GRR on the finest levels: nobody malicious, OPA, and IPA; unbiased, and clipped as in the source study."""
+    size = settings.finest
+    values = _rounded(people, size)
+    for epsilon in settings.epsilons:
+        oracle = BinnedGRR(people.low, people.high, size, epsilon, "nearest")
+        attacks: dict[str, MeanAttack] = {
+            "nobody": IPA(0.0, oracle),
+            "OPA": OPA(0.2, oracle),
+            "IPA": IPA(0.2, oracle, theta),
+        }
+        for name, attack in attacks.items():
+
+            def estimate(rng: Generator, oracle: BinnedGRR = oracle, attack: MeanAttack = attack) -> float:
+                return oracle.mean(attack.collect(values, rng).after).value
+
+            yield _Case(name, "unbiased", epsilon, estimate, attack.expected_mean(values))
+            yield _Case(name, "clipped and normalised", epsilon, _clipped_mean(oracle, values, attack))
+
+
+def _gains(people: People, size: int, epsilon: float, beta: float, theta: float, x: float) -> Iterator[_Case]:
+    """How much OPA and IPA move the mean by each oracle."""
+    values = _rounded(people, size)
+    for kind in KINDS:
+        oracle = _collector(kind, people, size, epsilon)
+        attacks: Sequence[MeanAttack] = (OPA(beta, oracle), IPA(beta, oracle, theta))
+        for attack in attacks:
+
+            def gain(rng: Generator, attack: MeanAttack = attack) -> float:
+                return attack.gain(attack.collect(values, rng))
+
+            name = f"{attack.name.upper()}, d = {size}"
+            yield _Case(kind, name, x, gain, attack.expected_gain(values))
+
+
+def as_rows(figure: Figure) -> Iterator[dict[str, Any]]:
+    """The points of a figure as rows of a table."""
+    for point in figure.points:
+        yield {
+            "series": point.series,
+            "panel": point.panel,
+            figure.x: point.x,
+            "mean": point.mean,
+            "lower": point.lower,
+            "upper": point.upper,
+            "deviation": point.deviation,
+            "analytic": "" if math.isnan(point.analytic) else point.analytic,
+            "analytic deviation": "" if math.isnan(point.analytic_deviation) else point.analytic_deviation,
+        }
