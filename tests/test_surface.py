@@ -12,6 +12,7 @@ import veridp
 PUBLIC = [
     "Mechanism",
     "Outputs",
+    "accounting",
     "adapters",
     "audit",
     "catalogue",

@@ -13,6 +13,7 @@ from veridp.program.tally import tally
 __all__ = [
     "Mechanism",
     "Outputs",
+    "accounting",
     "adapters",
     "audit",
     "catalogue",
@@ -30,11 +31,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from veridp import exact, local, statdp
+    from veridp import accounting, exact, local, statdp
     from veridp.audit import audit, check
     from veridp.prove import prove
 else:
     ENGINES = (
+        "accounting",
         "audit",
         "exact",
         "local",

@@ -13,6 +13,7 @@ VeridpError
 │   ├── NotAffine         it did to noise what no affine expression can say
 │   ├── TooManyPaths      it has more paths than the budget allows
 │   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
+├── BudgetSpent           what is asked would cost more than is left of a privacy budget; nothing was drawn
 ├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
 └── EnginesDisagree       two engines contradict each other: a fault in veridp itself
 
@@ -72,6 +73,10 @@ class TooManyPaths(NotExplorable):
 
 class NotInductive(NotExplorable):
     """The mechanism is no loop of steps that are all alike, as far as can be seen."""
+
+
+class BudgetSpent(VeridpError):
+    """What is asked would cost more than what is left of a privacy budget."""
 
 
 class NotExact(VeridpError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from veridp.claim import Claim
 from veridp.errors import BadInput
 
 Function = Callable[..., Any]
+# Where set, it is called in place of a mechanism that is called by name: with the mechanism, the generator and the data.
+AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
 ROUNDING = 1e-9  # how far rounding may carry a true cost past a claim that it meets, relative to the claim
 
 
@@ -148,6 +151,9 @@ class Mechanism:
         return formula(**{p.name: values[p.name] for p in parameters if p.name in values})
 
     def __call__(self, rng: Any, data: Any, **arguments: Any) -> Any:
+        around = AROUND_CALLS.get()
+        if around is not None:
+            return around(self.bind(**arguments), rng, data)
         return self.function(rng, data, **{**self.arguments, **arguments})
 
     def __str__(self) -> str:

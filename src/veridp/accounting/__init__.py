@@ -1,0 +1,52 @@
+"""From "each of these mechanisms is private" to "this release is private": concepts, building blocks, trees, budgets.
+
+Imports `exact`, which gives the losses between two inputs, and no other engine.
+"""
+
+from veridp.accounting import mechanisms
+from veridp.accounting.account import Account, Bound, account
+from veridp.accounting.composing import parallel, post_processed, sequential
+from veridp.accounting.composition import Composition, Part
+from veridp.accounting.indistinguishability import Indistinguishability
+from veridp.accounting.ledger import Ledger
+from veridp.accounting.line import Line, line
+from veridp.accounting.mechanisms import calibrated, private
+from veridp.accounting.partition import Partition, flaw
+from veridp.accounting.recording import part, recording, releases_of
+from veridp.accounting.release import parse_release, read_release
+from veridp.accounting.sensitivity import Sensitivity, sensitivity
+from veridp.accounting.tree import Basis, Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled
+
+__all__ = [
+    "Account",
+    "Basis",
+    "Bound",
+    "Composition",
+    "Indistinguishability",
+    "Leaf",
+    "Ledger",
+    "Line",
+    "Parallel",
+    "Part",
+    "Partition",
+    "PostProcessed",
+    "Repeated",
+    "Sensitivity",
+    "Sequential",
+    "Subsampled",
+    "account",
+    "calibrated",
+    "flaw",
+    "line",
+    "mechanisms",
+    "parallel",
+    "parse_release",
+    "part",
+    "post_processed",
+    "private",
+    "read_release",
+    "recording",
+    "releases_of",
+    "sensitivity",
+    "sequential",
+]

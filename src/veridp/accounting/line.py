@@ -1,0 +1,118 @@
+"""A composed function on one line: what the ledger says, what is exact, what an attack shows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from veridp.accounting.account import DELTA, ROUNDING, Bound, account, basic_cost
+from veridp.accounting.recording import releases_of
+from veridp.errors import NotExact, NotExplorable
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+INPUTS = 8  # on which the function is run to see what it calls
+
+
+class Attacked(Protocol):
+    """What an attack has to tell: `veridp.sniper.search` returns one."""
+
+    @property
+    def epsilon_lower(self) -> float: ...
+
+    @property
+    def confidence(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Line:
+    """The ledger's bound, the exact ε of the worst pair found, and a lower bound by an attack; None where not known."""
+
+    name: str
+    ledger: Bound
+    every: bool  # whether all ways through the function were seen
+    exact: float | None
+    attack: float | None = None
+    confidence: float | None = None
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether what is exact, or what the attack shows, is above what the ledger says."""
+        known = max(self.exact or 0.0, self.attack or 0.0)
+        return known > self.ledger.epsilon * (1 + ROUNDING)
+
+    def __str__(self) -> str:
+        seen = "" if self.every else " on the runs seen"
+        exact = "not known" if self.exact is None else f"{self.exact:.6g}"
+        attack = "not tried"
+        if self.attack is not None and self.confidence is not None:
+            attack = f">= {max(self.attack, 0.0):.6g} ({self.confidence:.0%} confidence)"
+        at = f" at δ = {self.ledger.delta:g}" if self.ledger.delta else ""
+        wrong = "; the ledger is wrong: a part costs more than it claims, or parts overlap" if self.exceeded else ""
+        return (
+            f"{self.name}: ledger {self.ledger.epsilon:.6g}{at} ({self.ledger.method}{seen}), exact {exact}, "
+            f"attack {attack}{wrong}"
+        )
+
+
+def line(
+    mechanism: Mechanism | Function,
+    size: int | None = None,
+    *,
+    delta: float | None = None,
+    seconds: float = 60.0,
+    attack: Callable[[Mechanism, int], Attacked] | None = None,
+    **arguments: Any,
+) -> Line:
+    """The three numbers of a function that calls mechanisms, for inputs of one size.
+
+    The exact ε is that of the worst pair that a search finds, at the δ of the ledger; None where its losses are out of
+    reach. The attack is given, so that any engine may make it.
+    """
+    mechanism = as_mechanism(mechanism, **arguments)
+    size = mechanism.size if size is None else size
+    pairs = mechanism.adjacency.pairs(size, mechanism.domain)
+    inputs = [side for pair in itertools.islice(pairs, INPUTS // 2) for side in (pair.left, pair.right)]
+    recorded = releases_of(mechanism, *inputs)
+    bounds = [_bound(release, delta) for release in recorded.releases]
+    ledger = max(bounds, key=lambda bound: bound.epsilon)
+    attacked = None if attack is None else attack(mechanism, size)
+    return Line(
+        str(mechanism),
+        ledger,
+        recorded.every,
+        _exact(mechanism, size, ledger.delta, seconds),
+        None if attacked is None else attacked.epsilon_lower,
+        None if attacked is None else attacked.confidence,
+    )
+
+
+def _bound(release: Any, delta: float | None) -> Bound:
+    """Pure ε where the leaves have one and no δ was asked for, else the tightest at a δ."""
+    basic = basic_cost(release)
+    if delta is None and basic is not None and not basic.delta:
+        return Bound("basic", basic.epsilon, 0.0)
+    return account(release, DELTA if delta is None else delta).tightest
+
+
+def _exact(mechanism: Mechanism, size: int, delta: float, seconds: float) -> float | None:
+    from veridp.exact import worst
+
+    try:
+        found = worst(mechanism, size, seconds=seconds)
+        return found.epsilon if not delta else _epsilon_at(found.delta, delta, found.epsilon)
+    except (NotExact, NotExplorable):
+        return None
+
+
+def _epsilon_at(delta_at: Callable[[float], float], delta: float, most: float) -> float:
+    """The least ε at which δ is no more than this."""
+    low, high = 0.0, most if math.isfinite(most) else 1.0
+    while delta_at(high) > delta:
+        low, high = high, 2 * high + 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
+    return high if delta_at(0.0) > delta else 0.0

@@ -1,0 +1,378 @@
+"""Dominating pairs: two distributions that are told apart at least as well as any two neighbours' outputs.
+
+A pair (P, Q) dominates a mechanism if no event tells two neighbours apart better than some event tells P from Q: then
+it may stand for the mechanism wherever it is composed, sampled or run on a part of the data (Zhu, Dong and Wang,
+"Optimal Accounting of Differential Privacy via Characteristic Function", AISTATS 2022). All that matters of a pair is
+the distribution of its privacy loss ln P/Q, which `above` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadInput
+
+Array = NDArray[np.float64]
+TAIL = 10.0  # standard deviations: normal tails beyond weigh less than 1e-23
+SAME = 1e-12  # losses this close, relative to 1 and to themselves, are one
+HUGE = 700.0  # e to more than this is out of reach of floats
+MOST_ATOMS = 2_000_000  # past this, losses are not multiplied out
+
+
+@dataclass(frozen=True, eq=False)
+class Tails:
+    """The probabilities, under P and under Q, of a loss above each of some levels."""
+
+    left: Array
+    right: Array
+
+
+@dataclass(frozen=True)
+class Span:
+    """The range of the finite losses, but for a share of them that is below rounding."""
+
+    low: float
+    high: float
+
+
+class Pair(ABC):
+    """Two distributions P and Q, known by their privacy loss."""
+
+    @abstractmethod
+    def above(self, levels: Array) -> Tails:
+        """The probabilities of a loss strictly above the levels."""
+
+    @property
+    @abstractmethod
+    def span(self) -> Span:
+        """Where its finite losses lie."""
+
+    @property
+    def infinite(self) -> float:
+        """The probability under P of what cannot happen under Q."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def supremum(self) -> float:
+        """The largest loss; inf where there is no largest."""
+
+    @property
+    def atoms(self) -> Finite | None:
+        """Itself where its losses are finitely many."""
+        return None
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε >= 0 at which δ is no more than this, up to rounding; inf where there is none."""
+        if delta <= self.infinite:
+            return max(0.0, self.supremum) if delta == self.infinite == 0 else math.inf
+        low, high = 0.0, max(0.0, self.span.high)
+        for _ in range(200):
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            low, high = (low, middle) if self.delta(np.array([middle]))[0] <= delta else (middle, high)
+        return high if self.delta(np.zeros(1))[0] > delta else 0.0
+
+    def delta(self, epsilons: Array) -> Array:
+        """The hockey-stick divergence sup P(S) - e^ε Q(S) at each ε, negative ones too."""
+        tails = self.above(epsilons)
+        return np.clip(tails.left - np.exp(np.minimum(epsilons, HUGE)) * tails.right, 0.0, 1.0)
+
+
+def check_epsilon(epsilon: float) -> None:
+    if not 0 <= epsilon < math.inf:
+        raise BadInput(f"epsilon = {epsilon!r} is not a finite privacy budget; give a number >= 0")
+
+
+@dataclass(frozen=True)
+class LaplacePair(Pair):
+    """Laplace noise on one number that moves by its sensitivity: `ratio` = sensitivity / scale, which is its ε."""
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.ratio)
+
+    def above(self, levels: Array) -> Tails:
+        # with noise of scale 1 around 0 and around ε, the loss at x is |x - ε| - |x|: ε up to 0, then ε - 2x, then -ε
+        reach = np.clip((self.ratio - levels) / 2, 0.0, self.ratio)
+        left, right = 1 - np.exp(-reach) / 2, np.exp(reach - self.ratio) / 2
+        everything, nothing = levels < -self.ratio, levels >= self.ratio
+        return Tails(
+            np.where(everything, 1.0, np.where(nothing, 0.0, left)),
+            np.where(everything, 1.0, np.where(nothing, 0.0, right)),
+        )
+
+    @property
+    def span(self) -> Span:
+        return Span(-self.ratio, self.ratio)
+
+    @property
+    def supremum(self) -> float:
+        return self.ratio
+
+
+@dataclass(frozen=True)
+class GaussianPair(Pair):
+    """Normal noise on answers that move by their L2-sensitivity: `ratio` = sensitivity / standard deviation.
+
+    The loss is normal with mean ratio²/2 under P, -ratio²/2 under Q, and standard deviation `ratio`.
+    """
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ratio < math.inf:
+            raise BadInput(f"a sensitivity of {self.ratio!r} standard deviations is not one; give a number >= 0")
+
+    def above(self, levels: Array) -> Tails:
+        from scipy.special import ndtr
+
+        if not self.ratio:
+            return Tails(*(np.where(levels < 0, 1.0, 0.0),) * 2)
+        return Tails(ndtr(self.ratio / 2 - levels / self.ratio), ndtr(-self.ratio / 2 - levels / self.ratio))
+
+    @property
+    def span(self) -> Span:
+        middle = self.ratio**2 / 2
+        return Span(middle - TAIL * self.ratio, middle + TAIL * self.ratio)
+
+    @property
+    def supremum(self) -> float:
+        return math.inf if self.ratio else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Finite(Pair):
+    """Finitely many losses, in ascending order, with their probabilities under P; and that of an infinite loss."""
+
+    losses: Array
+    masses: Array
+    unbounded: float = 0.0
+
+    @classmethod
+    def of(cls, left: Iterable[float], right: Iterable[float]) -> Finite:
+        """The pair of two distributions, given by the probabilities of the same outputs in the same order.
+
+        >>> Finite.of([0.75, 0.25], [0.25, 0.75]).delta(np.array([0.0])).item()
+        0.5
+        """
+        p, q = np.fromiter(left, dtype=float), np.fromiter(right, dtype=float)
+        for name, side in (("left", p), ("right", q)):
+            if side.shape != p.shape or np.any(side < 0) or not math.isclose(side.sum(), 1.0, abs_tol=1e-9):
+                raise BadInput(f"{name} = {side} is no distribution; give probabilities >= 0 that sum to 1, as many")
+        both = (p > 0) & (q > 0)
+        return cls._grouped(np.log(p[both]) - np.log(q[both]), p[both], float(p[(p > 0) & (q == 0)].sum()))
+
+    @classmethod
+    def claimed(cls, epsilon: float, delta: float = 0.0) -> Finite:
+        """The pair that dominates every (ε, δ)-private mechanism.
+
+        With probability δ it tells everything, else it is randomised response (Kairouz, Oh and Viswanath, "The
+        Composition Theorem for Differential Privacy", ICML 2015).
+        """
+        check_epsilon(epsilon)
+        high = 1 / (1 + math.exp(-epsilon))
+        masses = (1 - delta) * np.array([1 - high, high])
+        return cls._grouped(np.array([-epsilon, epsilon]), masses, delta)
+
+    @classmethod
+    def _grouped(cls, losses: Array, masses: Array, unbounded: float) -> Finite:
+        """Equal losses taken together, at the largest of them."""
+        order = np.argsort(losses)
+        losses, masses = losses[order], masses[order]
+        new = np.concatenate([[True], np.diff(losses) > SAME * (1 + np.abs(losses[1:]))])
+        starts = np.flatnonzero(new)
+        if not len(losses):
+            return cls(losses, masses, unbounded)
+        lasts = np.append(starts[1:], len(losses)) - 1
+        return cls(losses[lasts], np.add.reduceat(masses, starts), unbounded)
+
+    @property
+    def infinite(self) -> float:
+        return self.unbounded
+
+    @cached_property
+    def _from(self) -> Tails:
+        """The probabilities of a loss from the k-th upwards."""
+        left, right = self.masses, self.masses * np.exp(-self.losses)
+        return Tails(*(np.append(np.cumsum(side[::-1])[::-1], 0.0) for side in (left, right)))
+
+    def above(self, levels: Array) -> Tails:
+        first = np.searchsorted(self.losses, levels, side="right")
+        return Tails(self._from.left[first] + self.unbounded, self._from.right[first])
+
+    @property
+    def span(self) -> Span:
+        return Span(float(self.losses[0]), float(self.losses[-1])) if len(self.losses) else Span(0.0, 0.0)
+
+    @property
+    def supremum(self) -> float:
+        return math.inf if self.unbounded else self.span.high
+
+    @property
+    def atoms(self) -> Finite:
+        return self
+
+    def times(self, other: Finite) -> Finite | None:
+        """Both at once, independently: losses add. None where there are too many to multiply out."""
+        if len(self.losses) * len(other.losses) > MOST_ATOMS:
+            return None
+        return self._grouped(
+            np.add.outer(self.losses, other.losses).ravel(),
+            np.multiply.outer(self.masses, other.masses).ravel(),
+            1 - (1 - self.unbounded) * (1 - other.unbounded),
+        )
+
+    def power(self, count: int) -> Finite | None:
+        """Itself `count` times over, by repeated squaring; None where there are too many losses to multiply out."""
+        result: Finite | None = Finite(np.zeros(1), np.ones(1))
+        square: Finite | None = self
+        while count and result is not None:
+            if count % 2:
+                result = None if square is None else result.times(square)
+            count //= 2
+            square = square.times(square) if count and square is not None else square
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Envelope(Pair):
+    """The smallest pair that dominates all of some: its δ is the largest of theirs at every ε.
+
+    The largest of convex curves is convex, so there is such a pair; above a level, it has the masses of the curve that
+    is largest there.
+    """
+
+    pairs: tuple[Pair, ...]
+
+    def above(self, levels: Array) -> Tails:
+        tails = [pair.above(levels) for pair in self.pairs]
+        deltas = np.array([tail.left - np.exp(levels) * tail.right for tail in tails])
+        best = np.argmax(deltas, axis=0)[None, :]
+        left, right = (
+            np.take_along_axis(np.array([getattr(tail, side) for tail in tails]), best, axis=0)[0]
+            for side in ("left", "right")
+        )
+        return Tails(left, right)
+
+    @property
+    def span(self) -> Span:
+        spans = [pair.span for pair in self.pairs]
+        return Span(min(span.low for span in spans), max(span.high for span in spans))
+
+    @property
+    def infinite(self) -> float:
+        return max(pair.infinite for pair in self.pairs)
+
+    @property
+    def supremum(self) -> float:
+        return max(pair.supremum for pair in self.pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class RemovedFromSample(Pair):
+    """((1-γ)Q + γP, Q): one person fewer, where each person is taken into a sample with probability γ = `rate`."""
+
+    pair: Pair
+    rate: float
+
+    def above(self, levels: Array) -> Tails:
+        ratios = np.exp(np.minimum(levels, HUGE))
+        inner = self.pair.above(_log((ratios - 1 + self.rate) / self.rate))
+        everything = ratios < 1 - self.rate
+        left = (1 - self.rate) * inner.right + self.rate * inner.left
+        return Tails(np.where(everything, 1.0, left), np.where(everything, 1.0, inner.right))
+
+    @property
+    def span(self) -> Span:
+        if self.rate == 1:
+            return self.pair.span
+        low = math.log1p(-self.rate)
+        return Span(low, float(np.logaddexp(low, math.log(self.rate) + self.pair.span.high)))
+
+    @property
+    def infinite(self) -> float:
+        return self.rate * self.pair.infinite
+
+    @property
+    def supremum(self) -> float:
+        return float(np.logaddexp(_log1m(self.rate), math.log(self.rate) + self.pair.supremum))
+
+
+@dataclass(frozen=True, eq=False)
+class AddedToSample(Pair):
+    """(P, (1-γ)P + γQ): one person more, where each person is taken into a sample with probability γ = `rate`."""
+
+    pair: Pair
+    rate: float
+
+    def above(self, levels: Array) -> Tails:
+        rest = (np.exp(np.minimum(-levels, HUGE)) - 1 + self.rate) / self.rate
+        nothing = rest <= 0
+        inner = self.pair.above(-_log(np.where(nothing, 1.0, rest)))
+        right = (1 - self.rate) * inner.left + self.rate * inner.right
+        return Tails(np.where(nothing, 0.0, inner.left), np.where(nothing, 0.0, right))
+
+    @property
+    def span(self) -> Span:
+        if self.rate == 1:
+            return self.pair.span
+        inner = self.pair.span
+        top = inner.high if not self.pair.infinite else math.inf
+        low = -float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) - inner.low))
+        return Span(low, -math.log1p(self.rate * math.expm1(-top)))
+
+    @property
+    def infinite(self) -> float:
+        return self.pair.infinite if self.rate == 1 else 0.0
+
+    @property
+    def supremum(self) -> float:
+        return -float(np.logaddexp(_log1m(self.rate), math.log(self.rate) - self.pair.supremum))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledWithoutReplacement(Pair):
+    """A sample of a fixed share γ = `rate` of the people, one of whom is replaced by another.
+
+    δ is that of `RemovedFromSample` for ε >= 0 and that of `AddedToSample` below (Zhu, Dong and Wang 2022, Theorem 11).
+    """
+
+    pair: Pair
+    rate: float
+
+    def above(self, levels: Array) -> Tails:
+        removed, added = RemovedFromSample(self.pair, self.rate), AddedToSample(self.pair, self.rate)
+        upper, lower = removed.above(np.maximum(levels, 0.0)), added.above(np.minimum(levels, 0.0))
+        return Tails(np.where(levels >= 0, upper.left, lower.left), np.where(levels >= 0, upper.right, lower.right))
+
+    @property
+    def span(self) -> Span:
+        removed, added = RemovedFromSample(self.pair, self.rate), AddedToSample(self.pair, self.rate)
+        return Span(min(added.span.low, 0.0), max(removed.span.high, 0.0))
+
+    @property
+    def infinite(self) -> float:
+        return self.rate * self.pair.infinite
+
+    @property
+    def supremum(self) -> float:
+        return RemovedFromSample(self.pair, self.rate).supremum
+
+
+def _log1m(rate: float) -> float:
+    return math.log1p(-rate) if rate < 1 else -math.inf
+
+
+def _log(values: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(values, 0.0))

@@ -1,0 +1,150 @@
+"""Releases written down in YAML or JSON: read, checked against the schema, made into trees. Errors name the node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from veridp.accounting.tree import Basis, Leaf, Node, Parallel, PostProcessed, Repeated, Sequential, Subsampled
+from veridp.claim import Claim
+from veridp.errors import BadInput, VeridpError
+from veridp.mechanism import Mechanism
+
+Load = Callable[[str], Mechanism]  # the mechanism that a target names
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseFile:
+    """A release, the δ that it is to be accounted at and the budget that it has to keep to, where these are given."""
+
+    release: Node
+    delta: float | None = None
+    budget: Claim | None = None
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON schema of release files."""
+    found: dict[str, Any] = json.loads((files("veridp.accounting") / "release.schema.json").read_text(encoding="utf-8"))
+    return found
+
+
+def read_release(path: Path, load: Load) -> ReleaseFile:
+    """The release that a YAML or JSON file writes down."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); give a YAML or JSON file") from None
+    try:
+        document = yaml.safe_load(text)  # JSON is YAML
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}; mend it there") from None
+    try:
+        return parse_release(document, load)
+    except VeridpError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def parse_release(document: Any, load: Load) -> ReleaseFile:
+    """The release that a document of plain dictionaries, lists and numbers stands for."""
+    document = _with_numbers(document)
+    _validate(document)
+    budget = document.get("budget")
+    return ReleaseFile(
+        _node(document["release"], "release", load),
+        document.get("delta"),
+        None if budget is None else Claim(budget["epsilon"], budget.get("delta", 0.0)),
+    )
+
+
+def _with_numbers(value: Any) -> Any:
+    """The document with numbers such as 1e-5, which YAML 1.1 takes for text, as numbers."""
+    if isinstance(value, Mapping):
+        return {
+            key: (entry if key in ("name", "by", "target") else _with_numbers(entry)) for key, entry in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_numbers(entry) for entry in value]
+    if isinstance(value, str) and "e" in value.lower() and value[:1] in "+-.0123456789":
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _validate(document: Any) -> None:
+    """BadInput with the place of the innermost thing that is wrong, and what is expected there."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(schema()).iter_errors(document))
+    if error is None:
+        return
+    place = "".join(_steps(error.absolute_path)).lstrip(".") or "the file"
+    raise BadInput(f"{place}: {error.message}; {_expected(error)}")
+
+
+def _steps(path: Any) -> Iterator[str]:
+    for step in path:
+        yield f"[{step}]" if isinstance(step, int) else f".{step}"
+
+
+def _expected(error: Any) -> str:
+    """What the schema would have there."""
+    expected = error.schema
+    if error.validator in ("additionalProperties", "required", "minProperties", "maxProperties"):
+        known = ", ".join(expected.get("properties", {}))
+        one = "one of " if expected.get("maxProperties") == 1 else ""
+        return f"give {one}{known}" if known else "give at least one entry"
+    if error.validator == "enum":
+        return f"give one of {', '.join(map(str, expected['enum']))}"
+    if error.validator == "type":
+        return f"give {'an' if expected['type'][0] in 'aio' else 'a'} {expected['type']}"
+    return "give a value in range"
+
+
+def _node(document: Mapping[str, Any], place: str, load: Load) -> Node:
+    """The node of a validated document; what its values make impossible is told with its place."""
+    ((kind, content),) = document.items()
+    here = f"{place}.{kind}"
+    if kind == "sequential":
+        return Sequential([_node(part, f"{here}[{number}]", load) for number, part in enumerate(content)])
+    if kind == "parallel":
+        parts = {name: _node(part, f"{here}.parts.{name}", load) for name, part in content["parts"].items()}
+        return Parallel(parts, fixed=content.get("fixed", False))
+    if kind in ("post_processed", "subsampled", "repeated"):
+        inner = _node(content["of"], f"{here}.of", load)
+        if kind == "post_processed":
+            return PostProcessed(inner, content.get("by", ""))
+        return Subsampled(content["rate"], inner) if kind == "subsampled" else Repeated(content["times"], inner)
+    try:
+        return _leaf(kind, dict(content), load)
+    except VeridpError as error:
+        raise type(error)(f"{here}: {error}") from None
+
+
+def _leaf(kind: str, content: dict[str, Any], load: Load) -> Leaf:
+    if kind == "laplace":
+        return Leaf.laplace(**content)
+    if kind == "gaussian":
+        return Leaf.gaussian(**content)
+    if kind == "randomised_response":
+        return Leaf.randomised_response(**content)
+    basis = Basis(content.pop("basis", Basis.CLAIMED.value))
+    if kind == "claim":
+        return Leaf.claimed(**content, basis=basis)
+    mechanism = load(content["target"]).bind(**content.get("arguments", {}))
+    if "left" not in content:
+        return Leaf.of(mechanism, basis=basis)
+    from veridp.exact import compare
+
+    comparison = compare(mechanism, content["left"], content["right"])
+    return Leaf.exact(comparison, dominating=content.get("dominating", False))

@@ -1,0 +1,79 @@
+"""Rényi divergences of pairs, and what they say about (ε, δ): RDP and zCDP."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.accounting.composition import Composition, Part
+from veridp.accounting.pairs import Envelope, GaussianPair, LaplacePair, Pair
+
+Array = NDArray[np.float64]
+POINTS = 1 << 15  # of the lattice on which losses are put where there is no closed form
+ORDERS = np.concatenate([1 + np.geomspace(0.01, 10, 120), np.geomspace(11.5, 2048, 80)])
+
+
+def divergences(pair: Pair, orders: Array) -> Array:
+    """The Rényi divergence of P from Q at each order above 1; what is infinite in the loss is left out.
+
+    In closed form for Gaussian and Laplace noise (Mironov, "Rényi Differential Privacy", CSF 2017, Table II), as a sum
+    over finite losses; else from the losses on a lattice, which can only add.
+    """
+    if isinstance(pair, GaussianPair):
+        return np.asarray(orders * pair.ratio**2 / 2)
+    if isinstance(pair, LaplacePair):
+        return _laplace(pair.ratio, orders)
+    if isinstance(pair, Envelope):
+        return np.asarray(np.max([divergences(inner, orders) for inner in pair.pairs], axis=0))
+    width = pair.span.high - pair.span.low
+    (row,) = Composition([Part(pair)], None if pair.atoms or not width else width / POINTS).rows
+    return np.array([row.log_moment(order - 1) for order in orders]) / (orders - 1)
+
+
+def _laplace(epsilon: float, orders: Array) -> Array:
+    up = np.log(orders) - np.log(2 * orders - 1) + (orders - 1) * epsilon
+    down = np.log(orders - 1) - np.log(2 * orders - 1) - orders * epsilon
+    return np.asarray(np.logaddexp(up, down) / (orders - 1))
+
+
+def epsilon_of_rdp(rdp: Array, orders: Array, delta: float) -> float:
+    """The least ε at this δ that follows from Rényi divergences at these orders.
+
+    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), Proposition 12:
+    ε = D - (ln δ + ln α) / (α - 1) + ln(1 - 1/α).
+    """
+    if delta <= 0:
+        return math.inf
+    epsilons = rdp - (math.log(delta) + np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
+    return max(0.0, float(np.min(epsilons)))
+
+
+def epsilon_of_zcdp(rho: float, delta: float) -> float:
+    """The least ε at this δ that follows from ρ-zCDP: its Rényi divergences are at most ρα at every order α."""
+    from scipy.optimize import minimize_scalar
+
+    if not rho:
+        return 0.0
+    if delta <= 0:
+        return math.inf
+
+    def at(log_excess: float) -> float:
+        order = np.array([1 + math.exp(log_excess)])
+        return epsilon_of_rdp(rho * order, order, delta)
+
+    middle = 0.5 * math.log(-math.log(delta) / rho)  # the best order of the simpler conversion ρ + 2 sqrt(ρ ln 1/δ)
+    found = minimize_scalar(at, bounds=(middle - 4, middle + 4), method="bounded", options={"xatol": 1e-10})
+    return min(float(found.fun), rho + 2 * math.sqrt(-rho * math.log(delta)))
+
+
+def zcdp_within(epsilon: float, delta: float) -> float:
+    """The largest ρ such that ρ-zCDP implies (ε, δ), up to rounding downwards."""
+    low, high = 0.0, 1.0
+    while epsilon_of_zcdp(high, delta) <= epsilon:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_of_zcdp(middle, delta) <= epsilon else (low, middle)
+    return low

@@ -1,0 +1,286 @@
+"""How far a query's answer can move between neighbours: exactly where it is piecewise affine, else from below.
+
+The query is run on open data, for both neighbours at once: each path of that is a polyhedron of pairs of neighbours on
+which both answers are affine, and the largest move on it is a matter of linear programs. Finitely many data sets are
+tried one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.accounting.farthest import FLAT, Image, Polyhedron, farthest
+from veridp.accounting.moves import Move, Two, Values, moves, reordering
+from veridp.adjacency import Adjacency, Domain, adjacency
+from veridp.errors import BadInput, NotExact, NotExplorable
+from veridp.mechanism import Function, Mechanism
+from veridp.program.affine import Affine, Relation, Unknown, unknowns
+from veridp.program.explore import explore
+from veridp.program.path import Path, leaves
+
+Norm = float  # 1, 2 or inf
+Array = NDArray[np.float64]
+MAX_PATHS = 20_000
+MOST_DATA_SETS = 50_000  # of a finite domain that are tried one by one
+TRIES = 2_000  # of the search, where nothing better is possible, for each way to be neighbours
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The largest move of an answer between neighbours, with two inputs that attain it.
+
+    Where `exact`, no neighbours within the domain, of the sizes looked at, move it further (up to rounding); where the
+    query jumps, the value may be approached only. Else it is a lower bound, for the `reason` given.
+    """
+
+    value: float
+    exact: bool
+    norm: Norm
+    relation: str
+    size: int
+    domain: Domain
+    left: object
+    right: object
+    reason: str = ""
+
+    def __str__(self) -> str:
+        how = "=" if self.exact else ">="
+        why = "" if self.exact else f"; a lower bound, for {self.reason}"
+        return f"L{self.norm:g}-sensitivity {how} {self.value:.6g}, between {self.left} and {self.right}{why}"
+
+
+def sensitivity(
+    query: Function,
+    size: int = 3,
+    *,
+    domain: Domain = (0.0, 1.0),
+    relation: str | Adjacency = "add-remove",
+    norm: Norm = 1,
+    seed: int = 0,
+) -> Sensitivity:
+    """The sensitivity of a plain function of the data, in the L1, L2 or L∞ norm.
+
+    Under `add-remove`, over all data sets of up to `size` records, the empty one too; under the other relations, over
+    inputs of exactly that size. `domain` is what a record (or a query answer) may be: an interval, or finitely many
+    values. `seed` matters only where a search is all that is possible.
+
+    >>> def total(data): return sum(min(max(value, 0), 2) for value in data)
+    >>> sensitivity(total, 2, domain=(-5, 5)).value
+    2.0
+    """
+    if norm not in (1, 2, math.inf):
+        raise BadInput(f"norm = {norm!r} is not one of 1, 2 and inf; give one of these")
+    if size < 1:
+        raise BadInput(f"size = {size!r} leaves no data; give a whole number >= 1")
+    measure = _Measure(query, size, domain, adjacency(relation), norm)
+    if not (isinstance(domain, tuple) and len(domain) == 2):
+        return measure.enumerated()
+    try:
+        return measure.solved()
+    except (NotExplorable, NotExact) as error:
+        return measure.searched(seed, str(error))
+
+
+@dataclass(frozen=True)
+class _Found:
+    value: float
+    two: Two
+
+
+class _Measure:
+    def __init__(self, query: Function, size: int, domain: Domain, relation: Adjacency, norm: Norm) -> None:
+        self.query, self.size, self.domain, self.relation, self.norm = query, size, domain, relation, norm
+        self.symmetric = lru_cache(maxsize=None)(self._symmetric)
+
+    def _result(self, found: _Found, exact: bool, reason: str = "") -> Sensitivity:
+        return Sensitivity(
+            found.value, exact, self.norm, self.relation.name, self.size, self.domain, found.two.left, found.two.right,
+            reason,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------ solving
+
+    def solved(self) -> Sensitivity:
+        """By exploring both neighbours at once, and linear programs; NotExplorable or NotExact where that fails."""
+        best: _Found | None = None
+        for move in moves(self.relation, self.size, self.domain, self.symmetric):
+            middle = _rounded(move.two(list((move.low + move.high) / 2)))
+            best = _Found(0.0, middle) if best is None else best
+            for path in self._paths(move):
+                found = farthest(_image(path, move), self.norm, best.value)
+                if found is not None and found.point is not None:
+                    best = _Found(_snapped(found.norm), _rounded(move.two(list(found.point))))
+        return self._result(best or _Found(0.0, Two([], [])), True)
+
+    def _paths(self, move: Move) -> Iterator[Path]:
+        """The polyhedra of open values on which both answers are affine."""
+
+        def both(_rng: object, values: Values) -> Any:
+            bounds = zip(values, move.low, move.high, strict=True)
+            inside = (condition for value, low, high in bounds for condition in (value >= low, value <= high))
+            if not all(itertools.chain(inside, move.conditions(values))):
+                return None
+            two = move.two(values)
+            return [leaves(self.query(two.left)), leaves(self.query(two.right))]
+
+        for path in explore(Mechanism(both), unknowns("x", len(move.low)), max_paths=MAX_PATHS):
+            if path.output is not None:
+                yield path
+
+    def _symmetric(self, size: int) -> bool:
+        """Whether the query gives the same on every order of so many records: two of the orders make all of them."""
+        if size < 2:
+            return True
+        orders = {(1, 0, *range(2, size)), (*range(1, size), 0)}
+        turns = [reordering(order, self.domain) for order in orders]
+        return not any(_moves_at_all(_image(path, turn)) for turn in turns for path in self._paths(turn))
+
+    # ------------------------------------------------------------------------------------------- trying pairs
+
+    def _answer(self, data: list[Any]) -> Array:
+        return np.array([float(number) for number in leaves(self.query(data))])
+
+    def _distance(self, mine: Array, theirs: Array) -> float:
+        if mine.shape != theirs.shape:
+            raise _unlike(len(mine), len(theirs))
+        return float(np.linalg.norm(mine - theirs, ord=self.norm)) if len(mine) else 0.0
+
+    def enumerated(self) -> Sensitivity:
+        """Over all data sets of a finite domain, in every order."""
+        if self.relation.name not in ("add-remove", "replace", "any"):
+            raise BadInput(
+                f"a sensitivity under {self.relation.name} over finitely many values is not known here; give an "
+                f"interval (low, high) as the domain, or a relation on records"
+            )
+        values = list(self.domain)
+        single = self.relation.name == "any"
+        sizes = [1] if single else range(self.size + 1) if self.relation.name == "add-remove" else [self.size]
+        if sum(len(values) ** size for size in sizes) > MOST_DATA_SETS:
+            raise BadInput(
+                f"{len(values)} values make more than {MOST_DATA_SETS} data sets of up to {self.size}; give a smaller "
+                f"size, or an interval (low, high) as the domain"
+            )
+        known = {size: self._answers(values, size) for size in sizes}
+        pairs = _pairs_of_sets(values, sizes, self.relation.name)
+        best = _Found(-1.0, Two([], []))
+        for left, right in pairs:
+            for (mine, first), (theirs, second) in itertools.product(known[len(left)][left], known[len(right)][right]):
+                distance = self._distance(mine, theirs)
+                if distance > best.value:
+                    best = _Found(distance, Two(first, second))
+        return self._result(best, True)
+
+    def _answers(self, values: list[Any], size: int) -> dict[tuple[int, ...], list[tuple[Array, list[Any]]]]:
+        """For each multiset of so many values (their places in the domain), the different answers over its orders."""
+        found: dict[tuple[int, ...], list[tuple[Array, list[Any]]]] = {}
+        for places in itertools.product(range(len(values)), repeat=size):
+            data = [values[place] for place in places]
+            answer = self._answer(data)
+            known = found.setdefault(tuple(sorted(places)), [])
+            if not any(np.array_equal(answer, other) for other, _ in known):
+                known.append((answer, data))
+        return found
+
+    def searched(self, seed: int, reason: str) -> Sensitivity:
+        """The best of random neighbours, many of them at the ends of the domain, and of moves from the best."""
+        rng = np.random.default_rng(seed)
+        best = _Found(-1.0, Two([], []))
+        for move in moves(self.relation, self.size, self.domain, lambda size: True):
+            at: Array | None = None
+            here = -1.0
+            for attempt in range(TRIES):
+                point = _tried(move, rng, None if attempt < TRIES // 4 else at)
+                if not all(move.conditions(list(point))):
+                    continue
+                two = move.two([float(value) for value in point])
+                distance = self._distance(self._answer(two.left), self._answer(two.right))
+                if distance > here:
+                    here, at = distance, point
+                if distance > best.value:
+                    best = _Found(distance, two)
+        return self._result(best, False, reason)
+
+
+def _unlike(left: int, right: int) -> BadInput:
+    return BadInput(
+        f"the query gives {left} numbers on one input and {right} on a neighbour; a sensitivity needs as many on both"
+    )
+
+
+def _tried(move: Move, rng: np.random.Generator, near: Array | None) -> Array:
+    """A random point of the box, each value at an end of it as often as not; or a move of a few values from a point."""
+    width = move.high - move.low
+    ends = np.where(rng.random(len(width)) < 0.5, move.low, move.high)
+    fresh = np.where(rng.random(len(width)) < 0.5, ends, move.low + width * rng.random(len(width)))
+    if near is None:
+        return fresh
+    closer = np.clip(near + width * rng.normal(scale=10.0 ** -rng.integers(1, 7), size=len(width)), move.low, move.high)
+    return np.where(rng.random(len(width)) < 0.3, np.where(rng.random() < 0.5, fresh, closer), near)
+
+
+def _pairs_of_sets(values: list[Any], sizes: Any, relation: str) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Neighbouring multisets, by the places of their values in the domain."""
+    places = range(len(values))
+    for size in sizes:
+        shared_size = size if relation == "add-remove" else size - 1
+        if relation == "add-remove" and size + 1 not in sizes:
+            continue
+        for shared in itertools.combinations_with_replacement(places, shared_size):
+            if relation == "add-remove":
+                yield from ((shared, tuple(sorted([*shared, one]))) for one in places)
+            else:
+                for one, other in itertools.combinations_with_replacement(places, 2):
+                    yield tuple(sorted([*shared, one])), tuple(sorted([*shared, other]))
+
+
+# ---------------------------------------------------------------------------------------------- paths as polyhedra
+
+
+def _image(path: Path, move: Move) -> Image:
+    """The differences of the two answers over the polyhedron of a path."""
+    left, right = path.output
+    if len(left) != len(right):
+        raise _unlike(len(left), len(right))
+    count = len(move.low)
+    rows = [_row(mine, count) - _row(theirs, count) for mine, theirs in zip(left, right, strict=True)]
+    inside = [_row(c.slack, count) for c in path.conditions if c.relation in (Relation.AT_LEAST, Relation.ABOVE)]
+    level = [_row(c.slack, count) for c in path.conditions if c.relation is Relation.EQUAL]
+    differences, within, on = (np.array(r).reshape(-1, count + 1) for r in (rows, inside, level))
+    polyhedron = Polyhedron(move.low, move.high, within[:, :-1], -within[:, -1], on[:, :-1], -on[:, -1])
+    return Image(polyhedron, differences[:, :-1], differences[:, -1])
+
+
+def _row(number: Any, count: int) -> Array:
+    """The coefficients of the open values, and the constant."""
+    row = np.zeros(count + 1)
+    if not isinstance(number, Affine):
+        row[-1] = float(number)
+        return row
+    row[-1] = float(number.constant)
+    for symbol, coefficient in number.terms.items():
+        if not isinstance(symbol, Unknown):
+            raise BadInput(f"the query draws {symbol.name}: a query is no mechanism, and has no noise of its own")
+        row[int(symbol.name[2:-1])] = float(coefficient)
+    return row
+
+
+def _moves_at_all(image: Image) -> bool:
+    return farthest(image, math.inf, FLAT) is not None
+
+
+def _snapped(value: float) -> float:
+    """The value without the rounding of a linear program."""
+    return float(f"{value:.12g}")
+
+
+def _rounded(two: Two) -> Two:
+    sides = ([round(float(value), 9) for value in side] for side in (two.left, two.right))
+    return Two(*sides)

@@ -1,0 +1,296 @@
+"""A release as a tree: mechanisms at its leaves, and above them how they are put together."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from veridp.accounting.calibration import gaussian_scale
+from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
+from veridp.claim import Claim, Standing, Verdict
+from veridp.errors import BadInput
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+if TYPE_CHECKING:
+    from veridp.exact import Comparison
+
+RECORDS = ("add-remove", "replace")  # relations on data sets, which a release cannot mix
+
+
+class Basis(enum.Enum):
+    """What a leaf's guarantee rests on, the firmest first."""
+
+    PROVED = "proved"
+    EXACT = "exact between one pair of inputs"
+    CLAIMED = "claimed"
+    NOT_REFUTED = "not refuted"
+
+    def weaker(self, other: Basis) -> Basis:
+        order = list(Basis)
+        return max(self, other, key=order.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """What dominates a mechanism where a record goes (`removed`) and where one comes (`added`)."""
+
+    removed: Pair
+    added: Pair
+
+    @classmethod
+    def both(cls, pair: Pair) -> Pairs:
+        """The same pair for both: of noise that is as likely to be k as to be -k, or of a claim."""
+        return cls(pair, pair)
+
+    @property
+    def directions(self) -> tuple[Pair, ...]:
+        return (self.removed,) if self.removed is self.added else (self.removed, self.added)
+
+    @property
+    def supremum(self) -> float:
+        return max(0.0, *(pair.supremum for pair in self.directions)) if self.directions else 0.0
+
+    def epsilon(self, delta: float) -> float:
+        return max(pair.epsilon(delta) for pair in self.directions)
+
+
+class Proved(Protocol):
+    """What a proof has to tell: `veridp.prove` returns one."""
+
+    @property
+    def epsilon(self) -> float: ...
+
+    @property
+    def mechanism(self) -> Mechanism: ...
+
+
+class Node:
+    """A part of a release."""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+    def leaves(self) -> Iterator[Leaf]:
+        """The mechanisms in it, each once for every place where it stands."""
+        for child in self.children:
+            yield from child.leaves()
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf(Node):
+    """A mechanism, known by what dominates it; and what this rests on.
+
+    Make one with `Leaf.laplace`, `gaussian`, `randomised_response`, `claimed`, `of`, `proved`, `judged` or `exact`.
+    """
+
+    name: str
+    pairs: Pairs
+    basis: Basis = Basis.CLAIMED
+    relation: str | None = None  # the adjacency, where it is stated
+    claim: Claim | None = None  # the (ε, δ) that basic and advanced composition count it at, where there is one
+
+    def leaves(self) -> Iterator[Leaf]:
+        yield self
+
+    @classmethod
+    def claimed(
+        cls,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        name: str | None = None,
+        basis: Basis = Basis.CLAIMED,
+        relation: str | None = None,
+    ) -> Leaf:
+        """A mechanism of which (ε, δ) is claimed and nothing else is known."""
+        claim = Claim(epsilon, delta)
+        return cls(name or str(claim), Pairs.both(Finite.claimed(epsilon, delta)), basis, relation, claim)
+
+    @classmethod
+    def laplace(
+        cls,
+        epsilon: float | None = None,
+        *,
+        scale: float | None = None,
+        sensitivity: float = 1.0,
+        name: str | None = None,
+        relation: str | None = None,
+    ) -> Leaf:
+        """One number with Laplace noise of this scale, or of the scale for this ε. Several numbers: `claimed`."""
+        if (epsilon is None) == (scale is None):
+            raise BadInput("a Laplace leaf is told by its epsilon or by its scale; give one of them")
+        ratio = _positive("sensitivity", sensitivity) / _positive("scale", scale) if scale is not None else epsilon
+        pair = LaplacePair(float(ratio))  # type: ignore[arg-type]
+        return cls(name or f"Laplace ({pair.ratio:g})", Pairs.both(pair), Basis.PROVED, relation)
+
+    @classmethod
+    def gaussian(
+        cls,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        scale: float | None = None,
+        sensitivity: float = 1.0,
+        name: str | None = None,
+        relation: str | None = None,
+    ) -> Leaf:
+        """Answers with normal noise of this standard deviation, or of the least one for (ε, δ); L2-sensitivity."""
+        if (epsilon is None or delta is None) == (scale is None) or (epsilon is None) != (delta is None):
+            raise BadInput("a Gaussian leaf is told by its scale, or by its epsilon and delta; give either")
+        claim = None
+        if epsilon is not None and delta is not None:
+            claim, scale = Claim(epsilon, delta), gaussian_scale(epsilon, delta, sensitivity)
+        pair = GaussianPair(_positive("sensitivity", sensitivity) / _positive("scale", scale or 0.0))
+        return cls(name or f"Gaussian (σ = {scale:g})", Pairs.both(pair), Basis.PROVED, relation, claim)
+
+    @classmethod
+    def randomised_response(
+        cls, epsilon: float, values: int = 2, *, name: str | None = None, relation: str | None = None
+    ) -> Leaf:
+        """The true one of some values with probability e^ε / (e^ε + values - 1), else any other."""
+        if values < 2:
+            raise BadInput(f"values = {values!r} leaves nothing to choose from; give at least 2")
+        rest = 1 / (math.exp(epsilon) + values - 1)
+        true = 1 - (values - 1) * rest
+        pair = Finite.of([true, rest] + [rest] * (values - 2), [rest, true] + [rest] * (values - 2))
+        return cls(name or f"randomised response ({epsilon:g})", Pairs.both(pair), Basis.PROVED, relation)
+
+    @classmethod
+    def of(cls, mechanism: Mechanism | Function, *, basis: Basis = Basis.CLAIMED, **arguments: Any) -> Leaf:
+        """A mechanism with its own claim."""
+        mechanism = as_mechanism(mechanism, **arguments)
+        if mechanism.claim is None:
+            raise BadInput(f"{mechanism} claims nothing, so it cannot be accounted for; give it an epsilon")
+        claim = mechanism.claim
+        return cls.claimed(
+            claim.epsilon, claim.delta, name=str(mechanism), basis=basis, relation=mechanism.adjacency.name
+        )
+
+    @classmethod
+    def proved(cls, proof: Proved) -> Leaf:
+        """A mechanism with the ε that was proved of it, for the size that the proof is for."""
+        if not math.isfinite(proof.epsilon):
+            raise BadInput(f"{proof.mechanism}: nothing is proved, so it cannot be accounted for; give its claim")
+        relation = proof.mechanism.adjacency.name
+        return cls.claimed(proof.epsilon, name=str(proof.mechanism), basis=Basis.PROVED, relation=relation)
+
+    @classmethod
+    def judged(cls, verdict: Verdict, name: str) -> Leaf:
+        """A mechanism with the claim that an audit judged; BadInput where it was refuted."""
+        if verdict.standing is Standing.REFUTED:
+            raise BadInput(f"{name}: {verdict.claim} is refuted, so it cannot be accounted for; repair the mechanism")
+        basis = Basis.PROVED if verdict.standing is Standing.PROVED else Basis.NOT_REFUTED
+        return cls.claimed(verdict.claim.epsilon, verdict.claim.delta, name=name, basis=basis)
+
+    @classmethod
+    def exact(cls, comparison: Comparison, *, dominating: bool = False) -> Leaf:
+        """A mechanism by its exact losses between two inputs, as `veridp.exact.compare` gives them.
+
+        What is accounted is then a guarantee only if no neighbours are told apart better than these two; who knows
+        that they are not says so with `dominating`, and it counts as a claim.
+        """
+        from veridp.accounting.losses import pairs_of
+
+        mechanism = comparison.mechanism
+        basis = Basis.CLAIMED if dominating else Basis.EXACT
+        return cls(str(mechanism), pairs_of(comparison), basis, mechanism.adjacency.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Sequential(Node):
+    """All of them on the same data, each perhaps chosen after the answers of those before."""
+
+    parts: Sequence[Node]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return tuple(self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel(Node):
+    """Each on a part of the data of its own; no record is in two parts.
+
+    Neighbours must differ within one part. Where a record is replaced, it may leave one part for another: so under
+    `replace` it has to be said that parts are `fixed`, that is, do not depend on what the records hold.
+    """
+
+    parts: Mapping[str, Node]
+    fixed: bool = False
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return tuple(self.parts.values())
+
+
+@dataclass(frozen=True, eq=False)
+class PostProcessed(Node):
+    """What comes of its output without another look at the data: it costs what the output costs."""
+
+    of: Node
+    by: str = ""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.of,)
+
+
+@dataclass(frozen=True, eq=False)
+class Subsampled(Node):
+    """On a secret random sample of the data.
+
+    Each record is in it with probability `rate`, independently (under add-remove); under `replace`, the sample is a
+    fixed share `rate` of the records.
+    """
+
+    rate: float
+    of: Node = field()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise BadInput(f"rate = {self.rate!r} is not the share of a sample; give a number above 0, at most 1")
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.of,)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Node):
+    """The same `times` times over."""
+
+    times: int
+    of: Node = field()
+
+    def __post_init__(self) -> None:
+        if self.times < 0 or int(self.times) != self.times:
+            raise BadInput(f"times = {self.times!r} is no number of times; give a whole number >= 0")
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.of,)
+
+
+def relation_of(node: Node) -> str | None:
+    """The relation on data sets under which leaves are stated, None where none is; BadInput where two differ."""
+    found: dict[str, str] = {}
+    for leaf in node.leaves():
+        if leaf.relation is not None:
+            found.setdefault(leaf.relation, leaf.name)
+    records = [relation for relation in found if relation in RECORDS]
+    if len(records) > 1:
+        first, second = records[:2]
+        raise BadInput(
+            f"{found[first]} is stated under {first}, {found[second]} under {second}; state both under one relation"
+        )
+    return records[0] if records else None
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise BadInput(f"{name} = {value!r} is not one; give a number > 0")
+    return value

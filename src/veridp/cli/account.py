@@ -1,0 +1,159 @@
+"""`veridp account`: what a release costs, from its tree in a file or from a function that calls mechanisms."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from veridp.claim import Claim
+from veridp.cli.given import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
+from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.errors import BadInput
+from veridp.target import load
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from veridp.accounting import Account
+    from veridp.accounting.line import Line
+    from veridp.mechanism import Mechanism
+
+EXCEEDED = 1
+FILES = (".yaml", ".yml", ".json")
+
+Source = Annotated[
+    str | None,
+    typer.Argument(help="release.yaml or release.json; or file.py:function, a function that calls mechanisms"),
+]
+
+
+def show_account(
+    source: Source = None,
+    delta: Annotated[float | None, typer.Option(help="the δ to account at; the file's, or 1e-5")] = None,
+    budget: Annotated[float | None, typer.Option(min=0.0, help="the ε that it must keep to, at that δ")] = None,
+    step: Annotated[float | None, typer.Option(help="the lattice on which losses are convolved")] = None,
+    size: Size = None,
+    arg: Arg = None,
+    relation: Relation = None,
+    time: Time = 60.0,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    attack: Annotated[bool, typer.Option("--attack/--no-attack", help="of a function: attack it too")] = True,
+    schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of release files")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Print what a release costs by every method, or a function's ledger, exact ε and attack; exit 1 if above."""
+    if schema:
+        from veridp.accounting.release import schema as release_schema
+
+        show_json(release_schema())
+        return 0
+    if source is None:
+        raise BadInput("what is to be accounted? give release.yaml, or file.py:function; --schema tells the format")
+    if source.endswith(FILES):
+        return _show_file(Path(source), delta, budget, step, as_json)
+    with user_code():
+        mechanism = chosen_mechanism(source, None, arg, None, relation)
+        found = _line(mechanism, size, delta, time, confidence, seed, attack)
+    allowed = math.inf if budget is None else budget
+    above = found.exceeded or found.ledger.epsilon > allowed
+    if as_json:
+        show_json(_line_document(found, budget))
+    else:
+        show(str(found) if budget is None else f"{found}; budget {budget:g}: {'exceeded' if above else 'kept'}")
+    return EXCEEDED if above else 0
+
+
+def _line(
+    mechanism: Mechanism,
+    size: int | None,
+    delta: float | None,
+    time: float,
+    confidence: float,
+    seed: int,
+    attack: bool,
+) -> Line:
+    from veridp.accounting.line import line
+
+    with progress_bar(mechanism.name) as progress:
+
+        def sniped(target: Mechanism, length: int) -> object:
+            from veridp.sniper import search
+
+            return search(
+                target, length, seconds=time / 2, confidence=confidence, delta=delta, seed=seed, progress=progress
+            )
+
+        return line(mechanism, size, delta=delta, seconds=time / 2, attack=sniped if attack else None)  # type: ignore[arg-type]
+
+
+def _line_document(found: Line, budget: float | None) -> dict[str, object]:
+    return {
+        "function": found.name,
+        "ledger": {"epsilon": found.ledger.epsilon, "delta": found.ledger.delta, "method": found.ledger.method},
+        "every_path_seen": found.every,
+        "exact_epsilon": found.exact,
+        "attack": None if found.attack is None else {"lower": found.attack, "confidence": found.confidence},
+        "exceeded": found.exceeded,
+        "budget": budget,
+    }
+
+
+def _show_file(path: Path, delta: float | None, budget: float | None, step: float | None, as_json: bool) -> int:
+    from veridp.accounting import account
+    from veridp.accounting.account import DELTA
+    from veridp.accounting.release import read_release
+
+    with user_code():
+        given = read_release(path, load)
+    wanted = delta if delta is not None else given.delta
+    if wanted is None:
+        wanted = given.budget.delta if given.budget is not None else DELTA
+    allowed = given.budget if budget is None else Claim(budget, wanted)
+    found = account(given.release, wanted, step=step)
+    if as_json:
+        show_json(_document(found, allowed))
+    else:
+        show(_table(found))
+        show("\n".join([found.standing, *found.assumptions]))
+        if allowed is not None:
+            show(f"budget {allowed}: {'kept' if found.within(allowed) else 'exceeded'}")
+    return EXCEEDED if allowed is not None and not found.within(allowed) else 0
+
+
+def _document(found: Account, budget: Claim | None) -> dict[str, object]:
+    return {
+        "delta": found.delta,
+        "bounds": [
+            {
+                "method": bound.method,
+                "epsilon": bound.epsilon,
+                "delta": bound.delta,
+                "note": bound.note,
+                "tightest": bound is found.tightest,
+            }
+            for bound in found.bounds
+        ],
+        "basis": found.basis.value,
+        "standing": found.standing,
+        "not_refuted": list(found.not_refuted),
+        "assumptions": list(found.assumptions),
+        "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+        "within_budget": None if budget is None else found.within(budget),
+    }
+
+
+def _table(found: Account) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("method", "ε", "δ", ""):
+        table.add_column(name)
+    for bound in found.bounds:
+        epsilon = f"{bound.epsilon:.6g}" if math.isfinite(bound.epsilon) else "none"
+        tightest = ["tightest"] if bound is found.tightest else []
+        table.add_row(bound.method, epsilon, f"{bound.delta:g}", ", ".join([*tightest, *filter(None, [bound.note])]))
+    return table
