@@ -53,10 +53,10 @@ def test_a_certificate_says_what_the_proof_found():
         "draws": [0],
         "conditions": [{**noisy, "constant": "-1/2", "relation": ">"}],
         "numbers": [{**noisy, "constant": "0"}],
-        "shifts": [{"entries": [0], "table": [at_up, at_down]}],
+        "shifts": [{"entries": [0], "at": "corners", "table": [at_up, at_down]}],
     }
     assert events[1]["conditions"] == [{**quiet, "constant": "1/2", "relation": ">="}]
-    assert events[1]["shifts"] == [{"entries": [0], "table": [at_up, {"moves": ["0"], "cost": "0"}]}]
+    assert events[1]["shifts"] == [{"entries": [0], "at": "corners", "table": [at_up, {"moves": ["0"], "cost": "0"}]}]
 
 
 def test_one_draw_that_may_be_of_two_kinds_of_noise_has_two_rows():

@@ -10,7 +10,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -23,18 +23,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
+from tampering import Document, drop, put, run, tampered
 
 from veridp import catalogue, mechanism
 from veridp.adjacency import BY_NAME, OwnAdjacency, adjacency
-from veridp.cli import main
 from veridp.errors import BadInput, MechanismFailed
 from veridp.prove import prove
 from veridp.prove.certificate import certificate_of, save_certificate
 from veridp.prove.check import Checked, check, check_file
 from veridp.prove.noise_rules import Noise, log_above
-from veridp.prove.replay import RecordingGenerator, arguments_of, spot_check
+from veridp.prove.recording import RecordingGenerator
+from veridp.prove.replay import arguments_of, spot_check
 
-Document = dict[str, Any]
 PACKAGE = Path(__file__).parents[2] / "src" / "veridp"
 
 
@@ -148,35 +148,6 @@ def test_a_larger_epsilon_is_true_as_well():
 
 
 # -------------------------------------------------------------------------------------------------------- tampering
-
-
-def at(document: Any, pointer: str) -> Any:
-    for part in pointer.strip("/").split("/") if pointer != "/" else []:
-        document = document[int(part)] if isinstance(document, list) else document[part]
-    return document
-
-
-def put(pointer: str, value: Any) -> Callable[[Document], None]:
-    parent, _, last = pointer.rpartition("/")
-
-    def edit(document: Document) -> None:
-        holder = at(document, parent or "/")
-        if isinstance(holder, list):
-            holder[int(last)] = value
-        else:
-            holder[last] = value
-
-    return edit
-
-
-def drop(pointer: str) -> Callable[[Document], None]:
-    parent, _, last = pointer.rpartition("/")
-
-    def edit(document: Document) -> None:
-        holder = at(document, parent or "/")
-        del holder[int(last) if isinstance(holder, list) else last]
-
-    return edit
 
 
 def drop_corner(document: Document) -> None:
@@ -743,46 +714,6 @@ def _carried(document, event, noise, data, difference, which) -> bool:
     return spent <= float(Fraction(document["epsilon"])) + 1e-9
 
 
-def pointers(value: Any, place: str = "") -> Iterator[str]:
-    """The places of all values within, the document itself left out."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, entry in entries:
-        yield f"{place}/{name}"
-        yield from pointers(entry, f"{place}/{name}")
-
-
-def tampered(document: Document, draw: Callable[[Any], Any]) -> str:
-    """Change one value, at random, in place; the pointer to it."""
-    pointer = draw(st.sampled_from([p for p in pointers(document) if p not in ("/format", "/version")]))
-    parent, _, last = pointer.rpartition("/")
-    holder, old = at(document, parent or "/"), at(document, pointer)
-    ways = ["drop"] if not isinstance(old, str | int) else ["drop", "change", "change", "change"]
-    if isinstance(holder, list):
-        ways += ["double", "swap"]
-    match draw(st.sampled_from(ways)):
-        case "drop":
-            drop(pointer)(document)
-        case "double":
-            holder.insert(int(last), copy.deepcopy(old))
-        case "swap":
-            other = draw(st.integers(0, len(holder) - 1))
-            holder[int(last)], holder[other] = holder[other], holder[int(last)]
-        case "change":
-            put(pointer, draw(_other(old)))(document)
-    return pointer
-
-
-def _other(old: str | int) -> st.SearchStrategy[Any]:
-    if isinstance(old, int):
-        return st.sampled_from([old + 1, old - 1, 0])
-    words = [">=", ">", "==", "laplace", "exponential", "logistic", "gumbel", "linf", "l1", "monotone", "whole", "real"]
-    if old.lstrip("-").replace("/", "").isdigit():
-        number = Fraction(old)
-        changes = [number + 1, number - 1, -number, 2 * number, number / 2, number * Fraction(9, 10), Fraction(0)]
-        return st.sampled_from([str(change) for change in changes])
-    return st.sampled_from([*words, old + "x"])
-
-
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_accepted_after_random_tampering_is_still_true(data):
@@ -870,7 +801,8 @@ def test_the_logarithm_is_bounded_from_above_and_closely(x):
 
 # ------------------------------------------------------------------------------------------------- it stands alone
 
-CHECKER = ("aligned", "check", "check_alignment", "covering", "document", "noise_rules", "replay")
+CHECKER = ("aligned", "check", "check_alignment", "check_induction", "covering", "document", "inducted", "noise_rules")
+CHECKER += ("recording", "replay")
 
 
 def test_the_checker_imports_nothing_of_the_search():
@@ -886,7 +818,7 @@ def test_the_checker_imports_nothing_of_the_search():
                 names.add(node.module)
         foreign = {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
         assert foreign <= allowed, module
-        assert "numpy" not in foreign or module == "replay"
+        assert "numpy" not in foreign or module in ("recording", "replay")
 
 
 # ------------------------------------------------------------------------------------------------------ the program
@@ -977,14 +909,6 @@ def test_arguments_come_back_from_their_text():
 
 
 # ------------------------------------------------------------------------------------------------ files and commands
-
-
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["veridp", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    printed = capfd.readouterr()
-    return end.value.code, printed.out, printed.err
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,10 @@ def show_proof(
             proof = prove(mechanism, size) if sizes is None else sizes.proofs[-1]
             found = _witness(proof, seconds)
     if certificate is not None and math.isfinite(proof.epsilon):
-        from veridp.prove.certificate import certificate_of, certificate_text
+        from veridp.prove.certificate import certificate_text
 
-        write_report(certificate, certificate_text(certificate_of(proof)))
+        written = proof.certificate if sizes is None or sizes.induction is None else sizes.certificate
+        write_report(certificate, certificate_text(written))
     if as_json:
         show_json(_document(proof, sizes, found))
     else:
@@ -112,8 +113,9 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
         )
         lines.append(f"claimed {claim}: {judged}")
     if certificate is not None:
+        scope = "for every size" if sizes is not None and sizes.induction is not None else f"for size {proof.size}"
         written = math.isfinite(proof.epsilon)
-        lines.append(f"certificate: {certificate}" if written else "no certificate: nothing is proved")
+        lines.append(f"certificate: {certificate}, {scope}" if written else "no certificate: nothing is proved")
     return lines
 
 

@@ -66,8 +66,8 @@ class _Wanted:
         box = task.polytope
         # Between the ends of a two-sided interval lies 0, and a mean of whole steps need not be whole.
         self.whole = task.whole and isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed)
-        self.by_rule = isinstance(box, Box) and len(task.mixed) > 1
         self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (MANY_WHOLE if self.whole else MANY)
+        self.by_rule = isinstance(box, Box) and len(task.mixed) > 1 and not (self.whole and self.by_corners)
         self.alignment = Alignment(Table((), (NO_SHIFT,)), task.base, NO_SHIFT, NO_SHIFT.cost)
 
 

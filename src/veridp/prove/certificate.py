@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from veridp.errors import BadInput
 from veridp.program.affine import Affine, Noise, Symbol
-from veridp.program.distribution import Distribution, Geometric
+from veridp.program.distribution import Geometric
 from veridp.prove.alignments import Alignment, Table
 from veridp.prove.events import NUMERIC, Event
 from veridp.prove.neighbours import Box, Polytope
@@ -31,7 +31,7 @@ WIDTH = 110  # of a line of the file, where the value can be split
 ENTRY = re.compile(r"data\[(\d+)\]")
 UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
 
-Json = str | int | Sequence["Json"] | Mapping[str, "Json"]
+Json = str | int | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def certificate_of(proof: Proof) -> dict[str, Json]:
@@ -50,9 +50,16 @@ def certificate_text(document: Json) -> str:
     return _laid_out(document) + "\n"
 
 
-def save_certificate(proof: Proof, file: str | Path) -> None:
+class Certified(Protocol):
+    """A proof that can be written down."""
+
+    @property
+    def certificate(self) -> dict[str, Json]: ...
+
+
+def save_certificate(proof: Certified, file: str | Path) -> None:
     """Write the proof to a file; raises BadInput where it has no certificate, or the file cannot be written."""
-    text = certificate_text(certificate_of(proof))
+    text = certificate_text(proof.certificate)
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -78,14 +85,14 @@ class _Writer:
             "version": VERSION,
             "kind": "alignment",
             "mechanism": mechanism.name,
-            "arguments": {name: _argument(value) for name, value in mechanism.values.items()},
+            "arguments": {name: argument_text(value) for name, value in mechanism.values.items()},
             "adjacency": mechanism.adjacency.name,
             "size": proof.size,
             "data": "whole" if self.proof.whole else "real",
             "epsilon": str(epsilon),
             "polytopes": [_polytope(polytope) for polytope in proof.polytopes],
             "outputs": list(self.outputs),
-            "noises": [{"draw": noise.index, **_distribution(noise.distribution)} for noise in self.rows],
+            "noises": [noise_document(noise) for noise in self.rows],
             "events": events,
         }
 
@@ -157,7 +164,8 @@ def _rounded_up(event: Event, moved: Sequence[bool], cost: Fraction | float) -> 
     return Fraction(f"{float(cost) * UPWARDS:.14g}") if logarithm else Fraction(cost)
 
 
-def _argument(value: object) -> str:
+def argument_text(value: object) -> str:
+    """An argument as Python writes it, a fraction as p/q."""
     return str(value) if isinstance(value, Fraction) else repr(value)
 
 
@@ -168,9 +176,10 @@ def _entry(symbol: Symbol) -> str:
     return found[1]
 
 
-def _distribution(distribution: Distribution) -> dict[str, Json]:
-    parameters = {name: str(value) for name, value in vars(distribution).items()}
-    return {"kind": type(distribution).__name__.lower(), **parameters}
+def noise_document(noise: Noise) -> dict[str, Json]:
+    """A draw: its place among the draws of a run, its kind and its parameters."""
+    parameters = {name: str(value) for name, value in vars(noise.distribution).items()}
+    return {"draw": noise.index, "kind": type(noise.distribution).__name__.lower(), **parameters}
 
 
 def _laid_out(value: Json, indent: str = "") -> str:

@@ -14,7 +14,9 @@ from typing import Any
 
 from veridp.prove.aligned import read_alignment
 from veridp.prove.check_alignment import ALIGNMENT_STEPS
+from veridp.prove.check_induction import INDUCTION_STEPS
 from veridp.prove.document import Flaw, Stated, kind_of, load_document
+from veridp.prove.inducted import read_induction
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class _Kind:
 
 KINDS = {
     "alignment": _Kind(read_alignment, ALIGNMENT_STEPS),
+    "induction": _Kind(read_induction, INDUCTION_STEPS),
 }
 
 

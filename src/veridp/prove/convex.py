@@ -76,9 +76,14 @@ class _Solver:
     def _expression(self, slack: Affine) -> Any:
         total = self._rational(slack.constant)
         for symbol, coefficient in slack.terms.items():
-            variable = self.variables.setdefault(symbol, self.z3.Real(symbol.name))
-            total = total + self._rational(coefficient) * variable
+            total = total + self._rational(coefficient) * self._variable(symbol)
         return total
+
+    def _variable(self, symbol: Symbol) -> Any:
+        """A variable of its own for each symbol: noise and an open value may have the same name."""
+        if symbol not in self.variables:
+            self.variables[symbol] = self.z3.Real(f"{symbol.name} {len(self.variables)}")
+        return self.variables[symbol]
 
     def _rational(self, number: Any) -> Any:
         return self.z3.Q(number.numerator, number.denominator)

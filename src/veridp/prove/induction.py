@@ -25,7 +25,7 @@ from veridp.program.distribution import Number
 from veridp.prove.prices import price_of
 from veridp.prove.proof import rational_arguments
 from veridp.prove.shifts import DENOMINATORS
-from veridp.prove.system import QUERY, State, Step, System, system_of
+from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
 
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
 
@@ -53,14 +53,26 @@ def phases_of(adjacency: str, period: int) -> list[Phases]:
 Place = tuple[State, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Induction:
     """ε for inputs of every size: proved step by step."""
 
     mechanism: Mechanism
     epsilon: float
     exact_epsilon: Fraction
-    states: int
+    system: System
+    loops: tuple[AlignedLoop, ...]  # one for each polytope of differences
+
+    @property
+    def states(self) -> int:
+        return len(self.system.steps)
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """The proof as a document that `veridp check` verifies without the search."""
+        from veridp.prove.induction_certificate import induction_certificate_of
+
+        return induction_certificate_of(self)
 
     def __str__(self) -> str:
         who = f"{self.mechanism} under {self.mechanism.adjacency}"
@@ -74,8 +86,9 @@ def prove_for_every_size(mechanism: Mechanism | Function, **arguments: Any) -> I
     """
     mechanism = as_mechanism(mechanism, **arguments)
     system = _system(mechanism)
-    costs = [_Alignment(system, phases).cost() for phases in phases_of(mechanism.adjacency.name, system.period)]
-    return Induction(mechanism, float(max(costs)), max(costs), len(system.steps))
+    loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency.name, system.period)]
+    cost = max(loop.cost for loop in loops)
+    return Induction(mechanism, float(cost), cost, system, tuple(loops))
 
 
 def _system(mechanism: Mechanism) -> System:
@@ -88,13 +101,32 @@ def _system(mechanism: Mechanism) -> System:
 
 
 @dataclass(frozen=True, eq=False)
-class _Move:
+class Move:
     """A step taken in a phase while the query moves by so much: from a place to the next (None: the end)."""
 
     source: Place | None
     step: Step
     by: int
     target: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedMove:
+    """A move with the shift of each noise that it draws, and what these cost."""
+
+    move: Move
+    shifts: tuple[Fraction, ...]
+    cost: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedLoop:
+    """An alignment of all moves: how the numbers of each place differ, and what a run may cost from there on."""
+
+    moves: tuple[AlignedMove, ...]
+    differences: Mapping[Place, Mapping[str, Fraction]]
+    left: Mapping[Place, Fraction]
+    cost: Fraction
 
 
 @dataclass(eq=False)
@@ -104,14 +136,14 @@ class _Alignment:
     columns: dict[object, int] = field(default_factory=dict)
     rows: list[tuple[dict[int, float], float, bool]] = field(default_factory=list)  # Σ + constant >= 0, or = 0
 
-    def moves(self) -> Iterator[_Move]:
+    def moves(self) -> Iterator[Move]:
         """The moves that runs can come to, from the entries on."""
         first = next(iter(self.phases))
         pending: list[Place] = []
         for entry in self.system.entries.values():
             target = None if entry.target is None else (entry.target, first)
             pending += [] if target is None else [target]
-            yield _Move(None, entry, 0, target)
+            yield Move(None, entry, 0, target)
         seen: set[Place] = set()
         while pending:
             place = pending.pop()
@@ -122,20 +154,20 @@ class _Alignment:
                 pending += [] if move.target is None else [move.target]
                 yield move
 
-    def _moves_from(self, place: Place) -> Iterator[_Move]:
+    def _moves_from(self, place: Place) -> Iterator[Move]:
         state, phase = place
         for step in self.system.steps[state].values():
             for by, following in self.phases[phase]:
-                yield _Move(place, step, by, None if step.target is None else (step.target, following))
+                yield Move(place, step, by, None if step.target is None else (step.target, following))
         for step in self.system.exits[state].values():
-            yield _Move(place, step, 0, None)
+            yield Move(place, step, 0, None)
 
     # --------------------------------------------------------------------------------------- the linear program
 
     def _column(self, key: object) -> int:
         return self.columns.setdefault(key, len(self.columns))
 
-    def _change(self, move: _Move, expression: Affine | Number) -> tuple[dict[int, float], float]:
+    def _change(self, move: Move, expression: Affine | Number) -> tuple[dict[int, float], float]:
         """By how much an expression differs between the two runs: coefficients of the unknowns, and a constant."""
         row: dict[int, float] = {}
         constant = 0.0
@@ -149,7 +181,7 @@ class _Alignment:
                 row[self._column((move.source, symbol.name))] = float(coefficient)
         return row, constant
 
-    def _add(self, move: _Move) -> None:
+    def _add(self, move: Move) -> None:
         for condition in move.step.conditions:
             self.rows.append((*self._change(move, condition.slack), condition.relation is Relation.EQUAL))
         for number in move.step.released:
@@ -169,8 +201,8 @@ class _Alignment:
                 costs[self._column((move, noise.index, way))] = -float(unit or 0)
         self.rows.append((costs, 0.0, False))
 
-    def cost(self) -> Fraction:
-        """The cost of the worst run, in the cheapest alignment."""
+    def solved(self) -> AlignedLoop:
+        """The alignment whose worst run is the cheapest."""
         moves = list(self.moves())
         for move in moves:
             self._add(move)
@@ -179,11 +211,12 @@ class _Alignment:
             rounded = {
                 key: Fraction(float(solution[c])).limit_denominator(denominator) for key, c in self.columns.items()
             }
-            if all(_Checked(move, rounded).keeps for move in moves):
-                return _worst_run(moves, rounded)
+            checked = [_Checked(move, rounded) for move in moves]
+            if all(each.keeps for each in checked):
+                return _aligned(checked, rounded)
         raise NotInductive("the alignment found is not exact")
 
-    def _solve(self, moves: Sequence[_Move]) -> NDArray[np.float64]:
+    def _solve(self, moves: Sequence[Move]) -> NDArray[np.float64]:
         column = self._column("epsilon")
         objective = np.zeros(len(self.columns))
         objective[column] = 1.0
@@ -230,7 +263,7 @@ def _matrix(rows: Sequence[tuple[dict[int, float], float, bool]], width: int) ->
 class _Checked:
     """A move with rational shifts and differences."""
 
-    move: _Move
+    move: Move
     found: Mapping[object, Fraction]
 
     def _shift(self, index: int) -> Fraction:
@@ -246,6 +279,10 @@ class _Checked:
             else:
                 total += coefficient * self.found[(self.move.source, symbol.name)]
         return total
+
+    @property
+    def shifts(self) -> tuple[Fraction, ...]:
+        return tuple(self._shift(noise.index) for noise in self.move.step.noises)
 
     @property
     def keeps(self) -> bool:
@@ -275,18 +312,28 @@ class _Checked:
         return total
 
 
-def _worst_run(moves: Sequence[_Move], found: Mapping[object, Fraction]) -> Fraction:
-    """The largest total cost of a run: longest ways to the end, which no circle of steps may lengthen for ever."""
-    places = {move.source for move in moves} | {move.target for move in moves}
-    left: dict[Place | None, Fraction] = dict.fromkeys(places, Fraction(0))
-    costs = [(move, _Checked(move, found).cost) for move in moves if move.source is not None]
-    for _ in range(len(places) + 1):
+def _aligned(checked: Sequence[_Checked], found: Mapping[object, Fraction]) -> AlignedLoop:
+    moves = tuple(AlignedMove(each.move, each.shifts, each.cost) for each in checked)
+    left = _left(moves)
+    cost = max(m.cost + (left[m.move.target] if m.move.target else 0) for m in moves if m.move.source is None)
+    differences = {
+        place: {name: found[(place, name)] for name, value in place[0] if value is SYMBOL and (place, name) in found}
+        for place in left
+    }
+    return AlignedLoop(moves, differences, left, cost)
+
+
+def _left(moves: Sequence[AlignedMove]) -> dict[Place, Fraction]:
+    """What a run may cost from each place on: longest ways to the end, which no circle of steps may lengthen."""
+    ends = [place for each in moves for place in (each.move.source, each.move.target)]
+    left: dict[Place, Fraction] = {place: Fraction(0) for place in ends if place is not None}
+    for _ in range(len(left) + 1):
         better = dict(left)
-        for move, cost in costs:
-            rest = left[move.target] if move.target is not None else Fraction(0)
-            better[move.source] = max(better[move.source], cost + rest)
+        for each in moves:
+            source, target = each.move.source, each.move.target
+            if source is not None:
+                better[source] = max(better[source], each.cost + (left[target] if target is not None else 0))
         if better == left:
-            starts = [(move, _Checked(move, found).cost) for move in moves if move.source is None]
-            return max(cost + (left[move.target] if move.target is not None else 0) for move, cost in starts)
+            return left
         left = better
     raise NotInductive("the cost grows with the number of steps")

@@ -8,29 +8,24 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from veridp.errors import BadInput, MechanismFailed
-from veridp.prove.aligned import Certificate, Event
+from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
+from veridp.prove.inducted import Loop
+from veridp.prove.inducted import Step as LoopStep
+from veridp.prove.noise_rules import Noise
+from veridp.prove.recording import Draw, RecordingGenerator
 
+MOST = 8  # queries in a run that is compared with a certificate for every size
 REACH = 10.0  # data are drawn from [-REACH, REACH]
 CLOSE = 1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
-FEW_TRIALS = 32  # a binomial of up to so many trials counts as a finite choice, not as noise
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What a program drew: the noise without its location."""
-
-    kind: str
-    parameters: tuple[float, ...]
-    value: float
 
 
 @dataclass(frozen=True)
@@ -45,8 +40,6 @@ def spot_check(checked: Checked, function: Callable[[Any, Any], Any], runs: int,
     """The verdict with that of a replay added to it; for a certificate that is verified."""
     if checked.certificate is None or not checked.verified:
         raise BadInput("only a certificate that is verified can be compared with a program; check it first")
-    if not isinstance(checked.certificate, Certificate):
-        raise BadInput("only a certificate of an alignment can be compared with a program; leave out the target")
     try:
         found = replay(checked.certificate, function, runs, seed)
     except Flaw as flaw:
@@ -56,20 +49,30 @@ def spot_check(checked: Checked, function: Callable[[Any, Any], Any], runs: int,
     return replace(checked, steps=(*checked.steps, Step("program", finding)))
 
 
-def replay(certificate: Certificate, function: Callable[[Any, Any], Any], runs: int, seed: int) -> Replay:
-    """What came of running the program on random data and noise; raises Flaw where a run is not told by the events."""
+def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, seed: int) -> Replay:
+    """What came of running the program on random data and noise; raises Flaw where a run is not told by it."""
     rng = np.random.default_rng(seed)
     undecided = 0
     for number in range(runs):
-        data = rng.uniform(-REACH, REACH, certificate.size)
-        values = [float(x) for x in (np.rint(data) if certificate.data == "whole" else data)]
+        values = _random_data(certificate, rng)
         recorder = RecordingGenerator(rng)
         try:
             output = function(recorder, list(values))
         except Exception as error:
             raise MechanismFailed(f"run {number}, on {values}: it raised {type(error).__name__}: {error}") from error
-        undecided += not _told(certificate, values, recorder.draws, output, f"run {number}, on {_brief(values)}")
+        run = f"run {number}, on {_brief(values)}"
+        if isinstance(certificate, Loop):
+            undecided += not _stepped(certificate, values, recorder.draws, output, run)
+        elif isinstance(certificate, Certificate):
+            undecided += not _told(certificate, values, recorder.draws, output, run)
     return Replay(runs - undecided, undecided)
+
+
+def _random_data(certificate: Stated, rng: np.random.Generator) -> list[float]:
+    """Random data of the certificate's size, or of any size up to MOST."""
+    data = rng.uniform(-REACH, REACH, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
+    whole = isinstance(certificate, Certificate) and certificate.data == "whole"
+    return [float(x) for x in (np.rint(data) if whole else data)]
 
 
 def arguments_of(certificate: Stated, present: Mapping[str, object]) -> dict[str, object]:
@@ -92,7 +95,7 @@ def arguments_of(certificate: Stated, present: Mapping[str, object]) -> dict[str
 
 def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw], output: Any, run: str) -> bool:
     """Whether the events tell the run; False where it is too close to a boundary."""
-    drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate, event, draws)]
+    drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, draws)]
     if not drew:
         raise Flaw("/noises", f"{run}: the program drew {_drawn(draws)}, which no event does")
     entries = [Fraction(x) for x in data]
@@ -118,8 +121,100 @@ def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw]
     return True
 
 
-def _same_draws(certificate: Certificate, event: Event, draws: Sequence[Draw]) -> bool:
-    noises = [certificate.noises[row] for row in event.draws]
+# ------------------------------------------------------------------------------------------------- step after step
+
+
+def _stepped(certificate: Loop, data: Sequence[float], draws: Sequence[Draw], output: Any, run: str) -> bool:
+    """Whether the steps tell the run; False where it is too close to a boundary."""
+    walk = _Walk(certificate, list(draws), run)
+    queries = [Fraction(x) for x in data]
+    for when, query in (("start", Fraction(0)), *(("step", query) for query in queries), ("end", Fraction(0))):
+        if not walk.take(when, query):
+            return False
+        if walk.ended:
+            break
+    if walk.draws:
+        raise Flaw("/steps", f"{run}: the program went on to draw {_drawn(walk.draws)}, where the last step has ended")
+    leaves = _flat(output)
+    if len(leaves) != len(walk.output) or not all(map(_same_entry, walk.output, leaves)):
+        told = ", ".join(f"{e:.6g}" if isinstance(e, float) else e for e in walk.output)
+        raise Flaw("/steps", f"{run}: the program returned {_brief(output)}, but the steps give [{told}]")
+    return True
+
+
+@dataclass
+class _Walk:
+    """A run, step by step: the state it is in, the values of its symbols, the draws to come, and the output so far."""
+
+    certificate: Loop
+    draws: list[Draw]
+    run: str
+    state: int | None = None
+    ended: bool = False
+    symbols: tuple[Fraction, ...] = ()
+    output: list[str | float] = field(default_factory=list)
+
+    def take(self, when: str, query: Fraction) -> bool:
+        """Take the one step that holds; False where that is too close to tell."""
+        known = self.certificate.noises
+        steps = [step for step in self.certificate.steps if (step.when, step.source) == (when, self.state)]
+        drew = [step for step in steps if _same_draws(known, step.draws, self.draws[: len(step.draws)])]
+        holding = []
+        for step in drew:
+            values = _Values(step, self.draws, [query, *self.symbols])
+            slacks = [values.of(condition.slack) for condition in step.conditions]
+            if any(slack.unclear for slack in slacks):
+                return False
+            if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, step.conditions, strict=True)):
+                holding.append(values)
+        if not holding:
+            raise Flaw(
+                "/steps", f"{self.run}: at the {when}, no step holds where the program drew {_drawn(self.draws)}"
+            )
+        self._go(holding[0])
+        return True
+
+    def _go(self, values: _Values) -> None:
+        step = values.step
+        numbers = iter([float(values.of(number).value) for number in step.numbers])
+        self.output += [next(numbers) if entry == NUMERIC else entry for entry in step.output]
+        self.draws = self.draws[len(step.draws) :]
+        self.ended, self.state = step.target is None, step.target
+        if step.target is not None:
+            names = self.certificate.states[step.target].symbols
+            self.symbols = tuple(values.of(step.updates[name]).value for name in names)
+
+
+@dataclass(frozen=True)
+class _Values:
+    step: LoopStep
+    draws: Sequence[Draw]
+    data: Sequence[Fraction]
+
+    def of(self, expression: Linear) -> _Evaluated:
+        noise = {row: Fraction(draw.value) for row, draw in zip(self.step.draws, self.draws, strict=False)}
+        return _evaluated(expression, noise, self.data)
+
+
+def _flat(output: Any) -> list[Any]:
+    if isinstance(output, np.ndarray | np.generic):
+        output = output.tolist()
+    if isinstance(output, dict):
+        output = list(output.values())
+    return [leaf for entry in output for leaf in _flat(entry)] if isinstance(output, list | tuple) else [output]
+
+
+def _same_entry(told: str | float, leaf: Any) -> bool:
+    if isinstance(told, float):
+        return isinstance(leaf, int | float) and _close(told, leaf)
+    return _matches(told, (), leaf)
+
+
+# ------------------------------------------------------------------------------------------------- what is compared
+
+
+def _same_draws(known: Sequence[Noise], rows: Sequence[int], draws: Sequence[Draw]) -> bool:
+    noises = [known[row] for row in rows]
     return len(noises) == len(draws) and all(
         noise.kind == draw.kind
         and all(math.isclose(a, b, rel_tol=CLOSE) for a, b in zip(noise.parameters, draw.parameters, strict=True))
@@ -186,89 +281,3 @@ def _drawn(draws: Sequence[Draw]) -> str:
 def _brief(value: Any) -> str:
     text = str(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     return text if len(text) <= 120 else f"{text[:117]}…"
-
-
-# ------------------------------------------------------------------------------------------------------- generator
-
-
-class RecordingGenerator:
-    """Draws as a NumPy generator does, and writes down the noise in the order in which it is drawn.
-
-    Finite choices are made, and not written down. What a certificate has no word for is refused.
-    """
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.draws: list[Draw] = []
-        self._rng = rng
-        self.integers, self.choice = rng.integers, rng.choice
-        self.permutation, self.shuffle = rng.permutation, rng.shuffle
-
-    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._scaled("laplace", self._rng.laplace, loc, scale, size)
-
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._scaled("normal", self._rng.normal, loc, scale, size)
-
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._scaled("gumbel", self._rng.gumbel, loc, scale, size)
-
-    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._scaled("logistic", self._rng.logistic, loc, scale, size)
-
-    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._scaled("exponential", self._rng.exponential, 0.0, scale, size)
-
-    def standard_normal(self, size: Any = None) -> Any:
-        return self.normal(size=size)
-
-    def standard_exponential(self, size: Any = None) -> Any:
-        return self.exponential(size=size)
-
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-        low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-        unit = self._scaled(
-            "uniform", self._rng.uniform, 0.0, np.ones(np.broadcast_shapes(low.shape, high.shape)), size
-        )
-        return _plain(low + (high - low) * unit)
-
-    def random(self, size: Any = None) -> Any:
-        return self.uniform(size=size)
-
-    def geometric(self, p: Any, size: Any = None) -> Any:
-        return self._whole("geometric", self._rng.geometric, size, p)
-
-    def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
-        return self._whole("poisson", self._rng.poisson, size, lam)
-
-    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        return self._whole("binomial", self._rng.binomial, size, n, p)
-
-    def _scaled(self, kind: str, standard: Callable[..., Any], loc: Any, scale: Any, size: Any) -> Any:
-        """Noise at loc; a scale of 0 is no noise."""
-        loc, scale = np.asarray(loc, dtype=float), np.asarray(scale, dtype=float)
-        scales = np.broadcast_to(scale, _shape(size, loc, scale))
-        values = scales * standard(size=scales.shape)
-        for width, value in zip(scales.flat, values.flat, strict=True):
-            if width:
-                self.draws.append(Draw(kind, (float(width),), float(value)))
-        return _plain(loc + values)
-
-    def _whole(self, kind: str, draw: Callable[..., Any], size: Any, *parameters: Any) -> Any:
-        given = [np.asarray(parameter, dtype=float) for parameter in parameters]
-        shape = _shape(size, *given)
-        columns = [np.broadcast_to(parameter, shape) for parameter in given]
-        values = np.asarray(draw(*(c.astype(int) if k < len(columns) - 1 else c for k, c in enumerate(columns))))
-        for *at, value in zip(*(column.flat for column in columns), values.flat, strict=True):
-            if kind != "binomial" or at[0] > FEW_TRIALS:
-                self.draws.append(Draw(kind, tuple(float(x) for x in at), float(value)))
-        return _plain(values)
-
-
-def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
-    if size is None:
-        return np.broadcast_shapes(*(parameter.shape for parameter in parameters))
-    return tuple(size) if isinstance(size, tuple | list) else (int(size),)
-
-
-def _plain(values: Any) -> Any:
-    return values.item() if np.ndim(values) == 0 else values

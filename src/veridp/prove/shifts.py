@@ -153,10 +153,14 @@ def moved_to(base: Corner, entries: Sequence[int], values: Sequence[Fraction]) -
 
 
 class Corners:
-    """The linear programs of single differences, solved together; without prices, only whether they can be met."""
+    """The linear programs of single differences, solved together; without prices, only whether they can be met.
 
-    def __init__(self, priced: bool = True) -> None:
+    Integer noise is asked to move in whole steps only where the solution without that is not whole: it mostly is.
+    """
+
+    def __init__(self, *, priced: bool = True, whole: bool = False) -> None:
         self.priced = priced
+        self.whole = whole
         self.blocks = Blocks()
         self.starts: list[tuple[Task, Corner, int]] = []
 
@@ -166,7 +170,7 @@ class Corners:
         for noise in task.event.noises:
             price = price_of(noise.distribution)
             for unit in (price.up, price.down):
-                whole = noise.distribution.integer and unit is not None
+                whole = self.whole and noise.distribution.integer and unit is not None
                 self.blocks.variable(float(unit or 0) * self.priced, allowed=unit is not None, whole=whole)
         for each in task.requirements:
             terms: dict[int, float] = {}
@@ -180,7 +184,17 @@ class Corners:
     def shifts(self) -> list[Shift]:
         """The cheapest shift of each task at its corner, in the order in which they were added."""
         solution = self.blocks.solve()
-        return [_rounded(task, corner, solution[first:]) for task, corner, first in self.starts]
+        found = [_rounded(task, corner, solution[first:]) for task, corner, first in self.starts]
+        again = (
+            [] if self.whole else [k for k, shift in enumerate(found) if shift is NO_SHIFT and self.starts[k][0].whole]
+        )
+        if again:
+            program = Corners(whole=True)
+            for k in again:
+                program.add(*self.starts[k][:2])
+            for k, shift in zip(again, program.shifts(), strict=True):
+                found[k] = shift
+        return found
 
 
 def _rounded(task: Task, corner: Corner, solution: NDArray[np.float64]) -> Shift:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from veridp.errors import NotInductive
+from veridp.errors import BadInput, NotInductive
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.prove.induction import Induction, prove_for_every_size
 from veridp.prove.proof import Proof, prove
@@ -28,6 +28,15 @@ class ProofForSizes:
     @property
     def scope(self) -> str:
         return f"for sizes 1..{self.proofs[-1].size}" if self.induction is None else "for every size"
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """The certificate of the induction; BadInput where there is none: each of the proofs has its own."""
+        if self.induction is None:
+            raise BadInput(
+                f"{self}: there is no one certificate for several sizes ({self.why_not}); take that of a size"
+            )
+        return self.induction.certificate
 
     def __str__(self) -> str:
         who = f"{self.proofs[-1].mechanism} under {self.proofs[-1].mechanism.adjacency}"

@@ -18,11 +18,12 @@ from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, Noise, Symbol, Unknown, affine
 from veridp.program.distribution import Number
-from veridp.program.path import Fork, Path, leaves
+from veridp.program.path import Fork, Path, leaves, output_text
 from veridp.prove.convex import are_disjoint, cover_everything
+from veridp.prove.events import NUMERIC
 from veridp.prove.loop import Loop, Mark, loop_of, marked_paths
 
-QUERY = Unknown("query")
+QUERY = Unknown("the query")  # no variable has such a name
 State = tuple[tuple[str, object], ...]  # names with their constants, or with SYMBOL
 SYMBOL = "any number"
 
@@ -34,6 +35,7 @@ class Step:
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
     released: tuple[Affine, ...]  # numbers that go into the output
+    output: tuple[str, ...]  # what goes into the output, as Python writes it, NUMERIC for each of these numbers
     target: State | None
     updates: Mapping[str, Affine | Number]  # of the target's symbols
 
@@ -44,6 +46,7 @@ class Step:
             tuple((noise.index, noise.distribution) for noise in self.noises),
             frozenset((c.relation, _expression(c.slack)) for c in self.conditions),
             tuple(_expression(number) for number in self.released),
+            self.output,
             self.target,
             tuple(sorted((name, _expression(value)) for name, value in self.updates.items())),
         )
@@ -126,10 +129,13 @@ def _segment(path: Path, before: Mark | None, after: Mark | None, loop: Loop, nu
         raise NotInductive("a step makes a finite random choice, for which there is no rule yet")
     target = None if after is None else _state(after, loop, number)
     updates = {} if after is None else {n: local.of(v) for n, v in after.local.items() if isinstance(v, Affine)}
+    released = _released(path, before, after, loop)
+    numbers = [local.of(value) for value in released if isinstance(value, Affine)]
     return Step(
         tuple(local.noises.values()),
         tuple(c for c in (local.condition(condition) for condition in conditions) if c is not None),
-        tuple(local.released(path, before, after, loop)),
+        tuple(number for number in numbers if isinstance(number, Affine)),
+        tuple(_text(value) for value in released),
         target,
         updates,
     )
@@ -179,17 +185,21 @@ class _Local:
         slack = self.of(condition.slack)
         return Condition(slack, condition.relation) if isinstance(slack, Affine) else None
 
-    def released(self, path: Path, before: Mark | None, after: Mark | None, loop: Loop) -> list[Affine]:
-        """The numbers that this part of the run adds to the output."""
-        if loop.collecting:
-            entries = leaves(path.output)
-            start = 0 if before is None else sum(before.collected.values())
-            stop = len(entries) if after is None else sum(after.collected.values())
-            values = entries[start:stop]
-        else:
-            values = leaves(path.output) if after is None else []
-        rewritten = [self.of(value) for value in values if isinstance(value, Affine)]
-        return [value for value in rewritten if isinstance(value, Affine)]
+
+def _text(value: Any) -> str:
+    """What goes into the output, as Python writes it."""
+    if isinstance(value, Affine):
+        return NUMERIC
+    return output_text(value) if isinstance(value, Fraction) else repr(value)
+
+
+def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -> list[Any]:
+    """What this part of the run adds to the output."""
+    if not loop.collecting:
+        return leaves(path.output) if after is None else []
+    entries = leaves(path.output)
+    start = 0 if before is None else sum(before.collected.values())
+    return entries[start : len(entries) if after is None else sum(after.collected.values())]
 
 
 def _reduced(
