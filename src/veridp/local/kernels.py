@@ -89,6 +89,36 @@ def _coins(lanes, rate, state):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _decays(part, whole, state):  # type: ignore[no-untyped-def]
+    """True with probability e^(-part/whole), exactly: how long a run of ever rarer coins is, odd or even."""
+    run = 1
+    while _below(whole, state) < np.uint64(part) and _below(run, state) == np.uint64(0):
+        run += 1
+    return run % 2 == 1
+
+
+@compiled
+def add_discrete_laplace(scale, state, out):  # type: ignore[no-untyped-def]
+    """Add discrete Laplace noise of a whole scale (< 2^32) to each number: P[k] is proportional to e^(-|k|/scale).
+
+    Canonne, Kamath, Steinke (2020), Algorithm 2: whole numbers and fair coins alone, so that no probability is rounded.
+    """
+    for user in range(len(out)):
+        while True:
+            inside = _below(scale, state)
+            if not _decays(inside, scale, state):
+                continue
+            size = np.int64(inside)
+            while _decays(np.uint64(1), np.uint64(1), state):
+                size += np.int64(scale)
+            negative = _next(state) >> np.uint64(63)
+            if negative and size == 0:
+                continue
+            out[user] += -size if negative else size
+            break
+
+
+@compiled
 def noisy_one_hot(values, width, set_rate, clear_rate, state, out):  # type: ignore[no-untyped-def]
     """Fill rows of words: the bit of the user's value is set with one rate, others of the `width` with the other."""
     words = out.shape[1]

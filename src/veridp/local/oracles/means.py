@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
@@ -164,21 +165,33 @@ def add_laplace(rng: Generator, value: float, *, low: float, high: float, scale:
     return -1 + 2 * (value - low) / (high - low) + rng.laplace(scale=scale)
 
 
+SCALES = range(1 << 31, (1 << 31) + 1000)  # of the noise, in steps of the grid
+
+
 @dataclass(frozen=True)
 class LaplaceMean(MeanOracle):
     """Laplace noise of scale 2/ε on x̃ (Dwork et al. 2006): any number can be reported, of any size.
 
-    Its ε is that of real numbers. Reports are rounded to multiples of 2^-20 of the scale, so that the last bits of
-    a float tell nothing; the far tail of floating-point noise still ends, with probability below 2^-50, where the real one
-    goes on. SR, PM and HM have neither weakness.
+    x̃ is rounded at random to a grid of `steps` steps to 1, and the noise is discrete: its scale is some 2^31 steps, drawn
+    without any rounding. So ε holds for the numbers that are sent, which floats with Laplace noise cannot say of
+    themselves (Mironov 2012).
     """
 
     name: ClassVar[str] = "laplace"
 
     @cached_property
-    def scale(self) -> float:
-        """The scale of the noise: 2/ε, and a part in 2^36 more."""
-        return 2 / self.epsilon * float(1 + MARGIN)
+    def scale(self) -> int:
+        """The scale of the noise in steps: of some thousand, the one that comes closest to ε from below."""
+        return max(SCALES, key=lambda scale: Fraction(self._steps(scale), scale))
+
+    @cached_property
+    def steps(self) -> int:
+        """How many steps of the grid there are to 1; two inputs are at most twice as many apart."""
+        return self._steps(self.scale)
+
+    def _steps(self, scale: int) -> int:
+        """The most steps for which 2 steps/scale <= ε."""
+        return math.floor(Fraction(self.epsilon) * (1 - MARGIN) * scale / 2)
 
     @property
     def reach(self) -> float:
@@ -188,28 +201,29 @@ class LaplaceMean(MeanOracle):
     def report_bits(self) -> float:
         return 64
 
-    @cached_property
-    def _step(self) -> float:
-        return float(2.0 ** (math.floor(math.log2(self.scale)) - 20))
-
     def perturb(self, values: ArrayLike, rng: Generator) -> Reports:
-        inner = self.inner(values)
-        noisy: NDArray[np.float64] = inner + rng.laplace(scale=self.scale, size=len(inner))
-        return np.rint(noisy / self._step) * self._step
+        from veridp.local.kernels import add_discrete_laplace, stream
+
+        places = self.inner(values) * self.steps
+        reports = np.floor(places).astype(np.int64)
+        reports += rng.random(len(places)) < places - reports
+        add_discrete_laplace(self.scale, stream(rng), reports)
+        return reports
 
     def numbers(self, reports: Reports) -> Floats:
-        numbers = np.asarray(reports, dtype=float)
-        if not np.isfinite(numbers).all():
-            raise BadInput(f"{self}: reports must be finite numbers")
-        return numbers
+        numbers = np.asarray(reports)
+        if numbers.dtype.kind not in "iu":
+            raise BadInput(f"{self}: reports must be integers, not {numbers.dtype}")
+        return np.asarray(numbers / self.steps)
 
     def largest(self, count: int) -> Reports:
         raise BadInput(f"{self}: there is no largest report, a single one can move the mean anywhere; clip the reports")
 
     def noise_variance(self, inner: Floats) -> Floats:
-        """2 scale²."""
-        return np.full_like(inner, 2 * self.scale**2)
+        """2 scale², which the grid changes by less than 2^-60 of it."""
+        return np.full_like(inner, 2 * (self.scale / self.steps) ** 2)
 
     def mechanism(self) -> Mechanism:
+        """The mechanism with continuous noise, of which the grid's is the discrete one."""
         low, high = self.ends
-        return self._as_mechanism(add_laplace, self.ends, low=low, high=high, scale=self.scale)
+        return self._as_mechanism(add_laplace, self.ends, low=low, high=high, scale=self.scale / self.steps)

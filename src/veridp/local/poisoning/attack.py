@@ -75,7 +75,7 @@ class Attacked(Generic[CountsOrParts]):
 def added(left: CountsOrParts, right: CountsOrParts) -> CountsOrParts:
     """Counts of two shards together, part by part where there are several."""
     if isinstance(left, Counts) and isinstance(right, Counts):
-        return left + right
+        return left + right  # type: ignore[return-value]
     return {name: left[name] + right[name] for name in left}
 
 
