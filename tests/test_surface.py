@@ -19,6 +19,7 @@ PUBLIC = [
     "check",
     "exact",
     "explore",
+    "finder",
     "local",
     "mechanism",
     "prove",

@@ -20,6 +20,7 @@ __all__ = [
     "check",
     "exact",
     "explore",
+    "finder",
     "local",
     "mechanism",
     "prove",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from veridp import accounting, exact, local, statdp
+    from veridp import accounting, exact, finder, local, statdp
     from veridp.audit import audit, check
     from veridp.prove import prove
 else:
@@ -39,6 +40,7 @@ else:
         "accounting",
         "audit",
         "exact",
+        "finder",
         "local",
         "prove",
         "statdp",

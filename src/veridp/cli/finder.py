@@ -1,0 +1,168 @@
+"""`veridp finder TARGET`: the worst neighbours and event that climbs from random restarts find."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from veridp.cli.given import (
+    Arg,
+    AsJson,
+    Confidence,
+    Delta,
+    Epsilon,
+    Relation,
+    Seed,
+    Size,
+    Target,
+    chosen_mechanism,
+    seconds,
+)
+from veridp.cli.shown import progress_bar, show, show_json, user_code
+
+if TYPE_CHECKING:
+    from veridp.finder import Found, Restart
+
+REFUTED = 1
+
+
+def show_found(
+    target: Target,
+    size: Size = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    relation: Relation = None,
+    arg: Arg = None,
+    restarts: Annotated[int, typer.Option(min=1, help="random pairs and events to climb from")] = 50,
+    random: Annotated[
+        bool, typer.Option("--random", help="the baseline: random pairs and events, as many as climbs evaluate")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core if not given")] = None,
+    confidence: Confidence = 0.99,
+    time: Annotated[
+        float | None,
+        typer.Option("--time", parser=seconds, help="how long it may take, 60s if not given: 90, 2m, 1.5h"),
+    ] = None,
+    seed: Seed = 0,
+    most: Annotated[int, typer.Option("--show", min=0, help="print at most so many restarts")] = 5,
+    as_json: AsJson = False,
+) -> int:
+    """Print the worst neighbours and event that a search finds, and how it is known; exit 1 if above the claim."""
+    from veridp.finder import search  # numerics take longer to import than all the rest: only where needed
+
+    with user_code():
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
+        with progress_bar(target) as progress:
+            found = search(
+                mechanism,
+                size,
+                restarts=restarts,
+                seconds=60.0 if time is None else time,
+                seed=seed,
+                progress=progress,
+                random=random,
+                workers=workers,
+                confidence=confidence,
+            )
+    if as_json:
+        show_json(_document(found))
+    else:
+        show(_page(target, found, most))
+    return REFUTED if _refuted(found) else 0
+
+
+def _refuted(found: Found) -> bool:
+    claim = found.mechanism.claim
+    return claim is not None and found.refutes(claim)
+
+
+def _page(target: str, found: Found, most: int) -> RenderableType:
+    witness = found.witness
+    lines = [
+        f"{target}: ε {'=' if found.verified == 'exact' else '>='} {_number(found.epsilon)} ({found.verified})",
+        f"left   {witness.left}",
+        f"right  {witness.right}",
+        f"where {witness.event}:",
+        f"    probability {witness.left_probability} on left, {witness.right_probability} on right",
+    ]
+    if found.hoeffding is not None:
+        lines.append(f"by Hoeffding's inequality alone, from the same samples: ε >= {_number(found.hoeffding)}")
+    claim = found.mechanism.claim
+    if claim is not None:
+        lines.append(f"claimed {claim}: {'refuted' if _refuted(found) else 'not refuted'}")
+    table = Table("restart", "relaxed", "unrelaxed", "verified", "correlation", "event")
+    for restart in sorted(found.restarts, key=lambda restart: -restart.rank)[:most]:
+        table.add_row(*map(Text, _row(restart)))
+    return Group(*map(Text, lines), *([table] if most else []), *map(Text, _summary(found)))
+
+
+def _row(restart: Restart) -> list[str]:
+    values = (restart.relaxed, restart.unrelaxed, restart.verified, restart.correlation)
+    shown = ["" if value is None or math.isnan(value) else _number(value) for value in values]
+    return [str(restart.number), *shown, str(restart.event)]
+
+
+def _summary(found: Found) -> list[str]:
+    """How the search went."""
+    each = sum(restart.seconds for restart in found.restarts) / len(found.restarts)
+    draws = sum(restart.samples for restart in found.restarts) / len(found.restarts)
+    lines = [f"{len(found.restarts)} restarts, {each:.2g} s and {draws:.0f} draws each; {'; '.join(found.searched)}"]
+    if found.correlations:
+        low, high = min(found.correlations), max(found.correlations)
+        lines.append(f"with the same noise, left and right correlate by {low:.3g} to {high:.3g}")
+    return lines + ([] if found.finished else ["the search was not finished; others may be worse"])
+
+
+def _number(value: float) -> str:
+    return ("-∞" if value < 0 else "∞") if math.isinf(value) else f"{value:.6g}"
+
+
+def _document(found: Found) -> dict[str, Any]:
+    witness, claim = found.witness, found.mechanism.claim
+    return {
+        "mechanism": str(found.mechanism),
+        "adjacency": str(found.mechanism.adjacency),
+        "size": found.size,
+        "epsilon": found.epsilon,
+        "verified": found.verified,
+        "hoeffding": found.hoeffding,
+        "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "refuted": None if claim is None else _refuted(found),
+        "witness": {
+            "left": witness.left,
+            "right": witness.right,
+            "event": str(witness.event),
+            "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
+            "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
+            "confidence": witness.confidence,
+        },
+        "searched": list(found.searched),
+        "finished": found.finished,
+        "seconds": found.seconds,
+        "restarts": [
+            {
+                "number": restart.number,
+                "left": restart.left,
+                "right": restart.right,
+                "event": str(restart.event),
+                "relaxed": restart.relaxed,
+                "unrelaxed": _known(restart.unrelaxed),
+                "interval": [restart.interval.lower, restart.interval.upper],
+                "verified": restart.verified,
+                "correlation": _known(restart.correlation),
+                "samples": restart.samples,
+                "evaluations": restart.evaluations,
+                "seconds": restart.seconds,
+            }
+            for restart in found.restarts
+        ],
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

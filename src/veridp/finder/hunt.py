@@ -1,0 +1,263 @@
+"""The search: restarts, the best of them climbed on exactly, and the last word by the exact engine or by samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from veridp.adjacency import Domain, Pair
+from veridp.budget import Deadline, Progress
+from veridp.claim import Claim, Witness
+from veridp.errors import BadInput
+from veridp.finder.estimate import TARGET
+from veridp.finder.restart import Restart, Searcher, Settings
+from veridp.finder.verify import MOST_SAMPLES, Finding, judge_by_samples, judge_event, judge_pair
+from veridp.finder.workers import Workers, workers_for
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+SECONDS = 60.0
+RESTARTS = 50
+SAMPLES = 2**18
+CONFIDENCE = 0.99
+POLISHED = 6  # restarts that are climbed on exactly
+RESTART_SHARE = 0.6  # of the time, for restarts; the rest is for climbing on and for verifying
+POLISH_SHARE = 0.5  # of the time left after that
+SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a claim that holds
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The worst pair and event found: `epsilon` is a lower bound on the mechanism's ε for inputs of this size.
+
+    `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. Nothing is
+    claimed about pairs and events that were not tried.
+    """
+
+    mechanism: Mechanism
+    size: int
+    epsilon: float
+    witness: Witness
+    verified: str
+    searched: tuple[str, ...]
+    finished: bool  # whether the search ended by itself, and not for lack of time or by an interrupt
+    seconds: float
+    restarts: tuple[Restart, ...] = field(repr=False)
+    hoeffding: float | None = None  # the bound by Hoeffding's inequality from the same samples, where there were any
+
+    @property
+    def correlations(self) -> tuple[float, ...]:
+        """Between both sides of each restart's event, where both vary."""
+        return tuple(restart.correlation for restart in self.restarts if not math.isnan(restart.correlation))
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether what was found exceeds the claim, by more than rounding could."""
+        known = max(self.witness.epsilon(claim.delta).lower, self.epsilon if not claim.delta else 0.0)
+        return known > claim.epsilon * (1 + SLACK) + SLACK
+
+    def __str__(self) -> str:
+        relation = "=" if self.verified == "exact" else ">="
+        end = "" if self.finished else "; not finished"
+        return (
+            f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} ({self.verified}) between {self.witness.left} and "
+            f"{self.witness.right}, where {self.witness.event} ({len(self.restarts)} restarts{end})"
+        )
+
+
+def search(
+    mechanism: Mechanism | Function,
+    size: int | None = None,
+    domain: Domain | None = None,
+    *,
+    restarts: int = RESTARTS,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    progress: Progress | None = None,
+    random: bool = False,
+    workers: int | None = None,
+    start: Iterable[Pair | tuple[Any, Any]] = (),
+    confidence: float = CONFIDENCE,
+    samples: int = SAMPLES,
+    target: float = TARGET,
+    **arguments: Any,
+) -> Found:
+    """The worst neighbours and event that random restarts, each climbed from, find within the domain.
+
+    A restart draws a pair and an event (those of `start` come first), climbs on the relaxed estimate of ε by SLSQP,
+    and estimates ε unrelaxed on fresh noise, from up to `samples` draws or until its interval is narrower than
+    `target`. The best are climbed on by the exact ε. What is found is judged by the exact engine, else on up to 10^8
+    fresh samples at the `confidence`. `random` is the baseline: random pairs and events, as many as climbs evaluate.
+
+    The result depends on the seed alone, unless the time runs out: not on the number of `workers` (processes).
+    An interrupt (Ctrl-C) ends the search with what is verified by then. Raises NotExplorable where the mechanism's
+    paths cannot be listed.
+    """
+    if restarts < 1:
+        raise BadInput(f"restarts = {restarts} leaves nothing to do; give at least 1")
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence = {confidence!r} is not one; give a number between 0 and 1")
+    mechanism = as_mechanism(mechanism, **arguments)
+    settings = Settings(
+        mechanism,
+        mechanism.size if size is None else size,
+        mechanism.domain if domain is None else domain,
+        seed,
+        1 - confidence,
+        target,
+        samples,
+        tuple(_checked(mechanism, pair) for pair in start),
+    )
+    hunt = _Hunt(Searcher(settings), restarts, Deadline(seconds), progress, workers)
+    return hunt.baseline() if random else hunt.search()
+
+
+def _checked(mechanism: Mechanism, given: Pair | tuple[Any, Any]) -> Pair:
+    pair = given if isinstance(given, Pair) else Pair(*given, "given")
+    if not mechanism.adjacency.adjacent(pair.left, pair.right):
+        raise BadInput(f"start: {pair.left!r} and {pair.right!r} are not neighbours under {mechanism.adjacency}")
+    return pair
+
+
+class _Hunt:
+    """A search under way."""
+
+    def __init__(
+        self, searcher: Searcher, count: int, deadline: Deadline, progress: Progress | None, workers: int | None
+    ) -> None:
+        self.searcher, self.settings = searcher, searcher.settings
+        self.count, self.deadline, self.progress, self.workers = count, deadline, progress, workers
+        self.restarts: list[Restart] = []
+        self.polished: list[Restart] = []
+        self.finished = True
+        self.interrupted = False
+        self.searched = list(searcher.searched())
+
+    # -------------------------------------------------------------------------------------------------- stages
+
+    def search(self) -> Found:
+        try:
+            with workers_for(self.searcher, self.workers) as workers:
+                self._run(workers, "restart")
+                self._polish(workers)
+            finding = self._judged()
+        except KeyboardInterrupt:
+            finding = self._interrupted()
+        return self._found(finding)
+
+    def baseline(self) -> Found:
+        self.searched[-1] = "random pairs and events, not climbed from"
+        try:
+            with workers_for(self.searcher, self.workers) as workers:
+                self._run(workers, "baseline")
+            finding = self._of_event(self._ranked()[0]) or self._sampled(self._ranked()[0])
+        except KeyboardInterrupt:
+            finding = self._interrupted()
+        return self._found(finding)
+
+    def _run(self, workers: Workers, task: str) -> None:
+        deadline = self.deadline.part(RESTART_SHARE)
+        for restart in workers.results(task, range(self.count), deadline):
+            self.restarts.append(restart)
+            self._tell(f"restart {len(self.restarts)} of {self.count}", len(self.restarts) / self.count * RESTART_SHARE)
+            if restart.verified == math.inf:
+                return
+        self.finished = len(self.restarts) == self.count
+
+    def _polish(self, workers: Workers) -> None:
+        """Climb on the exact ε of the best restarts' events."""
+        best = _distinct(self._ranked())[:POLISHED]
+        if best[0].rank == math.inf:
+            return
+        self.searched.append("the best climbed on by the exact ε")
+        deadline = self.deadline.part(POLISH_SHARE)
+        for restart in workers.results("polish", best, deadline):
+            self.polished.append(restart)
+            self._tell("climbing on exactly", RESTART_SHARE + (1 - RESTART_SHARE) * len(self.polished) / POLISHED / 2)
+            if restart.rank == math.inf:
+                return
+        self.finished = self.finished and len(self.polished) == len(best) and not deadline.passed
+
+    def _judged(self) -> Finding:
+        """The exact ε of the best pair, over all events; else of its event; else what samples say."""
+        best = self._ranked()[0]
+        finding = judge_pair(self.settings.mechanism, best.left, best.right)
+        if finding is None:
+            return self._of_event(best) or self._sampled(best)
+        if finding.epsilon < math.inf and best.pair is None:
+            self._tell("climbing on exactly", 0.9)
+            finding = self._climbed(best, finding)
+        return finding
+
+    def _climbed(self, best: Restart, finding: Finding) -> Finding:
+        """A last climb, by the exact ε of the pair over all events, where it leads further."""
+        deadline = self.deadline.part(0.9)
+        climbed = self.searcher.polish_pair(best, deadline.left)
+        self.finished = self.finished and not deadline.passed
+        further = judge_pair(self.settings.mechanism, climbed.left, climbed.right)
+        return finding if further is None or further.epsilon <= finding.epsilon else further
+
+    def _interrupted(self) -> Finding:
+        """What is verified of the best restart so far; the interrupt itself where nothing is."""
+        self.finished = False
+        for restart in self._ranked():
+            if restart.verified is not None and (finding := self._of_event(restart)) is not None:
+                return finding
+        raise KeyboardInterrupt
+
+    # --------------------------------------------------------------------------------------------------- parts
+
+    def _ranked(self) -> list[Restart]:
+        """All that was found, the best first: by what is verified, else by a lower estimate."""
+        return sorted([*self.polished, *self.restarts], key=lambda restart: (-restart.rank, restart.number))
+
+    def _of_event(self, restart: Restart) -> Finding | None:
+        mechanism, explored = self.settings.mechanism, self.searcher.explored
+        return judge_event(mechanism, explored, restart.left, restart.right, restart.event)
+
+    def _sampled(self, restart: Restart) -> Finding:
+        self._tell("verifying on fresh samples", 0.9)
+        seed = int(np.random.SeedSequence(self.settings.seed, spawn_key=(2**31,)).generate_state(1)[0])
+        return judge_by_samples(
+            self.settings.mechanism,
+            restart.left,
+            restart.right,
+            restart.event,
+            confidence=1 - self.settings.alpha,
+            most=MOST_SAMPLES,
+            deadline=self.deadline,
+            seed=seed,
+            workers=self.workers,
+        )
+
+    def _tell(self, stage: str, share: float) -> None:
+        if self.progress is not None:
+            self.progress(stage, share, max(0.0, self._ranked()[0].rank))
+
+    def _found(self, finding: Finding) -> Found:
+        return Found(
+            self.settings.mechanism,
+            self.settings.size,
+            finding.epsilon,
+            finding.witness,
+            finding.how,
+            tuple(self.searched),
+            self.finished,
+            self.deadline.spent,
+            tuple(self.restarts),
+            finding.hoeffding,
+        )
+
+
+def _distinct(restarts: Sequence[Restart]) -> list[Restart]:
+    """The restarts, those with a form that has not been met twice before: others climb to the same place."""
+    met: dict[Any, int] = {}
+    kept = []
+    for restart in restarts:
+        form = restart.candidate.form
+        met[form] = met.get(form, 0) + 1
+        if met[form] <= 2:
+            kept.append(restart)
+    return kept

@@ -1,0 +1,360 @@
+"""One restart: a random pair and event, climbed from; and one draw of the random baseline. Runs in any process."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.adjacency import Domain, Pair
+from veridp.budget import Deadline
+from veridp.claim import Interval
+from veridp.confidence import log_ratio_lower
+from veridp.errors import NotExact
+from veridp.finder.ascent import Climb, exact_ascent, exact_value, pair_ascent, pair_epsilon, relaxed_ascent
+from veridp.finder.estimate import Moments, adaptive, multivariate_clt
+from veridp.finder.events import Form, Forms, OutputEvent, draw_ends
+from veridp.finder.explored import ClosedData, Explored, OpenData
+from veridp.finder.indicator import Draws
+from veridp.finder.neighbourhood import PairSource, Patch, pair_source, patches
+from veridp.finder.problem import Problem, Spot, with_ends
+from veridp.mechanism import Mechanism
+
+Array = NDArray[np.float64]
+BLOCK = 2**14  # draws that are evaluated at a time
+LOOK = 2**11  # draws on which events are compared before one is chosen
+EVENTS = 24  # events among which one is chosen
+TRIES = 8  # random starts, until one meets an event
+BASELINE = 128  # random pairs and events for each restart of the baseline: more than a climb evaluates
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search is about, and what it may spend on each restart."""
+
+    mechanism: Mechanism
+    size: int
+    domain: Domain
+    seed: int
+    alpha: float
+    target: float
+    samples: int
+    start: tuple[Pair, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A pair and an event, as variables that can be climbed from."""
+
+    place: Patch | Spot
+    form: Form
+    z: Array
+    end_low: Array
+    end_high: Array
+
+    @classmethod
+    def of(cls, problem: Problem, z: Array) -> Candidate:
+        return cls(problem.place, problem.form, z, problem.end_low, problem.end_high)
+
+
+@dataclass(frozen=True)
+class Restart:
+    """What one restart came to: the pair and the event, and ε by the relaxed estimate, unrelaxed, and verified.
+
+    `unrelaxed` is an estimate from fresh noise, and `interval` where it lies by the multivariate central limit
+    theorem; `verified` is exact, for this very event, and None where the exact engine cannot evaluate it.
+    `relaxed` is None where nothing was relaxed: in the random baseline, and where only pairs were tried.
+    """
+
+    number: int
+    left: Any
+    right: Any
+    event: OutputEvent
+    relaxed: float | None
+    unrelaxed: float
+    interval: Interval
+    correlation: float
+    samples: int
+    evaluations: int
+    verified: float | None
+    seconds: float
+    score: float = field(repr=False)  # a lower estimate, by which restarts are ranked where none is verified
+    candidate: Candidate = field(repr=False, compare=False)
+    pair: float | None = None  # the exact ε of the pair over all events, where that was computed
+
+    @property
+    def rank(self) -> float:
+        """What restarts are compared by: what is known exactly, else a lower estimate."""
+        known = [value for value in (self.verified, self.pair) if value is not None]
+        return max(known) if known else self.score
+
+
+class Searcher:
+    """The restarts of one search."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        mechanism, size, domain = settings.mechanism, settings.size, settings.domain
+        self.patches = patches(mechanism, size, domain)
+        self.source: PairSource | None = None if self.patches else pair_source(mechanism, size, domain)
+        self.explored: Explored = self._opened() or ClosedData(mechanism)
+
+    def _opened(self) -> OpenData | None:
+        if not self.patches:
+            return None
+        sizes = sorted({size for patch in self.patches for size in patch.sizes})
+        return OpenData.of(self.settings.mechanism, sizes, self.patches[0].scalar)
+
+    @cached_property
+    def _forms(self) -> Forms | None:
+        """The forms of outputs on open data; None where they depend on the input."""
+        if isinstance(self.explored, OpenData):
+            return Forms([path for paths in self.explored.open.values() for path in paths])
+        return None
+
+    def searched(self) -> tuple[str, ...]:
+        """What the restarts look at, as sentences."""
+        pairs = f"inputs of size {self.settings.size} in {_domain_text(self.settings.domain)}"
+        if self.patches:
+            kinds = f"{len(self.patches)} kinds of neighbours" if len(self.patches) > 1 else self.patches[0].name
+            pairs += f" ({kinds})"
+        how = (
+            "climbs by gradients"
+            if isinstance(self.explored, OpenData)
+            else "climbs by differences, as the data cannot be left open"
+            if self.patches
+            else "pairs drawn and changed one entry at a time"
+        )
+        return pairs, f"{self._forms or 'outputs that occur'}", how
+
+    # ------------------------------------------------------------------------------------------------- restarts
+
+    def restart(self, number: int, seconds: float) -> Restart:
+        """The restart of this number: what it does depends on the seed and the number alone."""
+        started, deadline = time.monotonic(), Deadline(max(seconds, 1e-3))
+        rng = self._rng(number)
+        problem, z = self._begin(number, rng)
+        seed = self._noise_seed(number, 0)
+        climb = Climb(z)
+        relaxed: float | None = None
+        before = problem.drawn(Draws(seed, 0, BLOCK)).moments(z)
+        certain = before.epsilon == math.inf and exact_value(problem, z) == math.inf
+        if not certain and len(z):
+            climb = relaxed_ascent(problem, seed, z, deadline)
+            relaxed = climb.value
+        if self.source is not None and not certain:
+            problem, climb = self._climb_pairs(self.source, problem, climb, deadline)
+        return self._told(number, problem, climb.best, relaxed, climb.evaluations, started)
+
+    def baseline(self, number: int, seconds: float) -> Restart:
+        """The best, by the estimate, of random pairs and events: as many as a climb evaluates, and more."""
+        started, deadline = time.monotonic(), Deadline(max(seconds, 1e-3))
+        rng = self._rng(number)
+        best, draws, tried = None, Draws(self._noise_seed(number, 0), 0, BLOCK), 0
+        while tried < BASELINE and not (tried and deadline.passed):
+            problem, z = self._begin(number, rng, chosen=False)
+            score = _score(problem.drawn(draws).moments(z), self.settings.alpha)
+            tried += 1
+            if best is None or score > best[0]:
+                best = score, problem, z
+        if best is None:
+            raise RuntimeError("the baseline drew nothing")
+        return self._told(number, best[1], best[2], None, tried, started)
+
+    def polish(self, restart: Restart, seconds: float) -> Restart:
+        """The restart climbed on, by the exact ε of its event; the restart itself where that is out of reach.
+
+        An event with ends is left behind: of numbers, the worst event of a pair follows from the pair. The estimates
+        stay those of where the climb began.
+        """
+        if restart.candidate.form.ends:
+            return self.polish_pair(restart, seconds)
+        problem = self._problem(restart.candidate)
+        try:
+            climb = exact_ascent(problem, restart.candidate.z, Deadline(max(seconds, 1e-3)))
+        except NotExact:
+            return restart
+        return replace(self._moved(restart, climb), verified=climb.value)
+
+    def polish_pair(self, restart: Restart, seconds: float) -> Restart:
+        """The restart climbed on, by the exact ε of its pair over all events; itself where that is out of reach."""
+        problem = self._problem(restart.candidate)
+        try:
+            climb = pair_ascent(problem, restart.candidate.z, Deadline(max(seconds, 1e-3)))
+        except NotExact:
+            return restart
+        moved = self._moved(restart, climb)
+        return replace(moved, verified=exact_value(problem, moved.candidate.z), pair=climb.value)
+
+    def _moved(self, restart: Restart, climb: Climb) -> Restart:
+        """The restart at the pair, and at the ends if these moved too, that a climb led to."""
+        problem = self._problem(restart.candidate)
+        z = np.concatenate([climb.best, restart.candidate.z[len(climb.best) :]])
+        left, right = problem.pair(z)
+        return replace(
+            restart,
+            left=left,
+            right=right,
+            event=problem.event(z),
+            evaluations=restart.evaluations + climb.evaluations,
+            candidate=Candidate.of(problem, z),
+        )
+
+    # --------------------------------------------------------------------------------------------------- stages
+
+    def _rng(self, number: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self.settings.seed, spawn_key=(number,)))
+
+    def _noise_seed(self, number: int, stage: int) -> int:
+        return int(np.random.SeedSequence(self.settings.seed, spawn_key=(number, stage)).generate_state(1)[0])
+
+    def _problem(self, candidate: Candidate) -> Problem:
+        return Problem(self.explored, candidate.place, candidate.form, candidate.end_low, candidate.end_high)
+
+    def _begin(self, number: int, rng: np.random.Generator, chosen: bool = True) -> tuple[Problem, Array]:
+        """A pair and an event to begin from; `chosen` takes the best-looking of several events every other time."""
+        draws = Draws(self._noise_seed(number, 1), 0, LOOK)
+        last: tuple[Problem, Array] | None = None
+        for _ in range(TRIES):
+            place, point = self._place(number, rng)
+            forms = self._forms or Forms(self.explored.paths(place.pair(point)[0]))
+            count = EVENTS if chosen and number % 2 else 1
+            begun = [
+                found
+                for form in _some(forms, number if chosen else None, count, rng)
+                if (found := with_ends(self.explored, place, draw_ends(form, rng), point, draws, rng)) is not None
+            ]
+            if not begun:
+                continue
+            scored = [(problem.drawn(draws).moments(z), problem, z) for problem, z in begun]
+            told = [(m, problem, z) for m, problem, z in scored if m.left]
+            last = scored[0][1:]
+            if told:
+                return max(told, key=lambda entry: _score(entry[0], self.settings.alpha))[1:]
+        if last is None:
+            place, point = self._place(number, rng)
+            form = (self._forms or Forms(self.explored.paths(place.pair(point)[0]))).draw(rng).with_ends(())
+            last = Problem(self.explored, place, form, np.zeros(0), np.zeros(0)), point
+        return last
+
+    def _place(self, number: int, rng: np.random.Generator) -> tuple[Patch | Spot, Array]:
+        """A pair: one of those given to start from, while there are any, else a random one."""
+        if number < len(self.settings.start):
+            pair = self.settings.start[number]
+            for patch in self.patches or ():
+                if (point := patch.point(pair.left, pair.right)) is not None:
+                    return patch, point
+            return Spot(pair.left, pair.right), np.zeros(0)
+        if self.patches:
+            patch = self.patches[rng.integers(len(self.patches))]
+            return patch, patch.draw(rng)
+        if self.source is None:
+            raise RuntimeError("a neighbourhood is made of patches or of pairs")
+        pair = self.source.draw(rng)
+        return Spot(pair.left, pair.right), np.zeros(0)
+
+    def _climb_pairs(
+        self, source: PairSource, problem: Problem, climb: Climb, deadline: Deadline
+    ) -> tuple[Problem, Climb]:
+        """The pair changed one entry at a time, as long as its exact ε (else the estimate of its event) grows."""
+        pair = Pair(*problem.place.pair(climb.best), "start")
+        best, improved = self._value(problem, climb.best, pair), True
+        while improved and best < math.inf and not deadline.passed:
+            improved = False
+            for near in source.near(pair):
+                value = self._value(problem, climb.best, near)
+                climb.evaluations += 1
+                if value > best:
+                    best, pair, improved = value, near, True
+                if deadline.passed or best == math.inf:
+                    break
+        spot = Spot(pair.left, pair.right)
+        return Problem(self.explored, spot, problem.form, problem.end_low, problem.end_high), climb
+
+    def _value(self, problem: Problem, z: Array, pair: Pair) -> float:
+        try:
+            return pair_epsilon(self.explored, pair.left, pair.right)
+        except NotExact:
+            spot = Problem(self.explored, Spot(pair.left, pair.right), problem.form, problem.end_low, problem.end_high)
+            moments = spot.drawn(Draws(self._noise_seed(0, 3), 0, BLOCK)).moments(z)
+            return _score(moments, self.settings.alpha)
+
+    def _told(
+        self, number: int, problem: Problem, z: Array, relaxed: float | None, evaluations: int, started: float
+    ) -> Restart:
+        """What is known of these variables: estimated on fresh noise, and exactly where that can be."""
+        z = problem.inside(z)
+        moments = self._estimate(problem, z, number)
+        left, right = problem.pair(z)
+        met = bool(moments.left and moments.right)
+        return Restart(
+            number,
+            left,
+            right,
+            problem.event(z),
+            relaxed,
+            moments.epsilon,
+            multivariate_clt(moments, self.settings.alpha) if met else Interval(-math.inf, math.inf),
+            moments.correlation,
+            moments.count,
+            evaluations,
+            exact_value(problem, z),
+            time.monotonic() - started,
+            _score(moments, self.settings.alpha),
+            Candidate.of(problem, z),
+        )
+
+    def _estimate(self, problem: Problem, z: Array, number: int) -> Moments:
+        """The unrelaxed estimate on fresh noise, as much of it as is needed."""
+        seed, blocks = self._noise_seed(number, 2), iter(range(2**31))
+
+        def more(count: int) -> Moments:
+            total = Moments()
+            for size in [BLOCK] * (count // BLOCK) + [count % BLOCK] * bool(count % BLOCK):
+                total += problem.drawn(Draws(seed, next(blocks), size)).moments(z)
+            return total
+
+        return adaptive(more, self.settings.alpha, self.settings.samples, self.settings.target)
+
+
+def _some(forms: Forms, number: int | None, count: int, rng: np.random.Generator) -> Sequence[Form]:
+    """Forms to choose from: where there are few, single ones are taken in turn."""
+    if forms.listed is not None and count >= len(forms.listed):
+        return forms.listed
+    if forms.listed is not None and number is not None and count == 1:
+        return [forms.listed[number // 2 % len(forms.listed)]]
+    return [forms.draw(rng) for _ in range(count)]
+
+
+def _score(moments: Moments, alpha: float) -> float:
+    """A lower estimate of ε, which does not prefer rare events for their noise."""
+    if moments.left and moments.right:
+        return multivariate_clt(moments, alpha).lower
+    left, right = (min(round(total), moments.count) for total in (moments.left, moments.right))
+    return float(log_ratio_lower(left, moments.count, right, moments.count, alpha))
+
+
+def _domain_text(domain: Domain) -> str:
+    if isinstance(domain, tuple) and len(domain) == 2:
+        return f"[{domain[0]:g}, {domain[1]:g}]"
+    return f"a domain of {len(domain)} values"
+
+
+# ------------------------------------------------------------------------------------------- in other processes
+
+
+@lru_cache(maxsize=2)
+def _searcher(payload: bytes) -> Searcher:
+    return Searcher(cloudpickle.loads(payload))
+
+
+def run_remotely(payload: bytes, task: str, argument: Any, seconds: float) -> Any:
+    """One call of a Searcher's method, in a process that may have no Searcher yet."""
+    return getattr(_searcher(payload), task)(argument, seconds)

@@ -1,0 +1,89 @@
+"""Runs the tasks of a search in order: here, or in worker processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from veridp.budget import Deadline
+from veridp.finder.restart import Searcher, run_remotely
+from veridp.program.pool import Crew, hidden_main
+from veridp.program.shipping import packed
+
+WORTH_IT = 4.0  # seconds of work past which starting processes pays
+
+
+class Workers:
+    """Who carries out the tasks; results come in the order of the tasks and do not depend on who that is."""
+
+    def __init__(self, searcher: Searcher, workers: int | None) -> None:
+        self.searcher = searcher
+        self.count = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+        self._payload: bytes | None = None
+        self._crew: Crew | None = None
+
+    def results(self, task: str, arguments: Sequence[Any], deadline: Deadline) -> Iterator[Any]:
+        """What the Searcher's method of this name gives for each argument, until the time is up.
+
+        The first is always worked out, and here: it tells whether the others are worth starting processes for.
+        """
+        if not arguments:
+            return
+        started = time.monotonic()
+        yield getattr(self.searcher, task)(arguments[0], deadline.left)
+        work = (time.monotonic() - started) * (len(arguments) - 1)
+        if self._crew is None and ((self.count or 1) < 2 or work < WORTH_IT or not self._packed()):
+            for argument in arguments[1:]:
+                if deadline.passed:
+                    return
+                yield getattr(self.searcher, task)(argument, deadline.left)
+        else:
+            yield from self._remote(task, list(arguments[1:]), deadline)
+
+    def _packed(self) -> bool:
+        """Whether the search can be sent to other processes; what cannot is run here, with the same result."""
+        if self._payload is None:
+            try:
+                self._payload = packed(self.searcher.settings)
+            except Exception:  # a mechanism can hold anything
+                return False
+        return True
+
+    def _remote(self, task: str, arguments: list[Any], deadline: Deadline) -> Iterator[Any]:
+        flying: list[Future[Any]] = []
+        waiting = list(reversed(arguments))
+        while waiting or flying:
+            while waiting and len(flying) < (self.count or 1) and not deadline.passed:
+                flying.append(self._submit(task, waiting.pop(), deadline.left))
+            if not flying:
+                return
+            yield flying.pop(0).result()
+
+    def _submit(self, task: str, argument: Any, seconds: float) -> Future[Any]:
+        if self._payload is None:
+            raise RuntimeError("the search was not packed")
+        if self._crew is None:
+            self._crew = Crew(self.count or 1, threads=False)
+        with hidden_main():  # submitting may start a process
+            return self._crew.executor.submit(run_remotely, self._payload, task, argument, seconds)
+
+    def dismiss(self, kill: bool) -> None:
+        if self._crew is not None:
+            self._crew.dismiss(kill=kill)
+            self._crew = None
+
+
+@contextmanager
+def workers_for(searcher: Searcher, workers: int | None) -> Iterator[Workers]:
+    """Workers that leave with the context: at once where it ends in an error or an interrupt."""
+    crew = Workers(searcher, workers)
+    completed = False
+    try:
+        yield crew
+        completed = True
+    finally:
+        crew.dismiss(kill=not completed)
