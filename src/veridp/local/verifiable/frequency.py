@@ -127,9 +127,17 @@ class VOLH(OfItems):
         return Layout(1, self.rates.held + (self.buckets - 1) * self.rates.other, (self.rates.other,) * self.buckets)
 
     def bucket(self, item: int, session: bytes) -> int:
-        """The bucket of an item, by the session's hash: one of a pairwise independent family (Carter and Wegman)."""
+        """The bucket of an item, by the session's hash.
+
+        One of a pairwise independent family (Carter and Wegman 1979), on the inverses of the items modulo its prime:
+        on the items themselves, whole runs of neighbours would fall into one bucket together.
+        """
         factor, offset = _coefficients(session)
-        return (factor * (item + 1) + offset) % PRIME % self.buckets
+        return (factor * pow(item + 1, -1, PRIME) + offset) % PRIME % self.buckets
+
+    @cached_property
+    def _inverses(self) -> NDArray[np.uint64]:
+        return np.array([pow(item + 1, -1, PRIME) for item in range(self.inputs)], dtype=np.uint64)
 
     def counts(self, chosen: int, session: bytes) -> tuple[Counts, ...]:
         return (one_raised(self.buckets, self.bucket(chosen, session), self.rates.held, self.rates.other),)
@@ -139,11 +147,10 @@ class VOLH(OfItems):
 
     def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
         total: NDArray[np.int64] = np.zeros(self.inputs, dtype=np.int64)
-        items = np.arange(1, self.inputs + 1, dtype=np.uint64)
         for row, session in zip(outputs[:, 0], sessions, strict=True):
             factor, offset = _coefficients(session)
-            hashed = (np.uint64(factor) * items + np.uint64(offset)) % np.uint64(PRIME) % np.uint64(self.buckets)
-            total += hashed == np.uint64(row)
+            hashed = (np.uint64(factor) * self._inverses + np.uint64(offset)) % np.uint64(PRIME)
+            total += hashed % np.uint64(self.buckets) == np.uint64(row)
         found: list[int] = total.tolist()
         return found
 

@@ -6,6 +6,7 @@ frequencies of its targets, or the estimated mean. All numbers are exact expecta
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +14,7 @@ from fractions import Fraction
 
 from veridp.errors import BadInput
 from veridp.local.verifiable.context import SESSION_BYTES
-from veridp.local.verifiable.harmless import Harmless
+from veridp.local.verifiable.harmless import Harmless, Scaled
 from veridp.local.verifiable.layout import Counts, Layout
 from veridp.local.verifiable.numeric import OfNumbers
 
@@ -58,16 +59,18 @@ def robustness(
     entries that stay closed hold the value of highest score. Closed entries that cannot be opened at all lose the
     report when selected, which never raises the score of the reports that are left.
     """
-    weights = scores(protocol, targets, session, down=down)
+    rows, worth = _supports(protocol, targets, session, down=down), _worth(protocol, targets, down=down)
     layout = protocol.layout
-    honest = [protocol.counts(chosen, session) for chosen in range(protocol.inputs)]
-    best_input = max(sum_over_blocks(counts, weights, layout) for counts in honest)
-    by_block = [
-        max(expected(counts[block], weights[block], layout) for counts in honest) for block in range(layout.blocks)
+    base = [_dot(layout.floors, row) for row in rows]
+    accepted = [floors + layout.free * max(row) for floors, row in zip(base, rows, strict=True)]
+    honest = [
+        [_dot(counts, row) for counts, row in zip(protocol.counts(chosen, session), rows, strict=True)]
+        for chosen in range(protocol.inputs)
     ]
-    accepted = [max(expected(corner, block, layout) for corner in corners(layout)) for block in weights]
-    best_accepted = sum(accepted, Fraction(0))
-    unprotected = sum((max(block) for block in weights), Fraction(0))
+    by_block = [max(block) for block in zip(*honest, strict=True)]
+    best_input = worth(Fraction(max(map(sum, honest)), layout.length))
+    best_accepted = worth(Fraction(sum(accepted), layout.length))
+    unprotected = worth(Fraction(sum(map(max, rows))))
     if best_accepted == best_input:
         standing = Standing.ROBUST
     elif all(most <= honest_most for most, honest_most in zip(accepted, by_block, strict=True)):
@@ -78,24 +81,40 @@ def robustness(
 
 
 def scores(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *, down: bool = False) -> Weights:
-    """What each output of each block adds to the estimates of the targets."""
-    columns = len(protocol.columns)
-    if targets is None:
-        targets = [0]
+    """What each output of each block adds to the estimates of the targets.
+
+    The constant of a report is spread evenly over its blocks.
+    """
+    rows, worth = _supports(protocol, targets, session, down=down), _worth(protocol, targets, down=down)
+    share = worth.shift / protocol.layout.blocks
+    return [[share + worth.scale * raw for raw in row] for row in rows]
+
+
+def _supports(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *, down: bool) -> list[list[int]]:
+    """By how much each output of each block supports the targets together; negative where `down` is wanted."""
+    columns, sign = len(protocol.columns), -1 if down else 1
+    targets = [0] if targets is None else targets
     if not targets or not all(0 <= target < columns for target in targets):
         raise BadInput(f"targets {list(targets)!r} are not columns of {protocol.name}; it has 0 to {columns - 1}")
     if down and not isinstance(protocol, OfNumbers):
         raise BadInput("down is for means; for frequencies, name other targets")
-    scaled = protocol.scaled
-    blocks, sign = protocol.layout.blocks, -1 if down else 1
-    share = scaled.shift * len(targets) / blocks  # the constant of a report, spread evenly over its blocks
     return [
         [
-            sign * (share + scaled.scale * sum(protocol.raw(block, value, target, session) for target in targets))
+            sign * sum(protocol.raw(block, value, target, session) for target in targets)
             for value in range(protocol.layout.values)
         ]
-        for block in range(blocks)
+        for block in range(protocol.layout.blocks)
     ]
+
+
+def _worth(protocol: Harmless, targets: Sequence[int] | None, *, down: bool) -> Scaled:
+    """What turns the support of the targets into the score."""
+    number = 1 if targets is None else len(targets)
+    return Scaled(protocol.scaled.shift * number * (-1 if down else 1), protocol.scaled.scale)
+
+
+def _dot(counts: Counts, row: Sequence[int]) -> int:
+    return sum(map(operator.mul, counts, row))
 
 
 def corners(layout: Layout) -> list[Counts]:

@@ -159,8 +159,8 @@ class PMHO(OfNumbers):
         return Layout(1, w * held + (self.bins - w) * other, (other,) * self.bins)
 
     def counts(self, chosen: int, session: bytes) -> tuple[Counts, ...]:
-        inside = range(chosen, chosen + self.window)
-        return (tuple(self.rates.held if value in inside else self.rates.other for value in range(self.bins)),)
+        held, other, w = self.rates.held, self.rates.other, self.window
+        return ((other,) * chosen + (held,) * w + (other,) * (self.bins - w - chosen),)
 
     @property
     def spacing(self) -> Fraction:
