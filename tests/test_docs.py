@@ -62,7 +62,9 @@ def test_the_python_of_a_page_does_what_it_shows(page: Path) -> None:
 
 
 def _check_doctest(block: Block, page: Path, names: dict[str, Any]) -> None:
-    example = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line - 1)
+    example = doctest.DocTestParser().get_doctest(
+        block.text, names, f"{page.name}:{block.line}", str(page), block.line - 1
+    )
     report: list[str] = []
     failed, _ = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append, clear_globs=False)
     names.update(example.globs)

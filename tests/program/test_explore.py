@@ -544,3 +544,14 @@ def test_sites_are_lines_of_the_mechanism():
     (fork,) = (step for step in paths[0].steps if isinstance(step, Fork))
     assert fork.site.line - first == 4
     assert isinstance(paths[0].steps[0], Noise)
+
+
+def test_isclose_is_a_comparison() -> None:
+    def near(rng, data):  # type: ignore[no-untyped-def]
+        return bool(np.isclose(data[0] + rng.uniform(), 1.0, rtol=0.0, atol=0.25))
+
+    closes = [path for path in explore(near, [0.5]) if path.output]
+    assert sorted(str(path) for path in closes) == [
+        "True where 0.5 > n0 and n0 >= 0.25",
+        "True where n0 >= 0.5 and 0.75 >= n0",
+    ]

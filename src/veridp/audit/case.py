@@ -53,5 +53,5 @@ class Case:
         function = inspect.unwrap(self.mechanism.function)
         try:
             return inspect.getsourcefile(function) or "", inspect.getsourcelines(function)[1]
-        except (TypeError, OSError):
+        except (TypeError, OSError, IndexError):  # no source, or one that has changed
             return "", 0

@@ -15,9 +15,9 @@ from veridp.claim import Interval, Witness
 from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
+from veridp.exact.paths import paths_of
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.explore import explore
 
 if TYPE_CHECKING:
     from veridp.exact.certified import Enclosure
@@ -169,7 +169,7 @@ def compare(
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"
         )
-    mine, theirs = (explore(mechanism, data, defer=True) for data in (left, right))
+    mine, theirs = (paths_of(mechanism, data) for data in (left, right))
     comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
     if not certified:
         return comparison

@@ -15,9 +15,9 @@ from veridp.errors import BadInput, NotExact, NotExplorable, VeridpError
 from veridp.exact.at_delta import epsilon_at
 from veridp.exact.compare import Comparison
 from veridp.exact.openlaw import OpenLaw
+from veridp.exact.paths import paths_of
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.explore import explore
 from veridp.program.path import Path
 
 SECONDS = 60.0
@@ -199,7 +199,7 @@ class _Comparer:
         if text not in self.explored:
             if len(self.explored) >= MOST_KEPT:
                 self.explored.clear()
-            self.explored[text] = explore(self.mechanism, data, defer=True)
+            self.explored[text] = paths_of(self.mechanism, data)
         return self.explored[text]
 
 

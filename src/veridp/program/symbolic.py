@@ -76,6 +76,12 @@ class Symbolic:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        own = FUNCTIONS.get(function)
+        if own is not None and (answer := own(*args, **kwargs)) is not NotImplemented:
+            return answer
+        return function._implementation(*args, **kwargs)  # what NumPy does where nobody objects
+
 
 class Vector(np.ndarray[Any, np.dtype[np.object_]]):
     """An object array of numbers and symbolic scalars."""
@@ -233,6 +239,11 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, **options: Any) -> Any:
     return answer if high is None else np.minimum(answer, high)
 
 
+def _is_close(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """|a - b| <= atol + rtol·|b|, as NumPy defines it; neither side is NaN here."""
+    return _map(lambda first, second: abs(first - second) <= atol + rtol * abs(second), a, b)
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.argmax: _extreme_index_of(largest=True),
     np.argmin: _extreme_index_of(largest=False),
@@ -240,4 +251,5 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.min: _extreme_of(largest=False),
     np.where: _where,
     np.clip: _clip,
+    np.isclose: _is_close,
 }
