@@ -79,13 +79,20 @@ def _coins(lanes, rate, state):  # type: ignore[no-untyped-def]
     rest <<= np.uint64(WORD - RATE_BITS)
     while undecided and rest:
         word = _next(state)
-        if rest >> np.uint64(63):
-            heads |= undecided & ~word
-            undecided &= word
-        else:
-            undecided &= ~word
+        one = np.uint64(0) - (rest >> np.uint64(63))  # all bits, or none: the rate's bit without a branch
+        heads |= undecided & ~word & one
+        undecided &= ~(word ^ one)
         rest <<= np.uint64(1)
     return heads
+
+
+@compiled
+def respond_all(values, size, rate, state):  # type: ignore[no-untyped-def]
+    """Turn each value, with probability rate/2^53, into another below `size` (at most 2^32), each equally likely."""
+    for user in range(len(values)):
+        if _next(state) >> np.uint64(WORD - RATE_BITS) < np.uint64(rate):
+            other = np.int64(_below(size - 1, state))
+            values[user] = other + (other >= values[user])
 
 
 @compiled
@@ -179,10 +186,16 @@ def _bucket(seed, value, buckets):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def hash_each(seeds, values, buckets, out):  # type: ignore[no-untyped-def]
-    """Fill in the bucket of each user's value under that user's seed."""
-    for user in range(len(seeds)):
-        out[user] = _bucket(seeds[user], values[user], buckets)
+def respond_hashed_all(values, buckets, rate, state, seeds, reported):  # type: ignore[no-untyped-def]
+    """Fill in a random seed for each user, and the bucket of the user's value under it, another with rate/2^53."""
+    for user in range(len(values)):
+        seed = _next(state)
+        own = np.int64(_bucket(seed, values[user], buckets))
+        if _next(state) >> np.uint64(WORD - RATE_BITS) < np.uint64(rate):
+            other = np.int64(_below(buckets - 1, state))
+            own = other + (other >= own)
+        seeds[user] = seed
+        reported[user] = own
 
 
 @compiled

@@ -23,6 +23,7 @@ from veridp.local.estimate import Estimate, Floats
 from veridp.mechanism import Function, Mechanism
 
 Reports = NDArray[Any]
+MOST_VALUES = 2**31 - 1
 CHUNK = 1 << 18  # users that are perturbed and aggregated at a time
 
 
@@ -156,8 +157,8 @@ class PureOracle(FrequencyOracle):
 
 def checked_size(size: int) -> int:
     """The number of values of a domain, if there are any two to hide among each other."""
-    if size < 2:
-        raise BadInput(f"size = {size} leaves nothing to hide; give a domain of at least 2 values")
+    if not 2 <= size <= MOST_VALUES:
+        raise BadInput(f"size = {size} is no domain to hide in; give 2 to 2^31 - 1 values")
     return int(size)
 
 

@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from veridp.local.counts import Counts
 from veridp.local.estimate import Floats
 from veridp.local.oracle import PureOracle, Reports, checked_size
-from veridp.local.rates import checked_epsilon, lying_rate
+from veridp.local.rates import GRAIN, checked_epsilon, lying_rate
 from veridp.mechanism import Mechanism
-
-IN_CACHE = 1 << 15  # users whose draws are finished while they are near
 
 
 def respond(rng: Generator, value: int, *, size: int, lie: float) -> int:
@@ -61,13 +59,10 @@ class GRR(PureOracle):
         return math.ceil(math.log2(self.size))
 
     def perturb(self, values: ArrayLike, rng: Generator) -> Reports:
-        column = self._checked(values)
-        reports = column.astype(np.int32 if self.size < 2**31 else np.int64)
-        for start in range(0, len(reports), IN_CACHE):
-            part = reports[start : start + IN_CACHE]
-            lies = np.flatnonzero(rng.random(len(part)) < self.lie)
-            others = rng.integers(self.size - 1, size=len(lies), dtype=reports.dtype.type)
-            part[lies] = others + (others >= part[lies])
+        from veridp.local.kernels import respond_all, stream
+
+        reports = self._checked(values).astype(np.int32)
+        respond_all(reports, self.size, int(self.lie * GRAIN), stream(rng))
         return reports
 
     def aggregate(self, reports: Reports) -> Counts:

@@ -16,7 +16,7 @@ from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.oracle import PureOracle, Reports, checked_size
 from veridp.local.oracles import direct
-from veridp.local.rates import checked_epsilon, lying_rate
+from veridp.local.rates import GRAIN, checked_epsilon, lying_rate
 from veridp.mechanism import Mechanism
 
 MOST_BUCKETS = 1 << 16
@@ -81,15 +81,12 @@ class OLH(PureOracle):
         return 64 + math.ceil(math.log2(self.buckets))
 
     def perturb(self, values: ArrayLike, rng: Generator) -> Reports:
-        from veridp.local.kernels import hash_each
+        from veridp.local.kernels import respond_hashed_all, stream
 
         column = self._checked(values)
         reports = np.empty(len(column), dtype=REPORT)
-        seeds = rng.integers(0, 2**64, size=len(column), dtype=np.uint64)
-        own = np.empty(len(column), dtype=np.int64)
-        hash_each(seeds, column, self.buckets, own)
-        reports["seed"] = seeds
-        reports["bucket"] = direct.GRR(self.buckets, self.epsilon).perturb(own, rng)
+        rate = int(self.lie * GRAIN)
+        respond_hashed_all(column, self.buckets, rate, stream(rng), reports["seed"], reports["bucket"])
         return reports
 
     def aggregate(self, reports: Reports) -> Counts:

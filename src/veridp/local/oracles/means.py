@@ -172,8 +172,8 @@ SCALES = range(1 << 31, (1 << 31) + 1000)  # of the noise, in steps of the grid
 class LaplaceMean(MeanOracle):
     """Laplace noise of scale 2/ε on x̃ (Dwork et al. 2006): any number can be reported, of any size.
 
-    x̃ is rounded at random to a grid of `steps` steps to 1, and the noise is discrete: its scale is some 2^31 steps, drawn
-    without any rounding. So ε holds for the numbers that are sent, which floats with Laplace noise cannot say of
+    x̃ is rounded at random to a grid of `steps` steps to 1, and the noise is discrete: its scale is some 2^31 steps,
+    drawn without any rounding. So ε holds for the numbers that are sent, which floats with Laplace noise cannot say of
     themselves (Mironov 2012).
     """
 
