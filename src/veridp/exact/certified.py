@@ -12,7 +12,7 @@ from flint import arb, ctx
 from veridp.claim import Interval
 from veridp.errors import NotExact
 from veridp.exact.balls import Refined, added, ball, interval, log_ratio, probability_interval, refined
-from veridp.exact.components import Splitter
+from veridp.exact.components import Component, Splitter
 from veridp.exact.enclosing import Measures
 from veridp.exact.event import Event
 from veridp.exact.pieces import Factor, Piece, factors
@@ -165,11 +165,16 @@ def _plan(jobs: _Jobs, numeric: bool, left: Sequence[Piece], right: Sequence[Pie
     if len(left) > 1 or len(right) > 1:
         return _Plan(masses, masses, math.inf)
     try:
-        apart = taken_apart(left[0], right[0], Splitter())
+        apart = taken_apart(left[0], right[0], Splitter({}), Splitter({}))
     except NotExact:  # the entries are made of other noise on the other side: nothing bounds their loss
         return _Plan(masses, masses, math.inf)
     entries = added([_entry_bound(group) for group in apart.groups]).upper
-    return _Plan(masses, (jobs.add([apart.left_rest.piece]), jobs.add([apart.right_rest.piece])), entries)
+    rest = jobs.add([_rest(left[0], apart.left_rest)]), jobs.add([_rest(right[0], apart.right_rest)])
+    return _Plan(masses, rest, entries)
+
+
+def _rest(piece: Piece, components: Sequence[Component]) -> Piece:
+    return Piece(piece.weight, tuple(c for component in components for c in component.conditions), ())
 
 
 def _entry_bound(group: Group) -> Interval:

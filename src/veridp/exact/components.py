@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from veridp.program.affine import Affine, Condition, Noise, Symbol
 
 
-@dataclass(frozen=True, eq=False)
 class Component:
     """Conditions that hang together by their noise, which is numbered as they name it.
 
-    Components of one splitter with the same `kind` are the same but for which draws their noise comes from.
+    Components of the same `kind` are the same but for which draws their noise comes from.
     """
 
-    conditions: tuple[Condition, ...]
-    ranks: dict[Symbol, int]
-    kind: int
+    __slots__ = ("conditions", "kind", "ranks")
+
+    def __init__(self, conditions: tuple[Condition, ...], ranks: dict[Symbol, int], kind: int) -> None:
+        self.conditions = conditions
+        self.ranks = ranks
+        self.kind = kind
 
 
-class _Node:
-    """What a list of conditions comes to, and where further conditions lead from it."""
-
-    __slots__ = ("after", "components", "last")
-
-    def __init__(self, components: tuple[Component, ...], last: Condition | None = None) -> None:
-        self.components = components
-        self.last = last  # kept, so that its identity stays its own
-        self.after: dict[int, _Node] = {}
+Kinds = dict[Hashable, int]
 
 
 class Splitter:
-    """Takes lists of conditions apart; those that begin with the same conditions share the work of that beginning."""
+    """Takes lists of conditions apart, one after the other; what a list begins with like the last is not done again.
 
-    def __init__(self) -> None:
-        self._start = _Node(())
-        self._kinds: dict[Hashable, int] = {}
+    Splitters that share `kinds` tell the same kinds.
+    """
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._last: list[Condition] = []
+        self._so_far: list[tuple[Component, ...]] = [()]  # what each beginning of the last list comes to
 
     def split(self, conditions: Sequence[Condition]) -> tuple[Component, ...]:
         """The components that the conditions make."""
-        node = self._start
-        for condition in conditions:
-            after = node.after.get(id(condition))
-            if after is None:
-                after = node.after[id(condition)] = _Node(self._joined(node.components, condition), condition)
-            node = after
-        return node.components
+        same = 0
+        for mine, before in zip(conditions, self._last, strict=False):
+            if mine is not before:
+                break
+            same += 1
+        del self._last[same:], self._so_far[same + 1 :]
+        for condition in conditions[same:]:
+            self._so_far.append(self._joined(self._so_far[-1], condition))
+        self._last += conditions[same:]
+        return self._so_far[-1]
 
     def _joined(self, components: tuple[Component, ...], condition: Condition) -> tuple[Component, ...]:
         """The components after one more condition, which ties together all those that it touches."""
@@ -55,19 +55,18 @@ class Splitter:
         conditions: tuple[Condition, ...] = ()
         ranks: dict[Symbol, int] = {}
         for component in touching:
-            ranks |= (
-                {symbol: len(ranks) + rank for symbol, rank in component.ranks.items()} if ranks else component.ranks
-            )
+            before = len(ranks)
+            ranks |= {symbol: before + rank for symbol, rank in component.ranks.items()} if before else component.ranks
             conditions += component.conditions
-        told = []
+        told: list[Hashable] = [component.kind for component in touching]
+        told += condition.relation, condition.slack.constant
         for symbol, factor in terms.items():
-            if symbol not in ranks:
+            rank = ranks.get(symbol)
+            if rank is None:
                 ranks[symbol] = len(ranks)
-                told.append((_kind(symbol), factor))
-            else:
-                told.append((ranks[symbol], factor))
-        seen = (*(c.kind for c in touching), condition.relation, condition.slack.constant, *told)
-        joined = Component((*conditions, condition), ranks, self._kinds.setdefault(seen, len(self._kinds)))
+            told += factor, _kind(symbol) if rank is None else rank
+        kind = self._kinds.setdefault(tuple(told), len(self._kinds))
+        joined = Component((*conditions, condition), ranks, kind)
         return (*(component for component in components if component not in touching), joined)
 
 
@@ -81,8 +80,8 @@ def kind_of(components: Sequence[Component], numbers: Sequence[Affine]) -> Hasha
         for symbol in number.terms:
             ranks = ((place, c.ranks[symbol]) for place, c in enumerate(components) if symbol in c.ranks)
             places.setdefault(symbol, next(ranks, None) or (len(places), _kind(symbol)))
-    told = tuple((n.constant, *((places[s], factor) for s, factor in n.terms.items())) for n in numbers)
-    return tuple(component.kind for component in components), told
+    told = tuple([(n.constant, *[(places[s], factor) for s, factor in n.terms.items()]) for n in numbers])
+    return tuple([component.kind for component in components]), told
 
 
 def _kind(symbol: Symbol) -> Hashable:

@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 MOST_CUTS = 2  # how many variables may be fixed to make a tree
 MOST_POINTS = 40_000_000  # how many points one elimination may visit at once; more are done in parts
 MOST_CORNERS = 1000  # of a variable that is fixed
+MOST_STRETCHED = 100_000  # integrals that share a grid, where each needs but sums over it
 TIED_ROWS = 24  # integrals that share a grid, where each brings a kink of its own to it
 
 
@@ -231,11 +232,12 @@ class _Tree:
             and not noise.integer
             and not any(self._varies(child, rows) for child in self._below(variable))
         )
-        integral, size = (
-            (self._shared_integral, TIED_ROWS)
-            if shared and self.ties[variable]
-            else ((self._shared_integral, 100_000) if shared else (self._integral, max(1, MOST_POINTS // 4000)))
-        )
+        if not shared:
+            integral, size = self._integral, max(1, MOST_POINTS // 4000)
+        elif all(noise.stretches for noise, _ in self.ties[variable]):
+            integral, size = self._stretched_integral, MOST_STRETCHED
+        else:
+            integral, size = self._shared_integral, TIED_ROWS
         parts = [slice(start, start + size) for start in range(0, len(rows), size)]
         return np.concatenate([integral(variable, rows[p], at_least[p], at_most[p]) for p in parts])
 
@@ -257,9 +259,14 @@ class _Tree:
         return np.where(empty, -np.inf, grid.integrate(self._integrand(variable, rows, grid.points)))
 
     def _integrand(self, variable: int, rows: NDArray[np.intp], points: Array) -> Array:
-        values = self.region.noise[variable].log_density(points)
+        values = self._untied(variable, rows, points)
         for noise, form in self.ties[variable]:
             values = values + noise.log_density(form.coefficient(variable) * points + form.constant[rows][:, None])
+        return values
+
+    def _untied(self, variable: int, rows: NDArray[np.intp], points: Array) -> Array:
+        """The integrand without the further densities at the variable."""
+        values = self.region.noise[variable].log_density(points)
         for child, times in self._kinds_of_children(variable):
             values = values + times * self._message(child, rows[: len(points)], points)
         return values
@@ -281,21 +288,47 @@ class _Tree:
 
         The bounds are among the ends of the panels, so that each row is a sum over whole panels.
         """
-        breaks = np.unique(
-            np.concatenate([self._breaks(variable, rows).ravel(), low[np.isfinite(low)], high[np.isfinite(high)]])
-        )
-        noise = self.region.noise[variable]
-        width, tail = 16.0 / self._rate(variable), noise.tail * noise.scale
-        ends = edges(breaks[None, :], width, tail, low.min(keepdims=True), high.max(keepdims=True))[0]
-        ends = ends[np.concatenate([[True], np.diff(ends) > 0])]
+        ends = self._shared_ends(variable, rows, low, high)
         if len(ends) < 2:
             return np.full(len(rows), -np.inf)
         grid = panels(ends[None, :])
-        panel_values = grid.log_weights + self._integrand(variable, rows, grid.points)
-        by_panel = log_sum(panel_values.reshape(len(panel_values), len(ends) - 1, -1))
-        first = np.minimum(np.searchsorted(ends, low, side="left"), len(ends) - 1)  # a bound may lie past all panels
-        last = np.searchsorted(ends, high, side="right") - 1
-        return range_sums(by_panel, first, np.maximum(last, first))
+        values = grid.log_weights + self._integrand(variable, rows, grid.points)
+        return _sums_between(ends, values, low, high)
+
+    def _stretched_integral(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> Array:
+        """The same, where the further densities are exponential between kinks, which are among the ends of the panels.
+
+        There each of them is a constant of the row times an exponential that all rows share. So the integrand is
+        summed, for each way to be between kinks, over all panels once, and not once for each row.
+        """
+        ends = self._shared_ends(variable, rows, low, high)
+        total = np.full(len(rows), -np.inf)
+        if len(ends) < 2:
+            return total
+        grid = panels(ends[None, :])
+        values = grid.log_weights + self._untied(variable, rows, grid.points)
+        forms = [form for _, form in self.ties[variable]]
+        for stretches in itertools.product(*(noise.stretches or () for noise, _ in self.ties[variable])):
+            slope, constant, inside = 0.0, np.zeros(len(rows)), (low, high)
+            for stretch, form in zip(stretches, forms, strict=True):
+                own, rest = form.coefficient(variable), form.constant[rows]
+                slope += stretch.slope * own
+                constant = constant + stretch.intercept + stretch.slope * rest
+                at = (stretch.low - rest) / own, (stretch.high - rest) / own
+                inside = np.maximum(inside[0], at[own < 0]), np.minimum(inside[1], at[own > 0])
+            total = np.logaddexp(total, constant + _sums_between(ends, values + slope * grid.points, *inside))
+        return total
+
+    def _shared_ends(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> Array:
+        """The ends of panels that serve all rows."""
+        own, below = self._own_breaks(variable, rows), self._carried_breaks(variable, rows[:1])
+        bounds = [low[np.isfinite(low)], high[np.isfinite(high)]]
+        breaks = np.unique(np.concatenate([*own, *below, *bounds]))
+        noise = self.region.noise[variable]
+        width, tail = 16.0 / self._rate(variable), noise.tail * noise.scale
+        ends = edges(breaks[None, :], width, tail, low.min(keepdims=True), high.max(keepdims=True))[0]
+        apart: Array = ends[np.concatenate([[True], np.diff(ends) > 0])]
+        return apart
 
     def _message(self, child: int, rows: NDArray[np.intp], points: Array) -> Array:
         """ln of the integral over the child and all below it, as a function of its parent, at the parent's points."""
@@ -324,6 +357,10 @@ class _Tree:
 
     def _breaks(self, variable: int, rows: NDArray[np.intp]) -> Array:
         """Where the integrand over the variable is not smooth, and 0: a row for each row."""
+        return np.column_stack([*self._own_breaks(variable, rows), *self._carried_breaks(variable, rows)])
+
+    def _own_breaks(self, variable: int, rows: NDArray[np.intp]) -> list[Array]:
+        """Those of its own noise, bounds and further densities."""
         ends = [
             end for end in (self.bounds[variable][0][rows], self.bounds[variable][1][rows]) if np.isfinite(end).all()
         ]
@@ -333,6 +370,11 @@ class _Tree:
             found += [
                 (kink - form.constant[rows]) / form.coefficient(variable) for kink in (*noise.kinks, noise.middle)
             ]
+        return found
+
+    def _carried_breaks(self, variable: int, rows: NDArray[np.intp]) -> list[Array]:
+        """Those that its children bring."""
+        found: list[Array] = []
         for child in self.children[variable]:
             inner = self._breaks(child, rows)
             if self.region.noise[child].integer:
@@ -342,7 +384,7 @@ class _Tree:
             for (a, b, c), (e, f, g) in itertools.combinations(self.links[child], 2):
                 if b * e != a * f:
                     found.append((a * g - c * e)[rows] / (b * e - a * f))
-        return np.column_stack(found)
+        return found
 
     def _rate(self, variable: int) -> float:
         """How fast the logarithm of the integrand may change along the variable."""
@@ -351,6 +393,14 @@ class _Tree:
         for child in self.children[variable]:
             rate += self._rate(child) * max(abs(parents / own) for own, parents, _ in self.links[child])
         return rate
+
+
+def _sums_between(ends: Array, values: Array, low: Array, high: Array) -> Array:
+    """ln of the sums over the panels between bounds, which are ends of panels, a pair of them for each row."""
+    by_panel = log_sum(values.reshape(len(values), len(ends) - 1, -1))
+    first = np.minimum(np.searchsorted(ends, low, side="left"), len(ends) - 1)  # a bound may lie past all panels
+    last = np.searchsorted(ends, high, side="right") - 1
+    return range_sums(by_panel, first, np.maximum(last, first))
 
 
 # -------------------------------------------------------------------------------------------------------- cuts

@@ -29,6 +29,16 @@ def log_difference(larger: Array, smaller: Array) -> Array:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """An interval on which the logarithm of a density is linear."""
+
+    low: float
+    high: float
+    intercept: float
+    slope: float
+
+
+@dataclass(frozen=True)
 class Noise(ABC):
     """A distribution on the reals, or on the integers.
 
@@ -45,6 +55,14 @@ class Noise(ABC):
     @property
     def kinks(self) -> tuple[float, ...]:
         return ()
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...] | None:
+        """The intervals, with kinks or infinities for ends, that its mass lies on, if its density is exponential there.
+
+        None where it is not.
+        """
+        return None
 
     @property
     def rate(self) -> float:
@@ -85,6 +103,11 @@ class Laplace(Noise):
     def kinks(self) -> tuple[float, ...]:
         return (0.0,)
 
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        top, slope = -math.log(2 * self.scale), 1 / self.scale
+        return Stretch(-math.inf, 0.0, top, slope), Stretch(0.0, math.inf, top, -slope)
+
     def log_density(self, x: Array) -> Array:
         return -np.abs(x) / self.scale - math.log(2 * self.scale)
 
@@ -100,6 +123,10 @@ class Exponential(Noise):
     @property
     def kinks(self) -> tuple[float, ...]:
         return (0.0,)
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        return (Stretch(0.0, math.inf, -math.log(self.scale), -1 / self.scale),)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -124,6 +151,10 @@ class Uniform(Noise):
     @property
     def kinks(self) -> tuple[float, ...]:
         return (0.0, self.scale)
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        return (Stretch(0.0, self.scale, -math.log(self.scale), 0.0),)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -233,6 +264,33 @@ class Integers(Noise):
         return np.where(first <= last, np.where(last <= self.centre, below, above), -np.inf)
 
 
+@dataclass(frozen=True)
+class Geometric(Integers):
+    """The number of trials up to the first success, each of which fails with probability e^-decay."""
+
+    decay: float = math.inf
+    low: float = 1.0
+    centre: float = 1.0
+
+    def _log_failures(self, count: Array) -> Array:
+        """ln of the probability that so many trials fail."""
+        if math.isinf(self.decay):
+            return np.where(count > 0, -np.inf, 0.0)
+        return np.maximum(count, 0.0) * -self.decay
+
+    def log_density(self, x: Array) -> Array:
+        whole = np.rint(x)
+        log_success = math.log(-math.expm1(-self.decay))
+        return np.where((np.abs(x - whole) < 1e-9) & (whole >= 1), self._log_failures(whole - 1) + log_success, -np.inf)
+
+    def log_below(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(self._log_failures(np.floor(x + 1e-9))))
+
+    def log_above(self, x: Array) -> Array:
+        return self._log_failures(np.ceil(x - 1e-9) - 1)
+
+
 @cache
 def numeric(distribution: d.Distribution) -> Noise:
     """The numbers of a distribution; the same object for the same distribution."""
@@ -257,8 +315,8 @@ for _symbolic, _kind in (
 
 @_numeric.register
 def _(noise: d.Geometric) -> Noise:
-    p = float(noise.p)
-    return Integers(1 / -math.log1p(-p) if p < 1 else 1.0, stats.geom(p), low=1.0, centre=1.0)
+    decay = -math.log1p(-float(noise.p)) if noise.p < 1 else math.inf
+    return Geometric(1 / decay if noise.p < 1 else 1.0, decay=decay)
 
 
 @_numeric.register

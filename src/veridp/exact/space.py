@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from veridp.errors import NotExact
 from veridp.exact.block import Block
-from veridp.exact.components import Component, Splitter, kind_of
+from veridp.exact.components import Component, Kinds, Splitter, kind_of
 from veridp.exact.event import Entry, Event
 from veridp.exact.lattice import without_overlap
 from veridp.exact.line import Line, Numbers
@@ -50,28 +50,30 @@ class _Space:
 
     def __init__(self) -> None:
         self.numeric: dict[object, Loss] = {}
-        self.splitter = Splitter()
+        self.masses = Masses()
+        kinds: Kinds = {}
+        self.left, self.right = Splitter(kinds), Splitter(kinds)
 
     def factor_loss(self, left: Factor, right: Factor) -> Loss:
         mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
         keys = list(dict.fromkeys([*mine, *theirs]))
         plans = [self._plan(_Class(key, left), mine.get(key, []), theirs.get(key, [])) for key in keys]
-        masses = Masses().logs([side for plan in plans for side in (plan.left, plan.right)])
+        masses = self.masses.logs([side for plan in plans for side in (plan.left, plan.right)])
         parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
 
     def _plan(self, shared: _Class, left: list[Piece], right: list[Piece]) -> _Plan:
         count = len(shared.key.free)
         if not count or not left or not right:
-            return _Plan(shared, self._shares(left), self._shares(right))
+            return _Plan(shared, self._shares(left, self.left), self._shares(right, self.right))
         if len(left) == len(right) == 1:
             return self._separated(shared, left[0], right[0])
         plain = [_unit(count, index, 1) for index in range(count)]
         kind = tuple(piece.key for piece in left), tuple(piece.key for piece in right)
         return _Plan(shared, [CERTAIN], [CERTAIN], (self._numeric_loss(shared, plain, kind, lambda: (left, right)),))
 
-    def _shares(self, pieces: Sequence[Piece]) -> list[Share]:
-        return [Share(piece.weight, self.splitter.split(piece.conditions)) for piece in pieces]
+    def _shares(self, pieces: Sequence[Piece], splitter: Splitter) -> list[Share]:
+        return [self.masses.share(piece.weight, splitter.split(piece.conditions)) for piece in pieces]
 
     def _numeric_loss(
         self, shared: _Class, combinations: Sequence[Combination], kind: Hashable, sides: Callable[[], _Sides]
@@ -95,12 +97,14 @@ class _Space:
         The entries are first combined so that each carries as little noise as possible: a change of coordinates that
         both sides share leaves the loss as it is.
         """
-        apart = taken_apart(left, right, self.splitter)
+        apart = taken_apart(left, right, self.left, self.right)
         parts = []
         for group in apart.groups:
             combined = [apart.combinations[entry] for entry in group.entries]
             parts.append(self._numeric_loss(shared, combined, group.kind, lambda g=group: ([g.left], [g.right])))  # type: ignore[misc]
-        return _Plan(shared, [apart.left_rest], [apart.right_rest], tuple(parts))
+        mine = self.masses.share(left.weight, apart.left_rest)
+        theirs = self.masses.share(right.weight, apart.right_rest)
+        return _Plan(shared, [mine], [theirs], tuple(parts))
 
 
 def batched(values: Sequence[float]) -> list[tuple[float, float]]:
@@ -195,29 +199,30 @@ class Apart:
 
     combinations: list[Combination]
     groups: list[Group]
-    left_rest: Share
-    right_rest: Share
+    left_rest: tuple[Component, ...]
+    right_rest: tuple[Component, ...]
 
 
-def taken_apart(left: Piece, right: Piece, splitter: Splitter) -> Apart:
+def taken_apart(left: Piece, right: Piece, left_splitter: Splitter, right_splitter: Splitter) -> Apart:
     """The two pieces, taken apart in the same way: the losses of the groups and of the rest add up to theirs."""
     combinations = _reduced(left.numbers)
-    sides = [_Side.of(piece, combinations, splitter) for piece in (left, right)]
+    sides = (
+        _Side(left, combinations, left_splitter.split(left.conditions)),
+        _Side(right, combinations, right_splitter.split(right.conditions)),
+    )
     groups = [Group(tuple(sorted(entries)), *sides) for entries in _tied(*sides)]
-    return Apart(combinations, groups, *(Share(side.weight, side.rest()) for side in sides))
+    return Apart(combinations, groups, *(side.rest() for side in sides))
 
 
 class _Side:
     """One of two pieces that are taken apart: its combined entries, and for each the components that it touches."""
 
-    def __init__(self, weight: Number, numbers: list[Affine], components: tuple[Component, ...]) -> None:
-        self.weight, self.numbers, self.components = weight, numbers, components
-        self.touched = [[c for c in components if not number.terms.keys().isdisjoint(c.ranks)] for number in numbers]
-
-    @classmethod
-    def of(cls, piece: Piece, combinations: Sequence[Combination], splitter: Splitter) -> _Side:
-        numbers = [_combination(piece.numbers, made) for made in combinations]
-        return cls(piece.weight, numbers, splitter.split(piece.conditions))
+    def __init__(self, piece: Piece, combinations: Sequence[Combination], components: tuple[Component, ...]) -> None:
+        self.numbers = [_combination(piece.numbers, made) for made in combinations]
+        self.components = components
+        self.touched = [
+            [c for c in components if not number.terms.keys().isdisjoint(c.ranks)] for number in self.numbers
+        ]
 
     def symbols(self, entry: int) -> set[Symbol]:
         """The noise that the entry is tied to."""
