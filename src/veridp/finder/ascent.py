@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from veridp.finder.problem import DrawnProblem, Problem
 from veridp.finder.relax import SHARPNESS
 
 Array = NDArray[np.float64]
-STEPS = 40  # iterations of one climb
+STEPS = 40  # iterations of an exact climb
 DIFFERENCE = 1e-5  # over which exact values are differenced: they are right to about 1e-13
 WORST = -1e3  # what stands for -inf in a climb
 
@@ -32,9 +32,11 @@ class Stage:
 
     share: float
     draws: int
+    steps: int
 
 
-STAGES = (Stage(0.02, 2**12), Stage(1.0, 2**14))
+PROBE = Stage(0.02, 2**12, 5)
+STAGES = (Stage(0.02, 2**12, 40), Stage(1.0, 2**14, 40))
 
 
 class _Enough(Exception):
@@ -64,20 +66,25 @@ class Climb:
 
 
 def relaxed_ascent(
-    problem: Problem, seed: int, start: Array, deadline: Deadline, sharpness: float = SHARPNESS
+    problem: Problem,
+    seed: int,
+    start: Array,
+    deadline: Deadline,
+    stages: Sequence[Stage] = STAGES,
+    sharpness: float = SHARPNESS,
 ) -> Climb:
     """The climb on the relaxed estimate from a start, by SLSQP: with a broad step first, then with the true one."""
     climb = Climb(start, _deadline=deadline)
-    for stage in STAGES:
+    for stage in stages:
         drawn = problem.drawn(Draws(seed, 0, stage.draws))
         climb = Climb(climb.best, evaluations=climb.evaluations, _deadline=deadline)
-        _climb_relaxed(drawn, stage.share * sharpness, climb)
+        _climb_relaxed(drawn, stage.share * sharpness, climb, stage.steps)
         if climb.out_of_time:
             break
     return climb
 
 
-def _climb_relaxed(drawn: DrawnProblem, sharpness: float, climb: Climb) -> None:
+def _climb_relaxed(drawn: DrawnProblem, sharpness: float, climb: Climb, steps: int) -> None:
     problem = drawn.problem
 
     def negative(z: Array) -> tuple[float, Array] | float:
@@ -86,7 +93,7 @@ def _climb_relaxed(drawn: DrawnProblem, sharpness: float, climb: Climb) -> None:
         climb.see(z, found.value)
         return -found.value if found.gradient is None else (-found.value, -found.gradient)
 
-    _slsqp(problem, climb.best, negative, problem.has_gradient, 1e-3)
+    _slsqp(problem, climb.best, negative, problem.has_gradient, 1e-3, steps)
 
 
 def exact_ascent(problem: Problem, start: Array, deadline: Deadline) -> Climb:
@@ -146,9 +153,10 @@ def _slsqp(
     negative: Callable[[Array], tuple[float, Array] | float],
     gradient: bool,
     difference: float,
+    steps: int = STEPS,
 ) -> None:
     """Minimise within the bounds, both inputs in the domain and intervals in order."""
-    options = {"maxiter": STEPS, "ftol": 1e-9} | ({} if gradient else {"eps": difference})
+    options = {"maxiter": steps, "ftol": 1e-9} | ({} if gradient else {"eps": difference})
     try:
         if not len(start):
             negative(start)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from veridp.budget import Deadline
 from veridp.errors import NotExplorable, VeridpError
 from veridp.exact.event import Event
 from veridp.exact.masses import log_masses
@@ -17,7 +18,7 @@ from veridp.finder.relax import Sum
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Unknown, unknown, unknowns
 from veridp.program.distribution import Number, exact
-from veridp.program.explore import explore
+from veridp.program.explore import explore, walk
 from veridp.program.path import Path, with_values
 
 MOST_OPEN_PATHS = 20_000
@@ -45,13 +46,23 @@ class OpenData(Explored):
         self._meeting: dict[tuple[int, Form], Sequence[Path]] = {}
 
     @classmethod
-    def of(cls, mechanism: Mechanism, sizes: Sequence[int], scalar: bool) -> OpenData | None:
-        """None where the mechanism does to data what symbols cannot express, or where that takes too many paths."""
+    def of(
+        cls, mechanism: Mechanism, sizes: Sequence[int], scalar: bool, deadline: Deadline | None = None
+    ) -> OpenData | None:
+        """None where the mechanism does to data what symbols cannot express, or where that takes too many paths.
+
+        Or too much time: an input that is given has far fewer ways open than one that is not.
+        """
         found: dict[int, Sequence[Path]] = {}
         try:
             for size in sizes:
                 data = unknown("data[0]") if scalar else unknowns("data", size)
-                found[size] = explore(mechanism, data, defer=True, max_paths=MOST_OPEN_PATHS)
+                paths: list[Path] = []
+                for path in walk(mechanism, data, MOST_OPEN_PATHS, defer=True):
+                    paths.append(path)
+                    if deadline is not None and deadline.passed:
+                        return None
+                found[size] = paths
         except VeridpError:
             return None
         return cls(found)

@@ -24,6 +24,7 @@ RESTARTS = 50
 SAMPLES = 2**18
 CONFIDENCE = 0.99
 POLISHED = 6  # restarts that are climbed on exactly
+EXPLORE_SHARE = 0.15  # of the time, to list the paths with the data open; past it, they are listed for each input
 RESTART_SHARE = 0.6  # of the time, for restarts; the rest is for climbing on and for verifying
 POLISH_SHARE = 0.5  # of the time left after that
 SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a claim that holds
@@ -110,7 +111,8 @@ def search(
         samples,
         tuple(_checked(mechanism, pair) for pair in start),
     )
-    hunt = _Hunt(Searcher(settings), restarts, Deadline(seconds), progress, workers)
+    deadline = Deadline(seconds)
+    hunt = _Hunt(Searcher(settings, deadline.part(EXPLORE_SHARE)), restarts, deadline, progress, workers)
     return hunt.baseline() if random else hunt.search()
 
 

@@ -18,7 +18,7 @@ from veridp.budget import Deadline
 from veridp.claim import Interval
 from veridp.confidence import log_ratio_lower
 from veridp.errors import NotExact
-from veridp.finder.ascent import Climb, exact_ascent, exact_value, pair_ascent, pair_epsilon, relaxed_ascent
+from veridp.finder.ascent import PROBE, Climb, exact_ascent, exact_value, pair_ascent, pair_epsilon, relaxed_ascent
 from veridp.finder.estimate import Moments, adaptive, multivariate_clt
 from veridp.finder.events import Form, Forms, OutputEvent, draw_ends
 from veridp.finder.explored import ClosedData, Explored, OpenData
@@ -29,8 +29,8 @@ from veridp.mechanism import Mechanism
 
 Array = NDArray[np.float64]
 BLOCK = 2**14  # draws that are evaluated at a time
-LOOK = 2**11  # draws on which events are compared before one is chosen
-EVENTS = 24  # events among which one is chosen
+LOOK = 2**11  # draws that tell what numbers an output has
+EVENTS = 16  # events among which a short climb chooses
 TRIES = 8  # random starts, until one meets an event
 BASELINE = 128  # random pairs and events for each restart of the baseline: more than a climb evaluates
 
@@ -99,18 +99,18 @@ class Restart:
 class Searcher:
     """The restarts of one search."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, deadline: Deadline | None = None) -> None:
         self.settings = settings
         mechanism, size, domain = settings.mechanism, settings.size, settings.domain
         self.patches = patches(mechanism, size, domain)
         self.source: PairSource | None = None if self.patches else pair_source(mechanism, size, domain)
-        self.explored: Explored = self._opened() or ClosedData(mechanism)
+        self.explored: Explored = self._opened(deadline or Deadline()) or ClosedData(mechanism)
 
-    def _opened(self) -> OpenData | None:
+    def _opened(self, deadline: Deadline) -> OpenData | None:
         if not self.patches:
             return None
         sizes = sorted({size for patch in self.patches for size in patch.sizes})
-        return OpenData.of(self.settings.mechanism, sizes, self.patches[0].scalar)
+        return OpenData.of(self.settings.mechanism, sizes, self.patches[0].scalar, deadline)
 
     @cached_property
     def _forms(self) -> Forms | None:
@@ -140,7 +140,7 @@ class Searcher:
         """The restart of this number: what it does depends on the seed and the number alone."""
         started, deadline = time.monotonic(), Deadline(max(seconds, 1e-3))
         rng = self._rng(number)
-        problem, z = self._begin(number, rng)
+        problem, z = self._begin(number, rng, deadline)
         seed = self._noise_seed(number, 0)
         climb = Climb(z)
         relaxed: float | None = None
@@ -159,7 +159,7 @@ class Searcher:
         rng = self._rng(number)
         best, draws, tried = None, Draws(self._noise_seed(number, 0), 0, BLOCK), 0
         while tried < BASELINE and not (tried and deadline.passed):
-            problem, z = self._begin(number, rng, chosen=False)
+            problem, z = next(iter(self._random(number, rng, 0)), None) or self._plain(number, rng)
             score = _score(problem.drawn(draws).moments(z), self.settings.alpha)
             tried += 1
             if best is None or score > best[0]:
@@ -218,31 +218,38 @@ class Searcher:
     def _problem(self, candidate: Candidate) -> Problem:
         return Problem(self.explored, candidate.place, candidate.form, candidate.end_low, candidate.end_high)
 
-    def _begin(self, number: int, rng: np.random.Generator, chosen: bool = True) -> tuple[Problem, Array]:
-        """A pair and an event to begin from; `chosen` takes the best-looking of several events every other time."""
-        draws = Draws(self._noise_seed(number, 1), 0, LOOK)
-        last: tuple[Problem, Array] | None = None
+    def _begin(self, number: int, rng: np.random.Generator, deadline: Deadline) -> tuple[Problem, Array]:
+        """A pair and an event to climb from: the event in turn, or the one of several that a short climb favours."""
+        begun: list[tuple[Problem, Array]] = []
         for _ in range(TRIES):
-            place, point = self._place(number, rng)
-            forms = self._forms or Forms(self.explored.paths(place.pair(point)[0]))
-            count = EVENTS if chosen and number % 2 else 1
-            begun = [
-                found
-                for form in _some(forms, number if chosen else None, count, rng)
-                if (found := with_ends(self.explored, place, draw_ends(form, rng), point, draws, rng)) is not None
-            ]
-            if not begun:
-                continue
-            scored = [(problem.drawn(draws).moments(z), problem, z) for problem, z in begun]
-            told = [(m, problem, z) for m, problem, z in scored if m.left]
-            last = scored[0][1:]
-            if told:
-                return max(told, key=lambda entry: _score(entry[0], self.settings.alpha))[1:]
-        if last is None:
-            place, point = self._place(number, rng)
-            form = (self._forms or Forms(self.explored.paths(place.pair(point)[0]))).draw(rng).with_ends(())
-            last = Problem(self.explored, place, form, np.zeros(0), np.zeros(0)), point
-        return last
+            begun = self._random(number, rng, 1 if number % 2 else EVENTS)
+            if begun:
+                break
+        if not begun:
+            return self._plain(number, rng)
+        if len(begun) == 1 or not self.patches:
+            return begun[0]
+        seed = self._noise_seed(number, 0)
+        climbs = [relaxed_ascent(problem, seed, z, deadline, (PROBE,)) for problem, z in begun]
+        best = max(range(len(begun)), key=lambda place: climbs[place].value)
+        return begun[best]
+
+    def _random(self, number: int, rng: np.random.Generator, count: int) -> list[tuple[Problem, Array]]:
+        """A random pair, with so many events that some draws meet."""
+        draws = Draws(self._noise_seed(number, 1), 0, LOOK)
+        place, point = self._place(number, rng)
+        forms = self._forms or Forms(self.explored.paths(place.pair(point)[0]))
+        begun = [
+            with_ends(self.explored, place, draw_ends(form, rng), point, draws, rng)
+            for form in _some(forms, number, count, rng)
+        ]
+        return [found for found in begun if found is not None]
+
+    def _plain(self, number: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        """A random pair and output, where draws met none whose numbers could have ends."""
+        place, point = self._place(number, rng)
+        form = (self._forms or Forms(self.explored.paths(place.pair(point)[0]))).draw(rng).with_ends(())
+        return Problem(self.explored, place, form, np.zeros(0), np.zeros(0)), point
 
     def _place(self, number: int, rng: np.random.Generator) -> tuple[Patch | Spot, Array]:
         """A pair: one of those given to start from, while there are any, else a random one."""
@@ -324,13 +331,14 @@ class Searcher:
         return adaptive(more, self.settings.alpha, self.settings.samples, self.settings.target)
 
 
-def _some(forms: Forms, number: int | None, count: int, rng: np.random.Generator) -> Sequence[Form]:
-    """Forms to choose from: where there are few, single ones are taken in turn."""
-    if forms.listed is not None and count >= len(forms.listed):
-        return forms.listed
-    if forms.listed is not None and number is not None and count == 1:
+def _some(forms: Forms, number: int, count: int, rng: np.random.Generator) -> Sequence[Form]:
+    """So many forms: all, where they are no more; a single one in turn; a random one for a count of 0."""
+    if forms.listed is None or not count:
+        return [forms.draw(rng) for _ in range(max(count, 1))]
+    if count == 1:
         return [forms.listed[number // 2 % len(forms.listed)]]
-    return [forms.draw(rng) for _ in range(count)]
+    chosen = rng.permutation(len(forms.listed))[:count]
+    return [forms.listed[int(place)] for place in chosen]
 
 
 def _score(moments: Moments, alpha: float) -> float:

@@ -14,7 +14,7 @@ from veridp.finder.restart import Searcher, run_remotely
 from veridp.program.pool import Crew, hidden_main
 from veridp.program.shipping import packed
 
-WORTH_IT = 4.0  # seconds of work past which starting processes pays
+WORTH_IT = 10.0  # seconds of work past which starting processes pays
 
 
 class Workers:
