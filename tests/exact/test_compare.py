@@ -410,3 +410,19 @@ def test_plain_functions_have_no_adjacency_to_keep() -> None:
     comparison = compare(lambda rng, x: x + rng.laplace(), 0.0, 7.0)
     assert comparison.epsilon == pytest.approx(7.0, rel=1e-9)
     assert str(comparison) == "<lambda>: ε = 7 between 0.0 and 7.0"
+
+
+def test_pieces_that_meet_at_a_break_count_once() -> None:
+    """A uniform window and its outside, at widths where a point inside a panel, rounded, once fell on the break."""
+
+    def windowed(rng: Any, start: float, *, window: float, outside: float) -> Any:
+        if rng.random() < outside:
+            place = rng.uniform(0, 1 - window)
+            return place if place < start else place + window
+        return start + rng.uniform(0, window)
+
+    window, outside = 511184 / 2**20, 0.4875
+    ratio = ((1 - outside) / window) / (outside / (1 - window))
+    for left, right in ((0.0, 1 - window), (0.0, (1 - window) / 2)):
+        found = compare(windowed, left, right, window=window, outside=outside).epsilon
+        assert found == pytest.approx(math.log(ratio), abs=1e-12)

@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 
 INSIDE = 1e-12  # how far inside a panel, relative to its width, its end is looked at
 SPOTS = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 8)[1:-1]) / 2, [1 - INSIDE]])  # within a panel
+BLUR = 2e-13  # breaks are known to 13 digits; on a break itself, two pieces that meet there would both count
 CLOSER = np.array([1e-4, 1e-7, 1e-10])  # how far from a panel's end, of its width, a loss without bound is looked for
 FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
 NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
@@ -99,7 +100,9 @@ class Line(Loss):
             return np.arange(first, last + 1) + self.lattice
         ends = edges(breaks[None, :], width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
         ends = ends[np.concatenate([[True], np.diff(ends) > 1e-12 * (1 + np.abs(ends[1:]))])]
-        inner = (ends[:-1, None] + np.diff(ends)[:, None] * SPOTS).ravel()
+        inner = ends[:-1, None] + np.diff(ends)[:, None] * SPOTS
+        blur = BLUR * np.abs(ends)
+        inner = np.clip(inner, (ends + blur)[:-1, None], (ends - blur)[1:, None]).ravel()
         far = tail * np.array(FAR) / 45.0 + tail
         return np.concatenate([ends[0] - far[::-1], inner, ends[-1] + far])
 
