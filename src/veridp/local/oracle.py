@@ -6,6 +6,7 @@ batches can be sliced, concatenated and stored as they are.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -160,6 +161,24 @@ def checked_size(size: int) -> int:
     if not 2 <= size <= MOST_VALUES:
         raise BadInput(f"size = {size} is no domain to hide in; give 2 to 2^31 - 1 values")
     return int(size)
+
+
+def checked_numbers(oracle: Oracle, values: ArrayLike, low: float, high: float) -> Floats:
+    """The values as numbers, if all of them lie between the two ends."""
+    column = np.asarray(values, dtype=float)
+    if column.ndim != 1:
+        raise BadInput(f"{oracle}: values of shape {column.shape} are no column; give one value for each user")
+    inside = (column >= low) & (column <= high)
+    if not inside.all():
+        place = int(np.argmin(inside))
+        raise BadInput(f"{oracle}: value {column[place]:g} of user {place} is not in [{low:g}, {high:g}]")
+    return column
+
+
+def checked_ends(low: float, high: float) -> None:
+    """Complain unless the two are ends of a range."""
+    if not -math.inf < low < high < math.inf:
+        raise BadInput(f"low = {low!r} and high = {high!r} are no range; give two numbers, low < high")
 
 
 class Labelled:

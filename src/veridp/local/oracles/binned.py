@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
-from veridp.local.oracle import Oracle, Reports
+from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers
 from veridp.local.oracles.direct import GRR, respond
 from veridp.mechanism import Mechanism
 
@@ -51,8 +51,7 @@ class BinnedGRR(Oracle):
     rounding: Rounding = "random"
 
     def __post_init__(self) -> None:
-        if not -math.inf < self.low < self.high < math.inf:
-            raise BadInput(f"low = {self.low!r} and high = {self.high!r} are no range; give two numbers, low < high")
+        checked_ends(self.low, self.high)
         if self.rounding not in ("random", "nearest"):
             raise BadInput(f"rounding = {self.rounding!r} is unknown; use random or nearest")
         self.grr  # noqa: B018  checks size and epsilon
@@ -73,11 +72,7 @@ class BinnedGRR(Oracle):
 
     def rounded(self, values: ArrayLike, rng: Generator | None = None) -> NDArray[np.int64]:
         """The number of each value's level; random rounding draws from `rng`."""
-        column = np.asarray(values, dtype=float)
-        inside = (column >= self.low) & (column <= self.high)
-        if not inside.all():
-            place = int(np.argmin(inside))
-            raise BadInput(f"{self}: value {column[place]!r} of user {place} is not in [{self.low:g}, {self.high:g}]")
+        column = checked_numbers(self, values, self.low, self.high)
         places = (column - self.low) / (self.high - self.low) * (self.size - 1)
         if self.rounding == "nearest":
             return np.minimum((places + 0.5).astype(np.int64), self.size - 1)

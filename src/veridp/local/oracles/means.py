@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
-from veridp.local.oracle import Oracle, Reports
+from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers
 from veridp.local.rates import MARGIN, checked_epsilon, lying_rate
 from veridp.mechanism import Mechanism
 
@@ -34,8 +34,7 @@ class MeanOracle(Oracle):
     epsilon: float
 
     def __post_init__(self) -> None:
-        if not -math.inf < self.low < self.high < math.inf:
-            raise BadInput(f"low = {self.low!r} and high = {self.high!r} are no range; give two numbers, low < high")
+        checked_ends(self.low, self.high)
         checked_epsilon(self.epsilon)
 
     @property
@@ -62,11 +61,7 @@ class MeanOracle(Oracle):
 
     def inner(self, values: ArrayLike) -> Floats:
         """x̃ of each value: its place in the range, from -1 to 1."""
-        column = np.asarray(values, dtype=float)
-        inside = (column >= self.low) & (column <= self.high)
-        if not inside.all():
-            place = int(np.argmin(inside))
-            raise BadInput(f"{self}: value {column[place]!r} of user {place} is not in [{self.low:g}, {self.high:g}]")
+        column = checked_numbers(self, values, self.low, self.high)
         return np.clip(-1 + 2 * (column - self.low) / (self.high - self.low), -1.0, 1.0)
 
     def outer(self, inner: float) -> float:

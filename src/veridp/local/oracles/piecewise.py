@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from veridp.errors import BadInput
 from veridp.local.estimate import Floats
-from veridp.local.oracle import Reports
+from veridp.local.oracle import Reports, checked_numbers
 from veridp.local.oracles.means import SR, MeanOracle, round_to_sign
 from veridp.local.rates import GRAIN, lying_rate
 from veridp.mechanism import Mechanism
@@ -181,7 +181,7 @@ class HM(MeanOracle):
         return 1 + self._pm.report_bits
 
     def perturb(self, values: ArrayLike, rng: Generator) -> Reports:
-        column = np.asarray(values, dtype=float)
+        column = checked_numbers(self, values, self.low, self.high)
         reports = np.empty(len(column), dtype=HYBRID)
         rounded = rng.random(len(column)) >= self.piecewise
         reports["rounded"] = rounded
