@@ -28,22 +28,25 @@ class Record:
     invitation: bytes
     secret: bytes
     vector: tuple[int, ...]
+    commitment: bytes
     nonce: bytes = b""
     closed: tuple[int, ...] = ()
     verdict: bytes = b""
 
     def packed(self) -> bytes:
-        fields = [self.invitation, self.secret, list(self.vector), self.nonce, list(self.closed), self.verdict]
-        found: bytes = msgpack.packb([RECORD_VERSION, *fields], use_bin_type=True)
+        kept = [self.invitation, self.secret, list(self.vector), self.commitment]
+        found: bytes = msgpack.packb(
+            [RECORD_VERSION, *kept, self.nonce, list(self.closed), self.verdict], use_bin_type=True
+        )
         return found
 
     @classmethod
     def unpacked(cls, data: bytes) -> Record:
         try:
-            version, invitation, secret, vector, nonce, closed, verdict = msgpack.unpackb(data)
+            version, invitation, secret, vector, commitment, nonce, closed, verdict = msgpack.unpackb(data)
             if version != RECORD_VERSION:
                 raise ValueError(version)
-            return cls(invitation, secret, tuple(vector), nonce, tuple(closed), verdict)
+            return cls(invitation, secret, tuple(vector), commitment, nonce, tuple(closed), verdict)
         except (ValueError, TypeError, msgpack.UnpackException):
             raise Refused(
                 Reason.MALFORMED, "the state file is not one of this version; taking part again could tell too much"
@@ -87,7 +90,8 @@ class Client:
             chosen = self._protocol.choose(value, self._rng)
             vector = self._protocol.layout.draw_vector(self._protocol.counts(chosen, invitation.session), self._rng)
             secret = self._rng.randbytes(SECRET_BYTES)
-            self._keep(Record(encode(invitation), secret, tuple(vector)))
+            commitment = self._verifier.scheme.commit(invitation.context, self._protocol.layout, vector, secret)
+            self._keep(Record(encode(invitation), secret, tuple(vector), commitment))
         elif self._record.invitation != encode(invitation):
             raise Refused(Reason.SECOND_CHALLENGE, "another session than the one taken part in; it would tell more")
         return self._commit()
@@ -138,9 +142,7 @@ class Client:
     def _commit(self) -> Commit:
         record = self._begun()
         invitation = decode(record.invitation, Invitation)
-        layout, scheme = self._protocol.layout, self._verifier.scheme
-        commitment = scheme.commit(invitation.context, layout, record.vector, record.secret)
-        return Commit(invitation.task, invitation.session, commitment)
+        return Commit(invitation.task, invitation.session, record.commitment)
 
     def _opening(self, record: Record, invitation: Invitation) -> Opening:
         layout, scheme = self._protocol.layout, self._verifier.scheme

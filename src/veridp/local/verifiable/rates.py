@@ -55,6 +55,8 @@ def rates(epsilon: float, closeness: float = CLOSENESS) -> Rates:
     fewest = math.floor(1 / math.expm1(epsilon))  # with fewer, one copy more is too many
     for other in range(max(fewest, 1), MOST_COPIES):
         held = math.floor(other * math.exp(epsilon)) + 1
+        if math.log(held / other) < closeness * epsilon - 1e-9:  # far off; no need of many digits
+            continue
         while log_ratio(held, other) > epsilon:
             held -= 1
         if held > other and log_ratio(held, other) >= closeness * epsilon:

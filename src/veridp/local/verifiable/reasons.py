@@ -40,6 +40,9 @@ class Reason(StrEnum):
     TOO_MANY_ABORTS = "too-many-aborts"
     TOO_FAST = "too-fast"
     CONFLICT = "conflict"
+    WRONG_CONTENT_TYPE = "wrong-content-type"
+    NOT_FOUND = "not-found"
+    UNAVAILABLE = "unavailable"
 
 
 class Refused(VeridpError):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from veridp.local.verifiable.challenge import promise
 from veridp.local.verifiable.context import Context
 from veridp.local.verifiable.messages import Challenge, Commit, Invitation, Opening, Verdict
 from veridp.local.verifiable.reasons import Reason, Refused
-from veridp.local.verifiable.verify import Verifier, check_same_session
+from veridp.local.verifiable.verify import check_same_session
+
+
+class Checks(Protocol):
+    """What a session asks of a verifier, which may have answered in another process before."""
+
+    def check(self, commit: Commit) -> None: ...
+
+    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict: ...
 
 
 class Stage(StrEnum):
@@ -54,7 +64,7 @@ class Session:
             raise Refused(Reason.OUT_OF_ORDER, "the nonce is told only after the commitment")
         return Challenge(self.context.task, self.context.session, self.nonce)
 
-    def committed(self, commit: Commit, now: float, verifier: Verifier) -> Session:
+    def committed(self, commit: Commit, now: float, checks: Checks) -> Session:
         """The session with the commitment, after which the challenge may be sent."""
         self._check_own(commit)
         if self.commit is not None:
@@ -62,10 +72,10 @@ class Session:
                 raise Refused(Reason.SECOND_COMMITMENT, "the session has a commitment, and it is another one")
             return self
         self._check_open(now)
-        verifier.check(commit)
+        checks.check(commit)
         return replace(self, commit=commit)
 
-    def opened(self, opening: Opening, now: float, verifier: Verifier) -> Session:
+    def opened(self, opening: Opening, now: float, checks: Checks) -> Session:
         """The session with its verdict; an opening that proves nothing is rejected for good."""
         self._check_own(opening)
         if self.commit is None:
@@ -75,7 +85,15 @@ class Session:
                 raise Refused(Reason.REPLAYED, "the session is decided, by another opening")
             return self
         self._check_open(now)
-        return replace(self, opening=opening, verdict=judge(verifier, self.commit, self.challenge, opening))
+        return replace(self, opening=opening, verdict=checks.judge(self.commit, self.challenge, opening))
+
+    def decided(self, stage: Stage, reason: str, outputs: Iterable[int] | None) -> Session:
+        """This session as it was kept with its stage: with its verdict, if there is one."""
+        if stage not in (Stage.ACCEPTED, Stage.REJECTED):
+            return self
+        accepted = stage == Stage.ACCEPTED
+        verdict = Verdict(self.context.task, self.context.session, accepted, reason, tuple(outputs or ()))
+        return replace(self, verdict=verdict)
 
     def _check_own(self, message: Commit | Opening) -> None:
         check_same_session(Commit(self.context.task, self.context.session, b""), message)
@@ -83,12 +101,3 @@ class Session:
     def _check_open(self, now: float) -> None:
         if now >= self.expires:
             raise Refused(Reason.EXPIRED, "the session expired, and its token with it")
-
-
-def judge(verifier: Verifier, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict:
-    """The verdict on an opening."""
-    try:
-        outputs = verifier.outputs(commit, challenge, opening)
-    except Refused as refusal:
-        return Verdict(commit.task, commit.session, False, str(refusal.reason), ())
-    return Verdict(commit.task, commit.session, True, "", outputs)

@@ -58,6 +58,8 @@ class Task:
         _check(0 < self.expires < 1 << 53, "expires", self.expires, "seconds since 1970")
         if self.mechanism in OF_ITEMS:
             _check(2 <= len(self.items) <= MOST_ITEMS, "items", len(self.items), f"2 to {MOST_ITEMS} items")
+            odd = next((item for item in self.items if not item.isprintable() or not 0 < len(item) <= 200), None)
+            _check(odd is None, "item", odd, "printable texts of 1 to 200 characters")
             _check(not (self.low or self.high or self.resolution), "low, high", self.low, "items alone, and no range")
         else:
             _check(not self.items, "items", len(self.items), "a range, low and high, and no items")
@@ -113,7 +115,9 @@ class Task:
     def from_json(cls, text: str) -> Task:
         try:
             return cls.from_document(json.loads(text))
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, BadInput):
+                raise
             raise BadInput("the task is not a JSON document") from None
 
 

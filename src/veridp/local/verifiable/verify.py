@@ -9,7 +9,7 @@ from veridp.local.verifiable.challenge import selected
 from veridp.local.verifiable.commitments import Scheme
 from veridp.local.verifiable.commitments.hashed import opened_indices
 from veridp.local.verifiable.layout import Layout
-from veridp.local.verifiable.messages import Challenge, Commit, Opening
+from veridp.local.verifiable.messages import Challenge, Commit, Opening, Verdict
 from veridp.local.verifiable.reasons import Reason, Refused
 
 
@@ -23,6 +23,14 @@ class Verifier:
     def check(self, commit: Commit) -> None:
         """Refuse a commitment of the wrong form."""
         self.scheme.check(self.layout, commit.commitment)
+
+    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict:
+        """The verdict on an opening."""
+        try:
+            outputs = self.outputs(commit, challenge, opening)
+        except Refused as refusal:
+            return Verdict(commit.task, commit.session, False, str(refusal.reason), ())
+        return Verdict(commit.task, commit.session, True, "", outputs)
 
     def outputs(self, commit: Commit, challenge: Challenge, opening: Opening) -> tuple[int, ...]:
         """The report: the value selected in each block; or `Refused`, with the reason, if anything is not as due.

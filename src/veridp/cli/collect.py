@@ -1,0 +1,300 @@
+"""`veridp collect …`: run a verifiable collection, take part in one, estimate from it, audit it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veridp.budget import Deadline
+from veridp.cli.given import AsJson, Confidence, Time
+from veridp.cli.shown import show, show_json
+from veridp.errors import BadInput
+
+if TYPE_CHECKING:
+    from veridp.local.verifiable.service.joining import Server
+
+REFUSED = 1
+ADMIN_VARIABLE, CLIENT_VARIABLE = "VERIDP_ADMIN_TOKEN", "VERIDP_TOKEN"
+
+ServerUrl = Annotated[str, typer.Option("--server", help="the address of the server, http(s)://…")]
+TokenFile = Annotated[Path | None, typer.Option(help="a file with the token; else the environment variable is used")]
+Authorities = Annotated[Path | None, typer.Option("--ca", help="certificates to trust, in PEM")]
+TaskName = Annotated[str, typer.Argument(help="the name of the task")]
+DatabaseUrl = Annotated[str, typer.Option("--database", help="sqlite:///FILE or postgresql://USER@HOST/NAME")]
+
+app = typer.Typer(help="Collect locally private reports whose honest perturbation is proved.", rich_markup_mode=None)
+
+
+@app.command("serve")
+def serve(
+    database: DatabaseUrl = "sqlite:///collect.db",
+    host: Annotated[str, typer.Option(help="the address to listen at")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8460,
+    processes: Annotated[int, typer.Option(min=1, help="server processes behind the port")] = 1,
+    judges: Annotated[int, typer.Option(min=1, help="processes that verify, for each server process")] = 1,
+    rate: Annotated[float, typer.Option(min=0.0, help="requests a second for each client; 0: any number")] = 50.0,
+    burst: Annotated[int, typer.Option(min=1, help="requests that a client may send at once")] = 100,
+    tls_cert: Annotated[Path | None, typer.Option(help="the server's certificate, in PEM")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="its private key")] = None,
+    proxy: Annotated[str | None, typer.Option(help="proxies whose X-Forwarded-For is believed, e.g. 10.0.0.1")] = None,
+    token_file: TokenFile = None,
+    access_log: Annotated[bool, typer.Option(help="log every request")] = False,
+) -> int:
+    """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN."""
+    _need_extra()
+    from veridp.local.verifiable.service.running import run
+    from veridp.local.verifiable.service.settings import Settings
+
+    if (tls_cert is None) != (tls_key is None):
+        raise BadInput("--tls-cert and --tls-key belong together; give both, or none behind a proxy that ends TLS")
+    settings = Settings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
+    run(settings, host, port, processes, tls_cert=tls_cert, tls_key=tls_key, proxy=proxy, access_log=access_log)
+    return 0
+
+
+@app.command("task")
+def create_task(
+    name: TaskName,
+    server: ServerUrl,
+    mechanism: Annotated[str, typer.Option(help="vgrr, voue, volh, grr-ho, sr-ho or pm-ho")],
+    epsilon: Annotated[float, typer.Option(help="the ε that a report may cost at most")],
+    items: Annotated[str | None, typer.Option(help="the items, separated by commas")] = None,
+    low: Annotated[float, typer.Option(help="the lowest number")] = 0.0,
+    high: Annotated[float, typer.Option(help="the highest number")] = 0.0,
+    resolution: Annotated[int, typer.Option(help="points of grr-ho, copies of sr-ho, bins of pm-ho")] = 0,
+    scheme: Annotated[str, typer.Option(help="blake2b, blake3 or ristretto255")] = "blake2b",
+    minimum_batch: Annotated[int, typer.Option(help="publish from so many reports on")] = 100,
+    maximum_abort_rate: Annotated[float, typer.Option(help="publish up to this share of aborts")] = 0.05,
+    session_seconds: Annotated[int, typer.Option(help="how long a session stays open")] = 600,
+    expires: Annotated[int | None, typer.Option(help="when the task ends, in seconds since 1970")] = None,
+    tokens: Annotated[int, typer.Option(min=0, help="so many new client tokens are printed, one a line")] = 0,
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+) -> int:
+    """Create a task (the same again changes nothing), and print new client tokens for it."""
+    _need_extra()
+    import json
+
+    from veridp.local.verifiable import Task
+    from veridp.local.verifiable.service.store import token_hash
+
+    domain: dict[str, Any] = {"low": low, "high": high, "resolution": resolution}
+    if expires is not None:
+        domain["expires"] = expires
+    if items is not None:
+        domain |= {"items": tuple(item.strip() for item in items.split(","))}
+    task = Task(
+        name,
+        mechanism,
+        epsilon,
+        scheme=scheme,
+        minimum_batch=minimum_batch,
+        maximum_abort_rate=maximum_abort_rate,
+        session_seconds=session_seconds,
+        **domain,
+    )
+    asked = _server(server, token_file, ADMIN_VARIABLE, authorities)
+    asked.ask("PUT", f"/tasks/{name}", task.to_json().encode(), "application/json")
+    fresh = [secrets.token_urlsafe(24) for _ in range(tokens)]
+    if fresh:
+        body = json.dumps({"hashes": [token_hash(token).hex() for token in fresh]}).encode()
+        asked.ask("PUT", f"/tasks/{name}/tokens", body, "application/json")
+        show("\n".join(fresh))
+    return 0
+
+
+@app.command("join")
+def take_part(
+    name: TaskName,
+    value: Annotated[str, typer.Argument(help="the value to report on: an item, or a number")],
+    server: ServerUrl,
+    state: Annotated[Path, typer.Option(help="the file that remembers the session; keep it")],
+    epsilon: Annotated[float | None, typer.Option(help="do not take part if a report costs more")] = None,
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+    seconds: Time = 60.0,
+    as_json: AsJson = False,
+) -> int:
+    """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
+    _need_extra()
+    from veridp.local.verifiable.reasons import Refused
+    from veridp.local.verifiable.service.joining import join
+
+    try:
+        verdict = join(_server(server, token_file, CLIENT_VARIABLE, authorities, seconds), name, value, state, epsilon)
+        accepted, reason = verdict.accepted, verdict.reason
+    except Refused as refusal:
+        accepted, reason = False, str(refusal)
+    if as_json:
+        show_json({"task": name, "accepted": accepted, "reason": reason})
+    else:
+        show("accepted" if accepted else f"not accepted: {reason}")
+    return 0 if accepted else REFUSED
+
+
+@app.command("estimate")
+def show_estimate(
+    name: TaskName,
+    server: Annotated[str | None, typer.Option(help="the address of the server, http(s)://…")] = None,
+    database: Annotated[str | None, typer.Option(help="or the URL of its database")] = None,
+    confidence: Confidence = 0.95,
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print the estimate with its bounds; exit 1 where the task's rules forbid to publish it."""
+    _need_extra()
+    if (server is None) == (database is None):
+        raise BadInput("give either --server or --database")
+    status = (
+        _status_at(str(database), name, confidence)
+        if server is None
+        else _server(server, token_file, ADMIN_VARIABLE, authorities)
+        .ask("GET", f"/tasks/{name}/status?confidence={confidence}")
+        .json()
+    )
+    _show_status(status, as_json)
+    return 0 if status["estimate"] is not None else REFUSED
+
+
+@app.command("export")
+def export(
+    name: TaskName,
+    file: Annotated[Path, typer.Argument(help="where the log goes")],
+    server: Annotated[str | None, typer.Option(help="the address of the server, http(s)://…")] = None,
+    database: Annotated[str | None, typer.Option(help="or the URL of its database")] = None,
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+) -> int:
+    """Write the transcript of a task to a file, for auditors."""
+    _need_extra()
+    if (server is None) == (database is None):
+        raise BadInput("give either --server or --database")
+    if server is not None:
+        content = _server(server, token_file, ADMIN_VARIABLE, authorities).ask("GET", f"/tasks/{name}/log").content
+        pieces = iter([content])
+    else:
+        pieces = _log_at(str(database), name)
+    try:
+        with file.open("wb") as out:
+            for piece in pieces:
+                out.write(piece)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+    return 0
+
+
+@app.command("verify-log")
+def verify_log(
+    file: Annotated[Path, typer.Argument(help="a log that veridp collect export wrote")],
+    confidence: Confidence = 0.95,
+    as_json: AsJson = False,
+) -> int:
+    """Verify every session of a log again, offline, and estimate from it; exit 1 if anything is wrong."""
+    _need_extra()
+    from veridp.local.verifiable.service.standing import status
+    from veridp.local.verifiable.transcript import audit
+
+    try:
+        with file.open("rb") as log:
+            found = audit(log)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give a log of veridp collect export") from None
+    document = status(found.task, found.support, found.attendance, found.rejected, confidence)
+    if as_json:
+        show_json({**document, "faults": found.fault_count, "first_faults": found.faults})
+    else:
+        _show_status(document, False)
+        show("\n".join(found.faults) if found.faults else "every session is as it should be")
+        if found.fault_count > len(found.faults):
+            show(f"… {found.fault_count} faults in all")
+    return 0 if found.good else REFUSED
+
+
+def _show_status(status: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(status)
+        return
+    from rich.table import Table
+
+    show(
+        f"{status['task']}: {status['mechanism']}, ε = {status['epsilon']:.6g}; {status['accepted']} accepted, "
+        f"{status['rejected']} rejected, {status['expired_challenged']} left after the challenge, "
+        f"{status['pending_challenged'] + status['pending_invited']} under way; abort rate {status['abort_rate']:.3g}"
+    )
+    if status["estimate"] is None:
+        show(f"no estimate: {status['withheld']['message']}")
+        return
+    table = Table("", "estimate", f"interval ({status['confidence']:g} for all)", "whatever the missing reported")
+    for column in status["estimate"]:
+        ranges = [f"{column[f'{kind}lower']:.5g} to {column[f'{kind}upper']:.5g}" for kind in ("", "worst_")]
+        table.add_row(column["name"], f"{column['value']:.5g}", *ranges)
+    show(table)
+
+
+def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
+    import time
+
+    from veridp.local.verifiable.service import store
+    from veridp.local.verifiable.service.database import Database
+    from veridp.local.verifiable.service.standing import status_of
+
+    database = Database.open(url)
+    try:
+        with database.reading() as connection:
+            return status_of(connection, store.get_task(connection, name), time.time(), confidence)
+    finally:
+        database.close()
+
+
+def _log_at(url: str, name: str) -> Any:
+    import time
+
+    from veridp.local.verifiable.service import store
+    from veridp.local.verifiable.service.database import Database
+    from veridp.local.verifiable.transcript import written
+
+    database = Database.open(url)
+    try:
+        with database.reading() as connection:
+            task = store.get_task(connection, name)
+            yield from written(task, int(time.time()), store.all_sessions(connection, task))
+    finally:
+        database.close()
+
+
+def _server(
+    url: str, token_file: Path | None, variable: str, authorities: Path | None, seconds: float = 60.0
+) -> Server:
+    from veridp.local.verifiable.service.joining import Server
+
+    return Server(url, _token(token_file, variable), Deadline(seconds), authorities)
+
+
+def _token(file: Path | None, variable: str) -> str:
+    """The token; never from the command line, which others on the machine can see."""
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise BadInput(f"{file}: {error.strerror}; give a file with a token") from None
+    if variable not in os.environ:
+        raise BadInput(f"no token; give --token-file, or set {variable}")
+    return os.environ[variable].strip()
+
+
+def _need_extra() -> None:
+    try:
+        import alembic
+        import httpx
+        import msgpack
+        import sqlalchemy
+        import starlette
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise BadInput(f"veridp collect needs {error.name}; pip install 'veridp[collect]'") from None
+    del alembic, httpx, msgpack, sqlalchemy, starlette

@@ -1,0 +1,101 @@
+"""Connections to SQLite or PostgreSQL, and the migrations that bring a database up to date."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from veridp.errors import BadInput
+
+MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
+BUSY_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Database:
+    """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does."""
+
+    writer: Engine
+    reader: Engine
+
+    @classmethod
+    def open(cls, url: str) -> Database:
+        """The database at this URL, migrated to the newest version."""
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise BadInput(
+                f"{url!r} is no database URL; write sqlite:///collect.db or postgresql://user@host/name"
+            ) from None
+        backend = parsed.get_backend_name()
+        if backend == "sqlite":
+            database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
+        elif backend == "postgresql":
+            full = parsed.set(drivername="postgresql+psycopg")
+            one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
+            database = cls(
+                create_engine(full, pool_pre_ping=True), create_engine(full, pool_pre_ping=True, **one_moment)
+            )
+        else:
+            raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
+        try:
+            with database.writer.begin() as connection:
+                upgrade(connection)
+        except SQLAlchemyError as error:
+            database.close()
+            first = str(error).splitlines()[0]
+            raise BadInput(f"cannot open the database: {first}; check the URL and that the server runs") from None
+        return database
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees what was committed."""
+        with self.reader.connect() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.writer.dispose()
+        self.reader.dispose()
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the tables up to date, within the connection's transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with as_file(files(__package__) / "migrations") as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _sqlite(url: str, *, immediate: bool) -> Engine:
+    """SQLite with a write-ahead log that is flushed at every commit: what is acknowledged survives a power cut."""
+    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine

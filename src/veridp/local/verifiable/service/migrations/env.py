@@ -1,0 +1,11 @@
+"""Runs the migrations on the connection that `database.upgrade` gives."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from veridp.local.verifiable.service.schema import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,236 @@
+"""What is asked of the tables. Every change is conditional on the stage, so it happens once whoever asks how often."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+import msgpack
+import numpy as np
+from sqlalchemy import Connection, Insert, Row, Table, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from veridp.local.verifiable.context import NONCE_BYTES, SESSION_BYTES, Context
+from veridp.local.verifiable.estimate import Attendance
+from veridp.local.verifiable.harmless import Outputs
+from veridp.local.verifiable.messages import Commit, Opening, decode, encode
+from veridp.local.verifiable.reasons import Reason, Refused
+from veridp.local.verifiable.service.schema import sessions, tasks, tokens
+from veridp.local.verifiable.session import Checks, Session, Stage
+from veridp.local.verifiable.task import Task
+from veridp.local.verifiable.transcript import attendance
+
+TOKEN_BYTES = 32
+PAGE = 1000  # rows that are read at a time
+
+
+def token_hash(token: str) -> bytes:
+    """What is kept of a client's token."""
+    return blake2b(token.encode(), digest_size=TOKEN_BYTES, person=b"veridp token").digest()
+
+
+# ----------------------------------------------------------------------------------------------------------- tasks
+
+
+def put_task(connection: Connection, task: Task) -> None:
+    """Keep the task; refuse it if there is another one of its name."""
+    document = task.to_json()
+    connection.execute(_insert_if_new(connection, tasks, name=task.name, document=document))
+    if _document(connection, task.name) != document:
+        raise Refused(Reason.CONFLICT, f"there is another task {task.name!r}; give this one another name")
+
+
+def get_task(connection: Connection, name: str) -> Task:
+    return _parsed(_document(connection, name))
+
+
+@lru_cache(maxsize=256)
+def _parsed(document: str) -> Task:
+    return Task.from_json(document)
+
+
+def task_names(connection: Connection) -> list[str]:
+    return list(connection.execute(select(tasks.c.name).order_by(tasks.c.name)).scalars())
+
+
+def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
+    """Let clients with tokens of these hashes take part, once each; those that may already are left as they are."""
+    for token in sorted(hashes):
+        connection.execute(_insert_if_new(connection, tokens, task=task.name, token=token))
+
+
+# -------------------------------------------------------------------------------------------------------- sessions
+
+
+def invite(connection: Connection, task: Task, token: bytes, now: float) -> Session:
+    """The one session of the token, begun now if there is none yet."""
+    found = _find(connection, task, token)
+    if found is None:
+        _check_token(connection, task, token)
+        if now >= task.expires:
+            raise Refused(Reason.TASK_CLOSED, f"the task {task.name!r} is over")
+        expires = min(int(now) + task.session_seconds, task.expires)
+        identity, nonce = secrets.token_bytes(SESSION_BYTES), secrets.token_bytes(NONCE_BYTES)
+        connection.execute(
+            _insert_if_new(
+                connection,
+                sessions,
+                id=identity,
+                task=task.name,
+                token=token,
+                nonce=nonce,
+                expires=expires,
+                stage=str(Stage.INVITED),
+                reason="",
+            )
+        )
+        found = get_session(connection, task, token)
+    if found.verdict is None and now >= found.expires:
+        raise Refused(Reason.EXPIRED, "the session of this token expired, and the token with it")
+    return found
+
+
+def get_session(connection: Connection, task: Task, token: bytes) -> Session:
+    """The session of the token; refused if it has begun none."""
+    found = _find(connection, task, token)
+    if found is None:
+        _check_token(connection, task, token)
+        raise Refused(Reason.OUT_OF_ORDER, "the token has no session yet; ask for one first")
+    return found
+
+
+def put_commit(connection: Connection, task: Task, token: bytes, commit: Commit, now: float, checks: Checks) -> Session:
+    """The session with this commitment."""
+    for _ in range(2):  # if somebody else was first, the second look says whether it was the same commitment
+        before = get_session(connection, task, token)
+        after = before.committed(commit, now, checks)
+        if after is before or _advance(connection, after, Stage.INVITED, commitment=commit.commitment):
+            return after
+    raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+
+
+def put_opening(
+    connection: Connection, task: Task, token: bytes, opening: Opening, now: float, checks: Checks
+) -> Session:
+    """The session with the verdict on this opening."""
+    for _ in range(2):
+        before = get_session(connection, task, token)
+        after = before.opened(opening, now, checks)
+        if after is before:
+            return after
+        assert after.verdict is not None  # noqa: S101  `opened` gives one
+        outputs = msgpack.packb(list(after.verdict.outputs))
+        if _advance(
+            connection,
+            after,
+            Stage.CHALLENGED,
+            opening=encode(opening),
+            outputs=outputs,
+            reason=after.verdict.reason,
+        ):
+            return after
+    raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+
+
+def _advance(connection: Connection, after: Session, before: Stage, **values: object) -> bool:
+    """Whether the session was at the stage `before` and is now as told."""
+    same = (sessions.c.id == after.context.session) & (sessions.c.stage == str(before))
+    return connection.execute(update(sessions).where(same).values(stage=str(after.stage), **values)).rowcount == 1
+
+
+def _find(connection: Connection, task: Task, token: bytes) -> Session | None:
+    row = connection.execute(
+        select(sessions).where((sessions.c.task == task.name) & (sessions.c.token == token))
+    ).one_or_none()
+    return None if row is None else _session(task, row)
+
+
+def _session(task: Task, row: Row[tuple[object, ...]]) -> Session:
+    identity = bytes(row.id)
+    session = Session(
+        Context(task.digest, identity),
+        bytes(row.nonce),
+        row.expires,
+        None if row.commitment is None else Commit(task.digest, identity, bytes(row.commitment)),
+        None if row.opening is None else decode(bytes(row.opening), Opening),
+    )
+    outputs = None if row.outputs is None else msgpack.unpackb(row.outputs)
+    return session.decided(Stage(row.stage), row.reason, outputs)
+
+
+def _check_token(connection: Connection, task: Task, token: bytes) -> None:
+    known = select(tokens.c.token).where((tokens.c.task == task.name) & (tokens.c.token == token))
+    if connection.execute(known).one_or_none() is None:
+        raise Refused(Reason.UNKNOWN_TOKEN, f"the token is not one of the task {task.name!r}")
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a task stands: how many sessions ended how, and for which reasons reports were rejected."""
+
+    attendance: Attendance
+    rejected: dict[str, int]
+
+
+def standing(connection: Connection, task: Task, now: float) -> Standing:
+    expired = sessions.c.expires <= now
+    rows = connection.execute(
+        select(sessions.c.stage, sessions.c.reason, expired, func.count())
+        .where(sessions.c.task == task.name)
+        .group_by(sessions.c.stage, sessions.c.reason, expired)
+    )
+    counts: Counter[str] = Counter()
+    rejected: dict[str, int] = {}
+    for stage, reason, late, count in rows:
+        decided = stage in (Stage.ACCEPTED, Stage.REJECTED)
+        counts[stage if decided else f"{'expired' if late else 'pending'} {stage}"] += count
+        if stage == Stage.REJECTED:
+            rejected[reason] = rejected.get(reason, 0) + count
+    return Standing(attendance(counts), rejected)
+
+
+def support(connection: Connection, task: Task) -> tuple[int, list[int]]:
+    """How many reports are accepted, and the support of each column by them."""
+    protocol = task.protocol
+    total, number = [0] * len(protocol.columns), 0
+    rows = connection.execution_options(yield_per=PAGE).execute(
+        select(sessions.c.id, sessions.c.outputs).where(
+            (sessions.c.task == task.name) & (sessions.c.stage == str(Stage.ACCEPTED))
+        )
+    )
+    for page in rows.partitions():
+        outputs: Outputs = np.array([msgpack.unpackb(row.outputs) for row in page], dtype=np.int64)
+        added = protocol.support(outputs, [bytes(row.id) for row in page])
+        total = [one + other for one, other in zip(total, added, strict=True)]
+        number += len(page)
+    return number, total
+
+
+def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:
+    """Every session of the task, a page at a time."""
+    rows = connection.execution_options(yield_per=PAGE).execute(
+        select(sessions).where(sessions.c.task == task.name).order_by(sessions.c.id)
+    )
+    for row in rows:
+        yield _session(task, row)
+
+
+def _document(connection: Connection, name: str) -> str:
+    found: str | None = connection.execute(select(tasks.c.document).where(tasks.c.name == name)).scalar_one_or_none()
+    if found is None:
+        raise Refused(Reason.UNKNOWN_TASK, f"there is no task {name!r}")
+    return found
+
+
+def _insert_if_new(connection: Connection, table: Table, **values: object) -> Insert:
+    """An insertion that does nothing where the row is there: both databases say it alike."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    found: Insert = dialect.insert(table).values(**values).on_conflict_do_nothing()
+    return found
