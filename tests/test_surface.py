@@ -24,6 +24,7 @@ PUBLIC = [
     "mechanism",
     "prove",
     "sample",
+    "sniper",
     "statdp",
     "tally",
     "unknown",

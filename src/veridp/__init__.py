@@ -25,6 +25,7 @@ __all__ = [
     "mechanism",
     "prove",
     "sample",
+    "sniper",
     "statdp",
     "tally",
     "unknown",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from veridp import accounting, exact, finder, local, statdp
+    from veridp import accounting, exact, finder, local, sniper, statdp
     from veridp.audit import audit, check
     from veridp.prove import prove
 else:
@@ -43,6 +44,7 @@ else:
         "finder",
         "local",
         "prove",
+        "sniper",
         "statdp",
     )  # imported when first asked for: their numerics take longer to import than all the rest
 

@@ -8,13 +8,19 @@ import traceback
 
 import typer
 
+from veridp.cli.account import show_account
 from veridp.cli.audit import show_audit, write_starter
+from veridp.cli.budget import app as budget_commands
 from veridp.cli.catalogue import list_catalogue
 from veridp.cli.check import show_check
+from veridp.cli.collect import app as collect_commands
 from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
+from veridp.cli.finder import show_found
+from veridp.cli.local import app as local_commands
 from veridp.cli.prove import show_proof
 from veridp.cli.shown import accept_any_text, complain
+from veridp.cli.sniper import show_attack
 from veridp.cli.statdp import show_detection
 from veridp.errors import VeridpError
 
@@ -28,7 +34,13 @@ app.command("explore")(show_paths)
 app.command("exact")(show_exact)
 app.command("check")(show_check)
 app.command("prove")(show_proof)
+app.add_typer(local_commands, name="local")
 app.command("statdp")(show_detection)
+app.command("sniper")(show_attack)
+app.command("finder")(show_found)
+app.command("account")(show_account)
+app.add_typer(budget_commands, name="budget")
+app.add_typer(collect_commands, name="collect")
 
 
 @app.callback(invoke_without_command=True)

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 HIDDEN = (10, 5)  # the paper's network
 MOST_OUTPUTS = 2**14  # a table is for mechanisms with fewer different outputs
 MOST_COLUMNS_TRIED = 64
+INDEPENDENCE_ROWS = 4000
+NETWORK_ROWS = 2**18  # of either side: ten epochs of more would take longer than all the rest
 
 
 class Family(enum.StrEnum):
@@ -70,7 +72,15 @@ class Labelled:
         return cls(np.concatenate([left, right]), labels)
 
 
-def fitted(family: Family, training: Labelled, seed: int) -> Model | None:
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A model, and the columns that it wants, in their order."""
+
+    model: Model
+    places: tuple[int, ...]
+
+
+def fitted(family: Family, training: Labelled, seed: int) -> Fit | None:
     """The model of this family; None where it does not serve: a table for too many different outputs."""
     with _quietly():
         return _FITS[family](training, seed)
@@ -91,17 +101,16 @@ def _quietly() -> Iterator[None]:
 class Entry(Model):
     """One column, or its negative."""
 
-    place: int
     sign: float
     absent: float  # the score where there is no number
     family = Family.ENTRY
 
     def scores(self, matrix: Floats) -> Floats:
-        column = self.sign * matrix[:, self.place]
+        column = self.sign * matrix[:, 0]
         return np.where(np.isnan(column), self.absent, column)
 
 
-def _entry(training: Labelled, seed: int) -> Model | None:
+def _entry(training: Labelled, seed: int) -> Fit | None:
     """The column whose order alone tells the sides apart best, by how far their distributions are apart."""
     rows = _some_rows(training, 20_000, seed)
     best, found = 0.0, None
@@ -114,7 +123,7 @@ def _entry(training: Labelled, seed: int) -> Model | None:
     if found is None:
         return None
     lowest = float(np.nanmin(np.copysign(1.0, best) * training.matrix[:, found]))
-    return Entry(found, float(np.copysign(1.0, best)), lowest - 1.0)
+    return Fit(Entry(float(np.copysign(1.0, best)), lowest - 1.0), (found,))
 
 
 def _gap(left: Floats, right: Floats, rows: Labelled) -> float:
@@ -169,7 +178,7 @@ def row_keys(matrix: Floats) -> NDArray[np.uint64]:
     return keys
 
 
-def _table(training: Labelled, seed: int) -> Model | None:
+def _table(training: Labelled, seed: int) -> Fit | None:
     if len(np.unique(row_keys(training.matrix[:: max(1, len(training.labels) // 5000)]))) > 2500:
         return None
     keys, places = np.unique(row_keys(training.matrix), return_inverse=True)
@@ -178,10 +187,27 @@ def _table(training: Labelled, seed: int) -> Model | None:
     left = np.bincount(places, weights=training.labels, minlength=len(keys))
     right = np.bincount(places, weights=1 - training.labels, minlength=len(keys))
     # A half for each side (Jeffreys), so that what was seen once is no proof; rarer outputs are pulled to 0.
-    return Table(keys, np.log((left + 0.5) / (right + 0.5)))
+    return Fit(Table(keys, np.log((left + 0.5) / (right + 0.5))), _all(training))
 
 
-# ------------------------------------------------------------------------------------------ models of all columns
+def _all(training: Labelled) -> tuple[int, ...]:
+    return tuple(range(training.matrix.shape[1]))
+
+
+# ----------------------------------------------------------------------------------------- models of many columns
+
+
+def independent(matrix: Floats) -> tuple[int, ...]:
+    """The columns that are no weighted sum of columns before them, as far as some of the rows tell.
+
+    A weighted sum has no use for the others, and solvers take long over them.
+    """
+    rows = matrix[:: max(1, len(matrix) // INDEPENDENCE_ROWS)]
+    scaled = Scale.of(rows)(rows)
+    scaled -= scaled.mean(axis=0)
+    remainders = np.abs(np.diag(np.linalg.qr(scaled, mode="r")))
+    places = np.flatnonzero(remainders > 1e-6 * np.sqrt(len(rows)))
+    return tuple(places.tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,13 +239,15 @@ class Linear(Model):
         return np.asarray(self.scale(matrix) @ self.weights)
 
 
-def _linear(training: Labelled, seed: int) -> Model | None:
+def _linear(training: Labelled, seed: int) -> Fit | None:
     from sklearn.linear_model import LogisticRegression
 
-    scale = Scale.of(training.matrix)
-    learner = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=50)
-    learner.fit(scale(training.matrix), training.labels)
-    return Linear(scale, learner.coef_[0].astype(np.float64))
+    places = independent(training.matrix)
+    matrix = training.matrix[:, places]
+    scale = Scale.of(matrix)
+    learner = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=20)
+    learner.fit(scale(matrix), training.labels)
+    return Fit(Linear(scale, learner.coef_[0].astype(np.float64)), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +275,14 @@ def network_of(scale: Scale, learner: Any) -> Network:
     return Network(scale, tuple((w.astype(np.float32), b.astype(np.float32)) for w, b in layers))
 
 
-def _network(training: Labelled, seed: int) -> Model | None:
+def _network(training: Labelled, seed: int) -> Fit | None:
     from sklearn.neural_network import MLPClassifier
 
-    scale = Scale.of(training.matrix)
-    rows = len(training.labels)
+    some = _some_rows(training, NETWORK_ROWS, seed)
+    places = independent(some.matrix)
+    matrix = some.matrix[:, places]
+    scale = Scale.of(matrix)
+    rows = len(some.labels)
     learner = MLPClassifier(
         HIDDEN,
         solver="adam",
@@ -261,8 +292,8 @@ def _network(training: Labelled, seed: int) -> Model | None:
         max_iter=10,
         random_state=seed % 2**32,
     )
-    learner.fit(scale(training.matrix).astype(np.float32), training.labels)
-    return network_of(scale, learner)
+    learner.fit(scale(matrix).astype(np.float32), some.labels)
+    return Fit(network_of(scale, learner), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +307,7 @@ class Boosted(Model):
         return np.asarray(self.learner.decision_function(matrix), dtype=np.float64)
 
 
-def _boosted(training: Labelled, seed: int) -> Model | None:
+def _boosted(training: Labelled, seed: int) -> Fit | None:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     rows = len(training.labels)
@@ -288,10 +319,10 @@ def _boosted(training: Labelled, seed: int) -> Model | None:
         early_stopping=False,
         random_state=seed % 2**32,
     )
-    return Boosted(learner.fit(training.matrix, training.labels))
+    return Fit(Boosted(learner.fit(training.matrix, training.labels)), _all(training))
 
 
-_FITS: dict[Family, Callable[[Labelled, int], Model | None]] = {
+_FITS: dict[Family, Callable[[Labelled, int], Fit | None]] = {
     Family.ENTRY: _entry,
     Family.TABLE: _table,
     Family.LINEAR: _linear,

@@ -152,9 +152,7 @@ class Pairs:
         reach = (high - low) / 2
 
         def near(values: Any, moves: Any) -> Pair:
-            return self._inside(
-                np.asarray(values, dtype=float).tolist(), np.asarray(moves, dtype=float).tolist(), "move"
-            )
+            return self._inside(list(map(float, values)), list(map(float, moves)), "move")
 
         for signs in (np.sign(move), np.sign(left), np.ones(len(left))):
             for far in (reach / 2, -reach / 2, reach / 5, -reach / 5):

@@ -7,6 +7,7 @@ network (10 and 5 rectified units) by Adam with rate 0.1 and regularisation 0.00
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from veridp.program.outputs import concatenate
 from veridp.sniper.attack import Scorer, ThresholdAttack
 from veridp.sniper.classifier import HIDDEN, Constant, Family, Labelled, Scale, network_of
 from veridp.sniper.columns import Columns, columns_for
-from veridp.sniper.hunt import Hunt
+from veridp.sniper.hunt import SCOUTING, Hunt
 from veridp.sniper.pairs import Source
 from veridp.sniper.power import HighestScores, paper_threshold
 from veridp.sniper.scout import COLUMN_ROWS, MOST_NUMBERS, Candidate, Setting, Task, seed_for
@@ -40,9 +41,8 @@ class PaperHunt(Hunt):
         pairs = [pair for one in forward for pair in (one, one.reversed())]
         self.searched.append("both directions")
         n, families = self.plan.samples, self.plan.families
-        tasks = [
-            Task(pair, n, n, (family,), (0, k, f)) for k, pair in enumerate(pairs) for f, family in enumerate(families)
-        ]
+        tries = enumerate(itertools.product(pairs, families))
+        tasks = [Task(pair, n, n, (family,), (SCOUTING, number)) for number, (pair, family) in tries]
         best: Candidate | None = None
         for done, candidate in enumerate(self.crew.run(dp_sniper, tasks), start=1):  # lines 2 to 4
             self.tried, self.drawn = done, self.drawn + candidate.drawn

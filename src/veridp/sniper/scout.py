@@ -97,9 +97,9 @@ def scout(setting: Setting, task: Task) -> Candidate:
     held_out = [outputs[task.samples :] for outputs in drawn]
     found = []
     for family in task.families:
-        model = fitted(family, training, seed_for(setting.seed, *task.key, len(drawn)))
-        if model is not None:
-            found.append(_aimed(Scorer(columns, model), pair, held_out, setting.goal))
+        fit = fitted(family, training, seed_for(setting.seed, *task.key, len(drawn)))
+        if fit is not None:
+            found.append(_aimed(Scorer(columns.only(fit.places), fit.model), pair, held_out, setting.goal))
     if not found:
         return _nothing(pair, columns, 2 * count)
     best = _simplest_good(found)
@@ -118,12 +118,12 @@ def _training(setting: Setting, task: Task, outputs: list[Outputs]) -> tuple[Col
 
 def _aimed(scorer: Scorer, pair: Pair, held_out: Sequence[Outputs], goal: Goal) -> Candidate:
     """The best threshold on the scores, in the better direction."""
-    left, right = (scorer(outputs) for outputs in held_out)
-    forward, backward = best_threshold(left, right, goal), best_threshold(-right, -left, goal)
+    left, right = (np.sort(scorer(outputs)) for outputs in held_out)
+    forward, backward = best_threshold(left, right, goal), best_threshold(-right[::-1], -left[::-1], goal)
     turned = backward.promise > forward.promise
     chosen = backward if turned else forward
     if turned:
-        scorer, pair, left, right = scorer.turned(), pair.reversed(), -right, -left
+        scorer, pair, left, right = scorer.turned(), pair.reversed(), -right[::-1], -left[::-1]
     levels = profile_levels(left, right, np.linspace(0.0, max(chosen.promise, 0.0), PROFILE_EVENTS, endpoint=False))
     return Candidate(
         pair,

@@ -33,7 +33,7 @@ def described(attack: ThresholdAttack, outputs: Outputs) -> str:
     if isinstance(model, Entry):
         direction = sign * model.sign
         bound = direction * attack.level
-        return f"{names[model.place]} {'>=' if direction > 0 else '<='} {bound:.6g}{_coin(attack)}"
+        return f"{names[0]} {'>=' if direction > 0 else '<='} {bound:.6g}{_coin(attack)}"
     weights = _weights(model)
     if weights is not None:
         return _weighted(weights[0], weights[1], names, sign, attack.level) + _coin(attack)
