@@ -1,4 +1,4 @@
-"""StatDP with the sample sizes of its paper: how long a full detection takes, and what it says of the paper's algorithms.
+"""StatDP with the sample sizes of its paper: how long a detection takes, and what it says of the paper's algorithms.
 
     python benchmarks/statdp.py [--quick]
 
@@ -81,8 +81,13 @@ EXPECTED = (
 
 
 def detected(name: str, claim: float, quick: bool) -> Detection:
-    sizes = {"selection_samples": 20_000, "samples": 50_000} if quick else {}
-    return detect(catalogue[name], claim, test_epsilons=[share * claim / 20 for share in range(4, 45)], **sizes)
+    return detect(
+        catalogue[name],
+        claim,
+        test_epsilons=[share * claim / 20 for share in range(4, 45)],
+        selection_samples=20_000 if quick else 100_000,
+        samples=50_000 if quick else 500_000,
+    )
 
 
 def exact_reach(name: str, claim: float) -> float:
@@ -124,7 +129,7 @@ def time_full_detection() -> None:
 def _cumulative(stats: pstats.Stats, function: str) -> float:
     file, _, name = function.rpartition(":")
     table = stats.stats  # type: ignore[attr-defined]
-    return max(entry[3] for (path, _, known), entry in table.items() if known == name and file in path)
+    return max(float(entry[3]) for (path, _, known), entry in table.items() if known == name and file in path)
 
 
 def main() -> None:

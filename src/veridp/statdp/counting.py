@@ -8,6 +8,7 @@ does not depend on floats is worked out once for each form of output, not for ea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,11 @@ class Family:
     def __len__(self) -> int:
         return len(self._pairs[0])
 
-    @property
+    @cached_property
     def _places(self) -> Array:
         return np.concatenate([[-np.inf], self.cuts, [np.inf]])
 
-    @property
+    @cached_property
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The ends of each interval as places among -∞, the cuts, +∞; not both infinite unless it is a product."""
         first, second = np.triu_indices(len(self.cuts) + 2, k=1)

@@ -19,13 +19,15 @@ from veridp.statdp.fresh import FreshCounts, Tested
 from veridp.statdp.hypothesis_test import p_values
 from veridp.statdp.inputs import given_pairs, usual_pairs
 from veridp.statdp.seeds import Seeds
+from veridp.statdp.select import score
 from veridp.statdp.selection import Selection
 
 GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
 # Twice, since the mean of p-values over the thinning is a p-value only up to a factor of 2; and twice again, since the
 # smaller of two directions is taken.
 CORRECTION = 4
-ROUNDS, PARTS = 4, 32  # in each round an interval that holds a crossing is cut into so many parts
+ROUNDS, PARTS = 3, 16  # in each round an interval that holds a crossing is cut into so many parts
+NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
 
 
 def detect(
@@ -165,16 +167,42 @@ def _crossing(point: Point, low: float, high: float, alpha: float) -> float:
     def significant(levels: Any) -> Any:
         return CORRECTION * p_values(above, below, point.runs, levels) <= alpha
 
-    if point.event is None or not significant(low):
+    if point.event is None or not point.runs or not significant(low):
         return low
-    if math.isinf(high):
-        high = 2 * low + 1
-        while significant(high):
-            high *= 2
+    guess = _normal_crossing(above, below, point.runs, alpha / CORRECTION)
+    low, high = _bracket(significant, low, high, guess)
     for _ in range(ROUNDS):
         levels = np.linspace(low, high, PARTS + 1)
         last = max(int(np.count_nonzero(significant(levels))) - 1, 0)
         low, high = float(levels[last]), float(levels[min(last + 1, PARTS)])
+    return low
+
+
+def _bracket(significant: Any, low: float, high: float, guess: float) -> tuple[float, float]:
+    """A part of low..high, or all of it, that ends where `significant` does; it holds at low."""
+    near = [min(max(level, low), high) for level in (guess * (1 - NEAR), guess * (1 + NEAR))]
+    begins, ends = significant(np.array(near)).tolist()
+    if not begins:
+        return low, near[0]
+    if not ends:
+        return near[0], near[1]
+    while math.isinf(high):
+        beyond = 2 * near[1] + 1
+        if not significant(beyond):
+            return near[1], beyond
+        near[1] = beyond
+    return near[1], high
+
+
+def _normal_crossing(above: int, below: int, runs: int, alpha: float) -> float:
+    """Where the normal approximation of the p-value crosses alpha; only a guess."""
+    from scipy.special import ndtri
+
+    low, high, wanted = 0.0, 50.0, -float(ndtri(alpha))
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        passed = float(score(np.array([above]), np.array([below]), runs, middle)[0]) > wanted
+        low, high = (middle, high) if passed else (low, middle)
     return low
 
 

@@ -286,17 +286,43 @@ class Number(Feature):
         return [self.part(sheet, form, rows) for form, rows in sheet.forms]
 
     def sentence(self, low: float, high: float) -> str:
+        if self.whole:
+            return f"{self.name} {_whole_range(low, high)}"
+        if high == np.nextafter(low, np.inf):
+            return f"{self.name} is {_digits(high)}"
+        above, below = _End.of(low), _End.of(high)
         if np.isneginf(low):
-            return f"{self.name} <= {high:.12g}"
+            return f"{self.name} {'<' if below.short else '<='} {below.text}"
         if np.isposinf(high):
-            return f"{self.name} > {low:.12g}" if not self.whole else f"{self.name} >= {low + 1:.12g}"
-        if high == np.nextafter(low, np.inf) or (self.whole and high == low + 1):
-            return f"{self.name} is {high:.12g}"
-        return (
-            f"{self.name} is in ({low:.12g}, {high:.12g}]"
-            if not self.whole
-            else f"{self.name} is {low + 1:.12g} to {high:.12g}"
-        )
+            return f"{self.name} {'>=' if above.short else '>'} {above.text}"
+        left, right = "[" if above.short else "(", ")" if below.short else "]"
+        return f"{self.name} is in {left}{above.text}, {below.text}{right}"
+
+
+def _whole_range(low: float, high: float) -> str:
+    if np.isneginf(low):
+        return f"<= {_digits(high)}"
+    if np.isposinf(high):
+        return f">= {_digits(low + 1)}"
+    return f"is {_digits(high)}" if high == low + 1 else f"is {_digits(low + 1)} to {_digits(high)}"
+
+
+@dataclass(frozen=True)
+class _End:
+    """An end of an interval in words: a number, and whether the end is just short of it."""
+
+    text: str
+    short: bool
+
+    @classmethod
+    def of(cls, end: float) -> _End:
+        after = float(np.nextafter(end, np.inf)) + 0.0
+        short = len(repr(after)) + 4 < len(repr(end)) or after == 0  # the number just past the end is what is meant
+        return cls(_digits(after if short else end), short)
+
+
+def _digits(number: float) -> str:
+    return f"{number:.12g}"
 
 
 @dataclass(frozen=True)

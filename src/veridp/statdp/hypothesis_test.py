@@ -132,9 +132,19 @@ def _window(upper: Law, lower: Law, ahead: int) -> tuple[Array, Array]:
 
     peak = _first(falls, least, most)
     floor = bound(peak) - NEGLIGIBLE
-    low = _first(lambda y: bound(y) > floor, least, peak)
-    high = _first(lambda y: bound(y) < floor, peak, most)
-    return low, high
+    # So far a normal law falls; where G falls more slowly, the step is doubled until it has fallen.
+    step = math.sqrt(2 * NEGLIGIBLE) * np.maximum(upper.spread, lower.spread) + NEGLIGIBLE
+
+    def fallen(towards: int, end: Array) -> Array:
+        width = step
+        while True:
+            reached = np.clip(np.floor(peak + towards * width), least, most)
+            short = (bound(reached) > floor) & (reached != end)
+            if not short.any():
+                return reached
+            width = np.where(short, 2 * width, width)
+
+    return fallen(-1, least), fallen(1, np.maximum(most, least))
 
 
 def _first(holds: Any, low: Array, high: Array) -> Array:

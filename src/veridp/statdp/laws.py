@@ -40,6 +40,11 @@ class Law(ABC):
     def mode(self) -> Array:
         """A value of largest probability."""
 
+    @property
+    @abstractmethod
+    def spread(self) -> Array:
+        """Its standard deviation, roughly."""
+
     @abstractmethod
     def log_mass(self, value: Array) -> Array:
         """ln P[value]; the values lie in 0..last."""
@@ -73,6 +78,10 @@ class Thinned(Law):
     def mode(self) -> Array:
         return np.clip(np.floor((self.count + 1) * np.exp(-self.epsilon)), 0, self.count)
 
+    @property
+    def spread(self) -> Array:
+        return np.sqrt(self.count * np.exp(-self.epsilon) * -np.expm1(-self.epsilon))
+
     def log_mass(self, value: Array) -> Array:
         return _log_binomial(value, self.count, -self.epsilon, self._log_lost)
 
@@ -101,6 +110,10 @@ class Exceeded(Law):
         turn = ((self.count - 1) * self.total + self.count + 1) / np.maximum(self.total - 1, 0.5)
         return np.asarray(np.clip(np.floor(turn) + 1, 0, self.total))
 
+    @property
+    def spread(self) -> Array:
+        return np.sqrt(2 * (self.count + 1) * (1 - self.count / self.total))
+
     def log_mass(self, value: Array) -> Array:
         half = np.full_like(value, -math.log(2))
         before = _log_binomial(value, value + self.count, half, half)
@@ -121,8 +134,8 @@ def _log_binomial(value: Array, trials: Array, log_chance: Array, log_other: Arr
     chance, other = np.exp(log_chance), np.exp(log_other)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         saddle = _stirling_rest(n) - _stirling_rest(k) - _stirling_rest(n - k)
-        saddle -= _deviance(k, n * chance) + _deviance(n - k, n * other)
-        saddle += 0.5 * np.log(n / (k * (n - k))) - HALF_LOG_2PI
+        saddle = saddle - _deviance(k, n * chance) - _deviance(n - k, n * other)
+        saddle = saddle + 0.5 * np.log(n / (k * (n - k))) - HALF_LOG_2PI
         ends = np.where(value > 0, value * log_chance, trials * log_other)
     return np.where(inner, saddle, ends)
 
@@ -130,11 +143,11 @@ def _log_binomial(value: Array, trials: Array, log_chance: Array, log_other: Arr
 def _deviance(value: Array, mean: Array) -> Array:
     """value ln(value / mean) + mean - value, without cancellation where the two are close."""
     off = (value - mean) / mean
-    near = np.abs(off) < 0.1
+    near = np.abs(off) < 0.03
     u = np.where(near, off, 0.0)
     # (1+u) ln(1+u) - u = Σ (-u)^k / (k (k-1)), k >= 2
     series = np.zeros_like(u)
-    for k in range(18, 1, -1):
+    for k in range(11, 1, -1):
         series = series * -u + 1 / (k * (k - 1))
     return np.where(near, mean * series * u * u, value * np.log(value / mean) + mean - value)
 

@@ -210,7 +210,8 @@ def _axis(feature: Feature, known: Array, free: Array) -> Axis:
     cuts = np.floor(cuts) if feature.whole else _rounded(cuts)
     if not feature.whole:
         values, counts = np.unique(known, return_counts=True)
-        atoms = values[counts >= max(3, ATOM * len(known))][:MOST_ATOMS]
+        shared = values[counts >= max(3, ATOM * len(known))]
+        atoms = np.array([value for value in shared if float(f"{value:.12g}") == value][:MOST_ATOMS])
         cuts = np.concatenate([cuts, free[~np.isnan(free)], atoms, np.nextafter(atoms, -np.inf)])
     return Axis(feature, np.unique(cuts), np.zeros(0))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from veridp.program.sample import sample
+from veridp.program.tally import tally
 from veridp.statdp.counting import Counts, Families
 from veridp.statdp.events import Event
 from veridp.statdp.features import Array
@@ -19,6 +20,7 @@ from veridp.statdp.seeds import Seeds
 
 RARE = 0.001  # times n e^ε: events that happened less often, on both sides together, are skipped
 FINALISTS = 3  # events of a trial whose p-values are compared exactly, for each ε
+CONTENDERS = 12  # candidates of all trials that get a second look, for each ε
 STRONG = 7.5  # a score above which the p-value is far below any that matters
 AT_ONCE = 2**17  # outputs that are kept at a time
 
@@ -85,6 +87,34 @@ def finalists(trial: Trial, epsilons: Sequence[float], runs: int, seeds: Seeds, 
     return found
 
 
+def contenders(scored: Sequence[Scored]) -> list[Scored]:
+    """The strongest candidates at an ε, where there is some evidence but none that settles it."""
+    best = sorted(scored, key=lambda one: -one.score)[:CONTENDERS]
+    return best if best and 0 < best[0].score < STRONG else []
+
+
+def recounted(
+    trial: Trial, candidates: Sequence[Candidate], runs: int, seeds: Seeds, clock: Clock
+) -> dict[Candidate, Candidate]:
+    """Each of a trial's candidates with the counts of so many more runs added."""
+    events = [candidate.event for candidate in candidates]
+    with clock:
+        left, right = (
+            tally(trial.mechanism, data, runs, seeds.of(side), events=events)
+            for side, data in enumerate((trial.left, trial.right))
+        )
+    return {
+        one: replace(one, left=one.left + left[place], right=one.right + right[place], runs=one.runs + runs)
+        for place, one in enumerate(candidates)
+    }
+
+
+def rescored(candidate: Candidate, epsilon: float) -> Scored:
+    """The candidate with its score at this ε."""
+    left, right = np.array([candidate.left]), np.array([candidate.right])
+    return Scored(candidate, float(_scores(left, right, candidate.runs, epsilon)[0]))
+
+
 def _counted(trial: Trial, runs: int, seeds: Seeds, clock: Clock) -> tuple[Families | None, Counts, Counts]:
     """The candidate events of a trial, and how often each happened on either side."""
     families: Families | None = None
@@ -107,16 +137,17 @@ def _counted(trial: Trial, runs: int, seeds: Seeds, clock: Clock) -> tuple[Famil
 
 
 def _scores(left: Counts, right: Counts, runs: int, epsilon: float) -> Array:
-    """How many standard deviations an event is beyond the ε, in the worse direction; -inf for rare ones.
+    """The score of each event in the worse direction; -inf for rare ones."""
+    scores = np.maximum(score(left, right, runs, epsilon), score(right, left, runs, epsilon))
+    return np.where(left + right < RARE * runs * math.exp(epsilon), -np.inf, scores)
+
+
+def score(above: Counts, below: Counts, runs: int, epsilon: float) -> Array:
+    """How many standard deviations an event is beyond the ε, in one direction.
 
     The normal approximation of the expected p-value: x - c2 has variance s(1 - s/2n) under Fisher's law,
     s = x + c2, and thinning adds c1 e^-ε (1 - e^-ε).
     """
-    scores = np.maximum(_score(left, right, runs, epsilon), _score(right, left, runs, epsilon))
-    return np.where(left + right < RARE * runs * math.exp(epsilon), -np.inf, scores)
-
-
-def _score(above: Counts, below: Counts, runs: int, epsilon: float) -> Array:
     kept = math.exp(-epsilon)
     thinned = above * kept
     total = thinned + below

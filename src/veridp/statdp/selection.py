@@ -11,13 +11,15 @@ from veridp.mechanism import Mechanism
 from veridp.program.sample import sample
 from veridp.statdp.inputs import Trial, trials
 from veridp.statdp.seeds import Seeds
-from veridp.statdp.select import Candidate, Clock, Scored, finalists
+from veridp.statdp.select import Candidate, Clock, Scored, contenders, finalists, recounted, rescored
 from veridp.statdp.shrink import choose
 
 SHARE = 0.5  # of the time that there is
 PILOTS = (100, 10_000)  # runs that tell how long a run takes; the second where the first took next to no time
 NEXT_TO_NOTHING = 0.05  # seconds
 LEAST = 1000  # runs, however little time there is
+SECOND_LOOK = 2  # times as many runs again, for the candidates between which the first look cannot decide
+LOOKED_AT_AGAIN = 6  # trials at most
 
 
 class Selection:
@@ -41,6 +43,7 @@ class Selection:
         self.runs = runs
         self.tried: list[Trial] = []
         self.pairs = 0
+        self.looked_again = 0
         self.clock = Clock()
 
     @property
@@ -51,7 +54,8 @@ class Selection:
     @property
     def seconds_per_run(self) -> float:
         """What a run on one input took."""
-        return self.clock.seconds / max(2 * self.runs * len(self.tried), 1)
+        runs = 2 * self.runs * (len(self.tried) + SECOND_LOOK * self.looked_again)
+        return self.clock.seconds / max(runs, 1)
 
     def run(self, pairs: Sequence[Pair]) -> list[Candidate | None]:
         """The candidate chosen for each ε; None where no event was frequent enough."""
@@ -68,7 +72,27 @@ class Selection:
             self.tried.append(trial)
             if self.deadline.passed:
                 break
+        if not self.deadline.passed:
+            found = self._second_look(found)
         return choose(found, self.epsilons)
+
+    def _second_look(self, found: Sequence[Sequence[Scored]]) -> list[list[Scored]]:
+        """The candidates, those in doubt with counts of more runs: where no event is strong, luck decides too often."""
+        doubtful = [contenders(scored) for scored in found]
+        groups: dict[Trial, list[Candidate]] = {}
+        for scored in sorted((one for few in doubtful for one in few), key=lambda one: -one.score):
+            groups.setdefault(scored.candidate.trial, []).append(scored.candidate)
+        again: dict[Candidate, Candidate] = {}
+        for place, trial in enumerate(list(groups)[:LOOKED_AT_AGAIN]):
+            if self.progress is not None:
+                self.progress(f"choosing events, again {trial.pattern}", 0.5, 0.0)
+            seeds = self.seeds.under(self.pairs + 1 + place)
+            again |= recounted(trial, list(dict.fromkeys(groups[trial])), SECOND_LOOK * self.runs, seeds, self.clock)
+            self.looked_again = place + 1
+        return [
+            [one if one.candidate not in again else rescored(again[one.candidate], epsilon) for one in scored]
+            for scored, epsilon in zip(found, self.epsilons, strict=True)
+        ]
 
     def _afford(self, trial: Trial) -> None:
         """Cut the number of runs to what the time allows for."""
