@@ -161,13 +161,15 @@ def test_the_cover_tells_all_but_the_closed_leaves_with_the_fewest_nodes(size: i
 
     assert len(nodes) == needed(ggm.height(size), 0)
     seeds = ggm.leaves(b"r" * 16, b"salt", size, BLAKE2B)
-    told = ggm.told(b"r" * 16, b"salt", size, nodes, BLAKE2B)
+    rows = ggm.levels(b"r" * 16, b"salt", size, BLAKE2B)
+    told = [rows[node.level][node.place] for node in nodes]
     assert ggm.recomputed(told, nodes, b"salt", size, BLAKE2B) == [seeds[i] for i in below]
 
 
 def test_closed_seeds_are_not_told() -> None:
     seeds = ggm.leaves(b"r" * 16, b"salt", 50, BLAKE2B)
-    proof = b"".join(ggm.told(b"r" * 16, b"salt", 50, ggm.cover(50, [7, 30]), BLAKE2B))
+    rows = ggm.levels(b"r" * 16, b"salt", 50, BLAKE2B)
+    proof = b"".join(rows[node.level][node.place] for node in ggm.cover(50, [7, 30]))
     assert seeds[7] not in proof
     assert seeds[30] not in proof
 

@@ -6,7 +6,7 @@ any other leaf, so the leaves other than the closed ones are told by the nodes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 SEED_BYTES = 16
@@ -24,7 +24,16 @@ class Node:
 
 def leaves(root: bytes, salt: bytes, size: int, hashed: Hash) -> list[bytes]:
     """The seeds of the first `size` leaves of the tree under this root."""
-    return _below(root, salt, height(size), size, hashed)
+    return levels(root, salt, size, hashed)[0]
+
+
+def levels(root: bytes, salt: bytes, size: int, hashed: Hash) -> list[list[bytes]]:
+    """The seeds of all nodes, level by level from the leaves up."""
+    rows = [[root]]
+    for level in range(height(size) - 1, -1, -1):
+        rows.append(_children(rows[-1], salt, -(-size >> level), hashed))
+    rows.reverse()
+    return rows
 
 
 def height(size: int) -> int:
@@ -48,15 +57,6 @@ def cover(size: int, closed: Sequence[int]) -> list[Node]:
                 nodes.append(Node(level, sibling))
         on_path = {place >> 1 for place in on_path}
     return sorted(nodes, key=lambda node: node.place << node.level)
-
-
-def told(root: bytes, salt: bytes, size: int, nodes: Iterable[Node], hashed: Hash) -> list[bytes]:
-    """The seeds of these nodes."""
-    levels = [[root]]
-    for level in range(height(size) - 1, -1, -1):
-        levels.append(_children(levels[-1], salt, -(-size >> level), hashed))
-    levels.reverse()
-    return [levels[node.level][node.place] for node in nodes]
 
 
 def recomputed(seeds: Sequence[bytes], nodes: Sequence[Node], salt: bytes, size: int, hashed: Hash) -> list[bytes]:

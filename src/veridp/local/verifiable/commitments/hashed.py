@@ -77,11 +77,9 @@ class Compact:
         self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
     ) -> bytes:
         salts = Salts.of(context, self.name)
-        root = _root(context, secret)
-        nodes = ggm.cover(layout.size, closed)
-        told = ggm.told(root, salts.node, layout.size, nodes, self.hashed)
-        seeds = ggm.leaves(root, salts.node, layout.size, self.hashed)
-        kept = _entries(salts.entry, closed, [vector[i] for i in closed], [seeds[i] for i in closed], self.hashed)
+        rows = ggm.levels(_root(context, secret), salts.node, layout.size, self.hashed)
+        told = (rows[node.level][node.place] for node in ggm.cover(layout.size, closed))
+        kept = _entries(salts.entry, closed, [vector[i] for i in closed], [rows[0][i] for i in closed], self.hashed)
         return b"".join((*told, *kept))
 
     def verify(

@@ -227,6 +227,7 @@ def application(settings: Settings) -> Starlette:
         service = _started(settings)
         app.state.service = service
         try:
+            await service.judges.ready()
             yield
         finally:
             service.ledger.stop()
@@ -234,15 +235,15 @@ def application(settings: Settings) -> Starlette:
             service.database.close()
 
     routes = [
+        _route("/tasks/{name}/session", "session", Service.session, "POST"),
+        _route("/tasks/{name}/commit", "commit", Service.commit, "POST"),
+        _route("/tasks/{name}/open", "open", Service.open, "POST"),
         _route("/healthz", "health", Service.health),
         _route("/openapi.json", "openapi", Service.openapi),
         _route("/metrics", "metrics", Service.metrics_page),
         _route("/tasks/{name}", "task", Service.get_task),
         _route("/tasks/{name}", "put-task", Service.put_task, "PUT"),
         _route("/tasks/{name}/tokens", "put-tokens", Service.put_tokens, "PUT"),
-        _route("/tasks/{name}/session", "session", Service.session, "POST"),
-        _route("/tasks/{name}/commit", "commit", Service.commit, "POST"),
-        _route("/tasks/{name}/open", "open", Service.open, "POST"),
         _route("/tasks/{name}/status", "status", Service.status),
         _route("/tasks/{name}/log", "log", Service.log),
         _route("/tasks/{name}/live", "live", Service.live),

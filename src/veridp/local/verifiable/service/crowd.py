@@ -1,4 +1,4 @@
-"""A crowd of honest clients in one process, to rehearse a collection: how fast is a server, and what survives a crash?"""
+"""A crowd of honest clients in one process, to rehearse a collection: how fast is a server, what survives a crash?"""
 
 from __future__ import annotations
 

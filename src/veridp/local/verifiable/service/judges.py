@@ -70,6 +70,10 @@ class Judges:
         spawn = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(self.processes, mp_context=spawn, initializer=_end_with_parent)
 
+    async def ready(self) -> None:
+        """Wait until a process of the pool answers: the first one takes a second or two to start."""
+        await asyncio.get_running_loop().run_in_executor(self._pool, judged, [])
+
     def stop(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

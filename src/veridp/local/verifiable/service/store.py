@@ -11,7 +11,20 @@ from hashlib import blake2b
 
 import msgpack
 import numpy as np
-from sqlalchemy import Connection, Insert, Row, Table, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Insert,
+    LargeBinary,
+    Row,
+    Table,
+    Update,
+    bindparam,
+    func,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.local.verifiable.context import NONCE_BYTES, SESSION_BYTES, Context
@@ -26,6 +39,37 @@ from veridp.local.verifiable.transcript import attendance
 
 TOKEN_BYTES = 32
 PAGE = 1000  # rows that are read at a time
+
+
+# Statements are built once; only their parameters change.
+_OF_TOKEN = (sessions.c.task == bindparam("of_task")) & (sessions.c.token == bindparam("of_token"))
+_FIND = select(sessions).where(_OF_TOKEN)
+_AT_STAGE = (sessions.c.id == bindparam("of_id")) & (sessions.c.stage == bindparam("before"))
+_COMMITTED = update(sessions).where(_AT_STAGE).values(stage=bindparam("after"), commitment=bindparam("with_commitment"))
+_OPENED = (
+    update(sessions)
+    .where(_AT_STAGE)
+    .values(
+        stage=bindparam("after"),
+        opening=bindparam("with_opening"),
+        outputs=bindparam("with_outputs"),
+        reason=bindparam("with_reason"),
+    )
+)
+_NEW = ("id", "task", "token", "nonce", "expires", "stage", "reason")
+_INVITED = select(
+    bindparam("new_id", type_=LargeBinary),
+    tokens.c.task,
+    tokens.c.token,
+    bindparam("new_nonce", type_=LargeBinary),
+    bindparam("new_expires", type_=BigInteger),
+    literal(str(Stage.INVITED)),
+    literal(""),
+).where((tokens.c.task == bindparam("of_task")) & (tokens.c.token == bindparam("of_token")))
+_INVITE: dict[str, Insert] = {
+    dialect.__name__.rpartition(".")[2]: dialect.insert(sessions).from_select(_NEW, _INVITED).on_conflict_do_nothing()
+    for dialect in (postgresql, sqlite)
+}
 
 
 def token_hash(token: str) -> bytes:
@@ -68,27 +112,21 @@ def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> N
 
 def invite(connection: Connection, task: Task, token: bytes, now: float) -> Session:
     """The one session of the token, begun now if there is none yet."""
+    if now < task.expires:
+        connection.execute(
+            _INVITE[connection.dialect.name],
+            {
+                "of_task": task.name,
+                "of_token": token,
+                "new_id": secrets.token_bytes(SESSION_BYTES),
+                "new_nonce": secrets.token_bytes(NONCE_BYTES),
+                "new_expires": min(int(now) + task.session_seconds, task.expires),
+            },
+        )
     found = _find(connection, task, token)
     if found is None:
         _check_token(connection, task, token)
-        if now >= task.expires:
-            raise Refused(Reason.TASK_CLOSED, f"the task {task.name!r} is over")
-        expires = min(int(now) + task.session_seconds, task.expires)
-        identity, nonce = secrets.token_bytes(SESSION_BYTES), secrets.token_bytes(NONCE_BYTES)
-        connection.execute(
-            _insert_if_new(
-                connection,
-                sessions,
-                id=identity,
-                task=task.name,
-                token=token,
-                nonce=nonce,
-                expires=expires,
-                stage=str(Stage.INVITED),
-                reason="",
-            )
-        )
-        found = get_session(connection, task, token)
+        raise Refused(Reason.TASK_CLOSED, f"the task {task.name!r} is over")
     if found.verdict is None and now >= found.expires:
         raise Refused(Reason.EXPIRED, "the session of this token expired, and the token with it")
     return found
@@ -108,7 +146,7 @@ def put_commit(connection: Connection, task: Task, token: bytes, commit: Commit,
     for _ in range(2):  # if somebody else was first, the second look says whether it was the same commitment
         before = get_session(connection, task, token)
         after = before.committed(commit, now, checks)
-        if after is before or _advance(connection, after, Stage.INVITED, commitment=commit.commitment):
+        if after is before or _advance(connection, _COMMITTED, after, Stage.INVITED, with_commitment=commit.commitment):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
@@ -126,26 +164,25 @@ def put_opening(
         outputs = msgpack.packb(list(after.verdict.outputs))
         if _advance(
             connection,
+            _OPENED,
             after,
             Stage.CHALLENGED,
-            opening=encode(opening),
-            outputs=outputs,
-            reason=after.verdict.reason,
+            with_opening=encode(opening),
+            with_outputs=outputs,
+            with_reason=after.verdict.reason,
         ):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
 
-def _advance(connection: Connection, after: Session, before: Stage, **values: object) -> bool:
+def _advance(connection: Connection, statement: Update, after: Session, before: Stage, **values: object) -> bool:
     """Whether the session was at the stage `before` and is now as told."""
-    same = (sessions.c.id == after.context.session) & (sessions.c.stage == str(before))
-    return connection.execute(update(sessions).where(same).values(stage=str(after.stage), **values)).rowcount == 1
+    given = {"of_id": after.context.session, "before": str(before), "after": str(after.stage), **values}
+    return connection.execute(statement, given).rowcount == 1
 
 
 def _find(connection: Connection, task: Task, token: bytes) -> Session | None:
-    row = connection.execute(
-        select(sessions).where((sessions.c.task == task.name) & (sessions.c.token == token))
-    ).one_or_none()
+    row = connection.execute(_FIND, {"of_task": task.name, "of_token": token}).one_or_none()
     return None if row is None else _session(task, row)
 
 
