@@ -801,7 +801,17 @@ def test_the_logarithm_is_bounded_from_above_and_closely(x):
 
 # ------------------------------------------------------------------------------------------------- it stands alone
 
-CHECKER = ("aligned", "check", "check_alignment", "check_induction", "covering", "document", "inducted", "noise_rules")
+CHECKER = (
+    "aligned",
+    "carrying",
+    "check",
+    "check_alignment",
+    "check_induction",
+    "covering",
+    "document",
+    "inducted",
+    "noise_rules",
+)
 CHECKER += ("recording", "replay")
 
 

@@ -62,13 +62,12 @@ def show_proof(
 
 def _witness(proof: Proof, seconds: float) -> Worst | None:
     """Where the claim is not proved: the worst pair that the exact engine finds, from the corner that cost most on."""
-    if _proved(proof):
+    if proof.keeps_claim:
         return None
     from veridp.exact import worst
 
-    _, corner, _ = proof.worst
     try:
-        return worst(proof.mechanism, proof.size, seconds=seconds, moves=[corner.tolist()])
+        return worst(proof.mechanism, proof.size, seconds=seconds, moves=proof.moves)
     except (NotExact, NotExplorable):
         return None
 
@@ -78,34 +77,24 @@ def _refuted(proof: Proof, found: Worst | None) -> bool:
     return claim is not None and not claim.delta and found is not None and found.epsilon > claim.epsilon * (1 + SLACK)
 
 
-def _proved(proof: Proof) -> bool:
-    """Whether the claim, if there is one, is proved: up to the rounding of the program's own constants."""
-    claim = proof.mechanism.claim
-    return claim is not None and proof.epsilon <= claim.epsilon * (1 + SLACK)
-
-
 def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certificate: Path | None) -> list[str]:
-    from veridp.prove.wording import alignment_text
-
-    event, corner, shift = proof.worst
     lines = [str(proof)]
     if sizes is not None:
         lines.append(str(sizes) + (f" (no induction: {sizes.why_not})" if sizes.why_not else ""))
-    merged = sum(e.paths for e in proof.events)
-    lines.append(f"{len(proof.events)} events (of {merged} paths), {proof.corners} corners of the neighbourhood")
-    lines.append(f"what costs most: {alignment_text(event, corner.tolist(), shift)}")
+    lines.append(proof.extent)
+    lines.append(f"what costs most: {proof.explained}")
     if found is not None:
         lines.append(f"a witness: {found.comparison}, where {found.witness.event}")
         meet = found.epsilon >= proof.epsilon * (1 - MEET)
         end = "they meet" if meet else "a gap is left"
         lines.append(f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {end}")
-    if proof.blame is not None and not _proved(proof):
+    if proof.blame is not None and not proof.keeps_claim:
         lines.append(f"to blame: {proof.blame}")
     claim = proof.mechanism.claim
     if claim is not None:
-        proved = _proved(proof)
+        proved = proof.keeps_claim
         judged = (
-            ("proved for data in whole numbers" if proof.whole else "proved")
+            f"proved {proof.restriction}".strip()
             if proved
             else "refuted"
             if _refuted(proof, found)
@@ -120,9 +109,6 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
 
 
 def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) -> dict[str, Any]:
-    from veridp.prove.wording import alignment_text
-
-    event, corner, shift = proof.worst
     claim = proof.mechanism.claim
     return {
         "mechanism": str(proof.mechanism),
@@ -131,17 +117,12 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
         "epsilon": proof.epsilon,
         "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
-        "proved": _proved(proof),
-        "data": "whole" if proof.whole else "real",
+        "proved": bool(proof.keeps_claim),
+        "restriction": proof.restriction,
         "refuted": _refuted(proof, found),
         "sizes": None if sizes is None else {"epsilon": sizes.epsilon, "scope": sizes.scope, "why_not": sizes.why_not},
-        "events": len(proof.events),
-        "corners": proof.corners,
-        "worst": {
-            "output": event.output,
-            "corner": corner.tolist(),
-            "alignment": alignment_text(event, corner.tolist(), shift),
-        },
+        "extent": proof.extent,
+        "explained": proof.explained,
         "blame": None if proof.blame is None else asdict(proof.blame),
         "witness": None
         if found is None

@@ -4,11 +4,15 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from veridp.prove.coupled import CouplingProof
 from veridp.prove.induction import Induction, prove_for_every_size
-from veridp.prove.proof import Proof, prove
+from veridp.prove.proof import AlignmentProof, Proof
+from veridp.prove.search import prove
 from veridp.prove.sizes import ProofForSizes, prove_sizes
 
 __all__ = [
+    "AlignmentProof",
+    "CouplingProof",
     "Induction",
     "Proof",
     "ProofForSizes",

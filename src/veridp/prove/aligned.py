@@ -165,7 +165,7 @@ def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str
         draws=draws,
         conditions=tuple(condition_in(c, draws, size) for c in field["conditions"].entries()),
         numbers=tuple(number_in(n, draws, size) for n in field["numbers"].entries()),
-        shifts=tuple(_carried(entry, draws, size) for entry in field["shifts"].entries()),
+        shifts=tuple(carried_in(entry, len(draws), size) for entry in field["shifts"].entries()),
     )
 
 
@@ -182,7 +182,8 @@ def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
     return tuple(rows)
 
 
-def _carried(node: Node, draws: Sequence[int], size: int) -> Table | Rule:
+def carried_in(node: Node, draws: int | None, size: int) -> Table | Rule:
+    """A rule or a table of shifts, of so many draws; None: of as many as will be seen."""
     if "rule" in node.mapping():
         field = node.fields("rule", "cost")
         moves = field["rule"].entries()
@@ -196,9 +197,9 @@ def _carried(node: Node, draws: Sequence[int], size: int) -> Table | Rule:
     return Table(tuple(entries), at, tuple(_shift(s, draws) for s in field["table"].entries()))
 
 
-def _check_count(node: Node, count: int, draws: Sequence[int]) -> None:
-    if count != len(draws):
-        raise node.flaw(f"{len(draws)} moves are needed, one for each draw of the event, not {count}")
+def _check_count(node: Node, count: int, draws: int | None) -> None:
+    if draws is not None and count != draws:
+        raise node.flaw(f"{draws} moves are needed, one for each draw of the event, not {count}")
 
 
 def _move(node: Node, size: int) -> Move:
@@ -206,7 +207,7 @@ def _move(node: Node, size: int) -> Move:
     return Move(field["constant"].rational(), coefficients_in(field["data"], range(size), "entry of the data"))
 
 
-def _shift(node: Node, draws: Sequence[int]) -> Shift:
+def _shift(node: Node, draws: int | None) -> Shift:
     field = node.fields("moves", "cost")
     moves = field["moves"].entries()
     _check_count(field["moves"], len(moves), draws)

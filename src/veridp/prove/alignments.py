@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.program.affine import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Corner, Polytope
 from veridp.prove.rules import MANY, Rule, RuleProgram, dearest
-from veridp.prove.shifts import NO_SHIFT, Corners, Shift, Task
+from veridp.prove.shifts import NO_SHIFT, Corners, Shift, Task, requirements_of
 
 MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their whole differences are not gone through
 
@@ -47,15 +48,21 @@ class Alignment:
 
 
 def cheapest_alignments(events: Sequence[Event], polytopes: Sequence[Polytope]) -> list[list[Alignment]]:
-    """For each event, for each polytope: how it is carried over.
+    """For each event, for each polytope: how it is carried over, as cheaply as `cheapest` says."""
+    tasks = [Task(event.noises, requirements_of(event), polytope) for event in events for polytope in polytopes]
+    found = cheapest(tasks)
+    return [found[k : k + len(polytopes)] for k in range(0, len(found), len(polytopes))]
+
+
+def cheapest(tasks: Sequence[Task]) -> list[Alignment]:
+    """How each task is done.
 
     Each cost is the least possible, but where more than MANY entries are mixed: then it may be above.
     """
-    wanted = [[_Wanted(Task(event, polytope)) for polytope in polytopes] for event in events]
-    flat = [each for row in wanted for each in row]
-    _go_through_corners([each for each in flat if not each.by_rule])
-    _find_rules([each for each in flat if each.by_rule])
-    return [[each.alignment for each in row] for row in wanted]
+    wanted = [_Wanted(task) for task in tasks]
+    _go_through_corners([each for each in wanted if not each.by_rule])
+    _find_rules([each for each in wanted if each.by_rule])
+    return [each.alignment for each in wanted]
 
 
 class _Wanted:
@@ -108,3 +115,18 @@ def _not_shown_cheapest(wanted: Sequence[_Wanted]) -> list[_Wanted]:
         for each, cost in zip(wanted, least, strict=True)
         if cost < each.alignment.cost or each.alignment.shift.moves is None
     ]
+
+
+def depends_on_whole(noises: Sequence[Noise], alignment: Alignment) -> bool:
+    """Whether integer noise is moved by what depends on the difference: then data must be whole numbers."""
+    form = alignment.form
+    if isinstance(form, Table) and form.whole:
+        return True
+    for place, noise in enumerate(noises):
+        if noise.distribution.integer:
+            if isinstance(form, Rule):
+                if form.slopes[place]:
+                    return True
+            elif form.entries and any(shift.moves and shift.moves[place] for shift in form.shifts):
+                return True
+    return False

@@ -21,7 +21,7 @@ from veridp.program.site import Site
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Corner, Hull
 from veridp.prove.prices import price_of, why_no_price
-from veridp.prove.shifts import Corners, Shift, Task
+from veridp.prove.shifts import Corners, Shift, Task, requirements_of
 from veridp.prove.wording import moved_text
 
 SMALL = 1e-9
@@ -67,9 +67,8 @@ class _Worst:
     mechanism: Mechanism
 
     def _task(self, left_out: Sequence[int] = ()) -> Task:
-        task = Task(self.event, Hull((self.corner,)))
-        task.requirements = [r for k, r in enumerate(task.requirements) if k not in left_out]
-        return task
+        kept = [r for k, r in enumerate(requirements_of(self.event)) if k not in left_out]
+        return Task(self.event.noises, kept, Hull((self.corner,)))
 
     def _least(self, left_out: Sequence[int]) -> float:
         program = Corners()
@@ -105,7 +104,7 @@ class _Worst:
     def blame_number(self, which: int, saved: float) -> Blame:
         number = self.event.numbers[which]
         noises = [symbol for symbol in number.terms if isinstance(symbol, Noise)]
-        site = max(noises, key=lambda noise: noise.index).site if noises else _return_site(self.mechanism)
+        site = max(noises, key=lambda noise: noise.index).site if noises else return_site(self.mechanism)
         what = f"the released number {number.text()}"
         if not noises:
             sentence = f"{what} carries no noise that could make up for a move of the data"
@@ -166,7 +165,7 @@ def _reasons(noises: Sequence[Noise]) -> str:
     return f" ({'; '.join(found)})" if found else ""
 
 
-def _return_site(mechanism: Mechanism) -> Site:
+def return_site(mechanism: Mechanism) -> Site:
     """The first line that returns something, or else where the function begins."""
     function = inspect.unwrap(mechanism.function)
     code = getattr(function, "__code__", None)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from veridp.errors import BadInput
-from veridp.program.affine import Affine, Noise, Symbol
+from veridp.mechanism import Mechanism
+from veridp.program.affine import Affine, Condition, Noise, Symbol
 from veridp.program.distribution import Geometric
 from veridp.prove.alignments import Alignment, Table
 from veridp.prove.events import NUMERIC, Event
@@ -23,7 +24,7 @@ from veridp.prove.rules import Rule
 from veridp.prove.shifts import Shift
 
 if TYPE_CHECKING:
-    from veridp.prove.proof import Proof
+    from veridp.prove.proof import AlignmentProof
 
 FORMAT = "veridp-certificate"
 VERSION = 2
@@ -34,7 +35,7 @@ UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than 
 Json = str | int | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
-def certificate_of(proof: Proof) -> dict[str, Json]:
+def certificate_of(proof: AlignmentProof) -> dict[str, Json]:
     """The certificate of the proof; raises BadInput where it proves nothing, or what it proves cannot be written down.
 
     Its ε is that of the proof, rounded up where that is irrational. Nothing is checked here: this is left to
@@ -42,7 +43,7 @@ def certificate_of(proof: Proof) -> dict[str, Json]:
     """
     if proof.exact_epsilon is None:
         raise BadInput(f"{proof}: there is nothing to certify; prove another size, adjacency or mechanism")
-    return _Writer(proof).document()
+    return _document(proof)
 
 
 def certificate_text(document: Json) -> str:
@@ -67,101 +68,125 @@ def save_certificate(proof: Certified, file: str | Path) -> None:
 
 
 @dataclass
-class _Writer:
-    """Gathers the outputs and the noise that the events have in common while it writes them."""
+class EventWriter:
+    """Writes events down, and gathers the noise that they have in common while it does so."""
 
-    proof: Proof
-    outputs: dict[str, int] = field(default_factory=dict)
+    name: str  # of the mechanism
     rows: dict[Noise, int] = field(default_factory=dict)
 
-    def document(self) -> dict[str, Json]:
-        proof, mechanism = self.proof, self.proof.mechanism
-        events = [self._event(event, row) for event, row in zip(proof.events, proof.alignments, strict=True)]
-        epsilon = max(
-            _stated_cost(event, each) for event, row in zip(proof.events, proof.alignments, strict=True) for each in row
-        )
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "kind": "alignment",
-            "mechanism": mechanism.name,
-            "arguments": {name: argument_text(value) for name, value in mechanism.values.items()},
-            "adjacency": mechanism.adjacency.name,
-            "size": proof.size,
-            "data": "whole" if self.proof.whole else "real",
-            "epsilon": str(epsilon),
-            "polytopes": [_polytope(polytope) for polytope in proof.polytopes],
-            "outputs": list(self.outputs),
-            "noises": [noise_document(noise) for noise in self.rows],
-            "events": events,
-        }
-
-    def _event(self, event: Event, alignments: Sequence[Alignment]) -> Json:
+    def event(self, event: Event) -> dict[str, Json]:
+        """What runs of the event draw, satisfy and release."""
         if event.output.count(NUMERIC) != len(event.numbers):
             raise BadInput(
-                f"{self.proof.mechanism.name}: its output {event.output} has a {NUMERIC} of its own, which marks the "
-                f"numeric entries in a certificate; let it return another character"
+                f"{self.name}: its output {event.output} has a {NUMERIC} of its own, which marks the numeric entries "
+                f"in a certificate; let it return another character"
             )
-        draws = [self.rows.setdefault(noise, len(self.rows)) for noise in event.noises]
         return {
-            "output": self.outputs.setdefault(event.output, len(self.outputs)),
             "weight": str(event.weight),
-            "paths": event.paths,
-            "draws": draws,
-            "conditions": [{**self._linear(c.slack), "relation": c.relation.value} for c in event.conditions],
-            "numbers": [self._linear(number) for number in event.numbers],
-            "shifts": [_carried(event, alignment) for alignment in alignments],
+            "draws": [self.rows.setdefault(noise, len(self.rows)) for noise in event.noises],
+            "conditions": [self.condition(condition) for condition in event.conditions],
+            "numbers": [self.linear(number) for number in event.numbers],
         }
 
-    def _linear(self, expression: Affine) -> dict[str, Json]:
+    def condition(self, condition: Condition) -> dict[str, Json]:
+        return {**self.linear(condition.slack), "relation": condition.relation.value}
+
+    def linear(self, expression: Affine) -> dict[str, Json]:
         noise: dict[str, Json] = {}
         data: dict[str, Json] = {}
         for symbol, coefficient in expression.terms.items():
             if isinstance(symbol, Noise):
                 noise[str(self.rows[symbol])] = str(coefficient)
             else:
-                data[_entry(symbol)] = str(coefficient)
+                data[str(_entry(symbol))] = str(coefficient)
         return {"noise": noise, "data": data, "constant": str(expression.constant)}
 
+    def noises(self) -> list[Json]:
+        return [noise_document(noise) for noise in self.rows]
 
-def _polytope(polytope: Polytope) -> Json:
+
+def header(kind: str, mechanism: Mechanism) -> dict[str, Json]:
+    """What certificates of all kinds begin with."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "mechanism": mechanism.name,
+        "arguments": {name: argument_text(value) for name, value in mechanism.values.items()},
+        "adjacency": mechanism.adjacency.name,
+    }
+
+
+def _document(proof: AlignmentProof) -> dict[str, Json]:
+    writer = EventWriter(proof.mechanism.name)
+    outputs: dict[str, int] = {}
+    events: list[Json] = []
+    for event, row in zip(proof.events, proof.alignments, strict=True):
+        number = outputs.setdefault(event.output, len(outputs))
+        carried = [carried_document(event.noises, alignment) for alignment in row]
+        events.append({"output": number, "paths": event.paths, **writer.event(event), "shifts": carried})
+    epsilon = max(
+        stated_cost(event.noises, each)
+        for event, row in zip(proof.events, proof.alignments, strict=True)
+        for each in row
+    )
+    return {
+        **header("alignment", proof.mechanism),
+        "size": proof.size,
+        "data": "whole" if proof.whole else "real",
+        "epsilon": str(epsilon),
+        "polytopes": [polytope_document(polytope) for polytope in proof.polytopes],
+        "outputs": list(outputs),
+        "noises": writer.noises(),
+        "events": events,
+    }
+
+
+def polytope_document(polytope: Polytope) -> Json:
+    """A box by its ends, or a hull by its corners."""
     if isinstance(polytope, Box):
         return {"low": [str(x) for x in polytope.low], "high": [str(x) for x in polytope.high]}
     return {"corners": [[str(x) for x in corner] for corner in polytope.corners()]}
 
 
-def _carried(event: Event, alignment: Alignment) -> dict[str, Json]:
+def carried_document(noises: Sequence[Noise], alignment: Alignment) -> dict[str, Json]:
+    """The shifts of an alignment: a rule, or a table."""
     form = alignment.form
     if isinstance(form, Rule):
         moves: list[Json] = [
             {"constant": str(constant), "data": {str(i): str(slope) for i, slope in slopes.items()}}
             for constant, slopes in zip(form.constants, form.slopes, strict=True)
         ]
-        return {"rule": moves, "cost": str(_stated_cost(event, alignment))}
+        return {"rule": moves, "cost": str(stated_cost(noises, alignment))}
     table: list[Json] = [
-        {"moves": [str(move) for move in shift.moves or ()], "cost": str(_shift_cost(event, shift))}
+        {"moves": [str(move) for move in shift.moves or ()], "cost": str(_shift_cost(noises, shift))}
         for shift in form.shifts
     ]
     return {"entries": list(form.entries), "at": "whole" if form.whole else "corners", "table": table}
 
 
-def _stated_cost(event: Event, alignment: Alignment) -> Fraction:
+def stated_cost(noises: Sequence[Noise], alignment: Alignment) -> Fraction:
     """What the alignment costs at most, as it is written down."""
     form = alignment.form
     if isinstance(form, Table):
-        return max(_shift_cost(event, shift) for shift in form.shifts)
+        return max(_shift_cost(noises, shift) for shift in form.shifts)
     moved = [bool(c or slopes) for c, slopes in zip(form.constants, form.slopes, strict=True)]
-    return _rounded_up(event, moved, alignment.cost)
+    return _rounded_up(noises, moved, alignment.cost)
 
 
-def _shift_cost(event: Event, shift: Shift) -> Fraction:
-    return _rounded_up(event, [bool(move) for move in shift.moves or ()], shift.cost)
+def _shift_cost(noises: Sequence[Noise], shift: Shift) -> Fraction:
+    return _rounded_up(noises, [bool(move) for move in shift.moves or ()], shift.cost)
 
 
-def _rounded_up(event: Event, moved: Sequence[bool], cost: Fraction | float) -> Fraction:
+def _rounded_up(noises: Sequence[Noise], moved: Sequence[bool], cost: Fraction | float) -> Fraction:
     """The cost as a rational that is not below the true one: the price of geometric noise is a logarithm."""
-    logarithm = any(m and isinstance(n.distribution, Geometric) for n, m in zip(event.noises, moved, strict=True))
-    return Fraction(f"{float(cost) * UPWARDS:.14g}") if logarithm else Fraction(cost)
+    logarithm = any(m and isinstance(n.distribution, Geometric) for n, m in zip(noises, moved, strict=True))
+    return decimal_above(float(cost)) if logarithm else Fraction(cost)
+
+
+def decimal_above(x: float) -> Fraction:
+    """A decimal just above a positive number that is known up to rounding."""
+    return Fraction(f"{x * UPWARDS:.14g}")
 
 
 def argument_text(value: object) -> str:

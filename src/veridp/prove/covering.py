@@ -8,7 +8,7 @@ account; conditions on data alone, or on whole noise alone, are taken to the let
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ class Region(Protocol):
 
 def check_runs(
     events: Sequence[Region],
-    noises: Sequence[Noise],
+    noises: Sequence[Noise] | Mapping[int, Noise],
     size: int,
     given: Sequence[Condition] = (),
     place: str = "/events",
@@ -41,9 +41,10 @@ def check_runs(
 
     With finite random choices, events are told apart by what was chosen as well, which their weight accounts for: the
     weights of the events that hold must then sum to 1 for all noise and data. Only data that satisfy the conditions
-    given are looked at.
+    given are looked at. Noise is given by its rows.
     """
-    space = _Space(events, noises, size, given, place)
+    rows = noises if isinstance(noises, Mapping) else dict(enumerate(noises))
+    space = _Space(events, rows, size, given, place)
     if all(event.weight == 1 for event in events):
         space.check_covered()
         return space.check_disjoint()
@@ -53,15 +54,15 @@ def check_runs(
 
 class _Space:
     def __init__(
-        self, events: Sequence[Region], noises: Sequence[Noise], size: int, given: Sequence[Condition], place: str
+        self, events: Sequence[Region], noises: Mapping[int, Noise], size: int, given: Sequence[Condition], place: str
     ) -> None:
         self.events = events
         self.noises = noises
         self.place = place
-        self.noise = [
-            z3.ToReal(z3.Int(f"noise {row}")) if noise.whole else z3.Real(f"noise {row}")
-            for row, noise in enumerate(noises)
-        ]
+        self.noise = {
+            row: z3.ToReal(z3.Int(f"noise {row}")) if noise.whole else z3.Real(f"noise {row}")
+            for row, noise in noises.items()
+        }
         self.data = [z3.Real(f"data[{entry}]") for entry in range(size)]
         self.given = [self._exact(condition) for condition in given]
 
@@ -94,7 +95,7 @@ class _Space:
         conditions = [condition for event in events for condition in event.conditions]
         off_boundaries = [self._value(c.slack) != 0 for c in conditions if self._continuous(c.slack)]
         inside = [z3.And([self._exact(condition) for condition in event.conditions]) for event in events]
-        total = z3.Sum([z3.If(here, _number(e.weight), 0) for here, e in zip(inside, events, strict=True)])
+        total = z3.Sum([z3.If(here, rational(e.weight), 0) for here, e in zip(inside, events, strict=True)])
         claims = [*self._supports(), *off_boundaries, total != 1]
         point = self._solution(self.place, "their weights sum to 1", claims)
         if point is not None:
@@ -114,9 +115,9 @@ class _Space:
     # ---------------------------------------------------------------------------------- in words of z3
 
     def _value(self, expression: Linear) -> Any:
-        terms = [_number(c) * self.noise[row] for row, c in expression.noise.items()]
-        terms += [_number(c) * self.data[entry] for entry, c in expression.data.items()]
-        return z3.Sum([_number(expression.constant), *terms])
+        terms = [rational(c) * self.noise[row] for row, c in expression.noise.items()]
+        terms += [rational(c) * self.data[entry] for entry, c in expression.data.items()]
+        return z3.Sum([rational(expression.constant), *terms])
 
     def _continuous(self, expression: Linear) -> bool:
         """Whether it takes no value with positive probability, whatever the data are."""
@@ -138,27 +139,38 @@ class _Space:
         return self._exact(condition)
 
     def _supports(self) -> Iterator[Any]:
-        for noise, variable in zip(self.noises, self.noise, strict=True):
-            least, largest = noise.support
+        for row, variable in self.noise.items():
+            least, largest = self.noises[row].support
             if least is not None:
-                yield variable >= _number(least)
+                yield variable >= rational(least)
             if largest is not None:
-                yield variable <= _number(largest)
+                yield variable <= rational(largest)
 
     def _solution(self, place: str, hoped: str, claims: Sequence[Any]) -> str | None:
         """A point where all claims hold, in words; None where there is none."""
-        solver = z3.Solver()
-        solver.set("timeout", SECONDS * 1000)
-        solver.add(*self.given, *claims)
-        answer = solver.check()
-        if answer == z3.unsat:
-            return None
-        if answer == z3.unknown:
-            raise Flaw(place, f"z3 could not tell within {SECONDS} s whether {hoped}")
-        model = solver.model()
-        names = [*(f"noise {row}" for row in range(len(self.noise))), *(f"data[{e}]" for e in range(len(self.data)))]
-        values = [model.eval(v, model_completion=True).as_fraction() for v in (*self.noise, *self.data)]
-        return ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+        named = {f"noise {row}": variable for row, variable in self.noise.items()}
+        named |= {f"data[{entry}]": variable for entry, variable in enumerate(self.data)}
+        return solution(place, hoped, [*self.given, *claims], named)
+
+
+def solution(place: str, hoped: str, claims: Sequence[Any], named: Mapping[str, Any] | None = None) -> str | None:
+    """A point where all claims hold, told by the variables named, or all there are; None where there is none.
+
+    Raises Flaw, with what was hoped for, where z3 cannot tell.
+    """
+    solver = z3.Solver()
+    solver.set("timeout", SECONDS * 1000)
+    solver.add(*claims)
+    answer = solver.check()
+    if answer == z3.unsat:
+        return None
+    if answer == z3.unknown:
+        raise Flaw(place, f"z3 could not tell within {SECONDS} s whether {hoped}")
+    model = solver.model()
+    if named is None:
+        named = {name: variable() for name, variable in sorted((str(v), v) for v in model.decls())}
+    values = {name: model.eval(v, model_completion=True).as_fraction() for name, v in named.items()}
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 RELATION: dict[str, Callable[[Any], Any]] = {
@@ -170,7 +182,7 @@ RELATION: dict[str, Callable[[Any], Any]] = {
 Side = tuple[tuple[tuple[str, int, Fraction], ...], Fraction]
 
 
-def _number(value: Fraction) -> Any:
+def rational(value: Fraction) -> Any:
     return z3.Q(value.numerator, value.denominator)
 
 

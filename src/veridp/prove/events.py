@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.errors import NotExplorable
-from veridp.program.affine import Affine, Condition, Noise, Relation, Unknown
+from veridp.program.affine import Affine, Condition, Noise, Relation, Symbol, Unknown
 from veridp.program.distribution import Number
 from veridp.program.path import Path, leaves, map_leaves, output_text
 from veridp.program.site import Site
 from veridp.prove.convex import union_if_convex
+from veridp.prove.prices import price_of
 
 NUMERIC = "#"  # stands for a numeric entry in the name of an output
 ENTRY = re.compile(r"data\[(\d+)\]")
@@ -49,12 +50,18 @@ def events_of(paths: Sequence[Path]) -> list[Event]:
 
 def _merged(name: str, paths: Sequence[Path]) -> list[Event]:
     mergeable = len(paths) > 1 and not _numbers(paths[0].output) and all(path.weight == 1 for path in paths)
+    mergeable = mergeable and any(_can_move(symbol) for c in paths[0].conditions for symbol in c.slack.terms)
     if mergeable:
         union = union_if_convex([path.conditions for path in paths])
         if union is not None:
             asked = {id(c): site for path in paths for c, site in zip(path.conditions, _sites(path), strict=True)}
             return [Event(name, paths[0].noises, union, (), 1, len(paths), tuple(asked[id(c)] for c in union))]
     return [Event(name, p.noises, p.conditions, _numbers(p.output), p.weight, 1, _sites(p)) for p in paths]
+
+
+def _can_move(symbol: Symbol) -> bool:
+    """Whether it is noise that can be shifted: events without any gain nothing from being merged."""
+    return isinstance(symbol, Noise) and price_of(symbol.distribution).up is not None
 
 
 def _sites(path: Path) -> tuple[Site, ...]:

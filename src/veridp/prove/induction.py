@@ -22,8 +22,8 @@ from veridp.errors import NotInductive, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import Affine, Noise, Relation, Unknown
 from veridp.program.distribution import Number
+from veridp.prove.exploring import rational_arguments
 from veridp.prove.prices import price_of
-from veridp.prove.proof import rational_arguments
 from veridp.prove.shifts import DENOMINATORS
 from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from veridp.program.affine import Affine, Noise
 from veridp.program.distribution import Number
-from veridp.prove.certificate import FORMAT, VERSION, Json, argument_text, noise_document
+from veridp.prove.certificate import Json, header, noise_document
 from veridp.prove.system import QUERY, SYMBOL, State, Step
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ class _Writer:
             *(s for state in self.states for s in self._steps("end", state, system.exits[state].values())),
         ]
         return {
-            "format": FORMAT,
-            "version": VERSION,
-            "kind": "induction",
-            "mechanism": proof.mechanism.name,
-            "arguments": {name: argument_text(value) for name, value in proof.mechanism.values.items()},
-            "adjacency": proof.mechanism.adjacency.name,
+            **header("induction", proof.mechanism),
             "period": system.period,
             "epsilon": str(proof.exact_epsilon),
             "noises": self.noises,

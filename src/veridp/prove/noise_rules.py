@@ -6,6 +6,7 @@ price of a move Δ is the supremum of ln f(x)/f(x + Δ) over the support, or a b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -120,3 +121,51 @@ def _artanh_above(z: Fraction) -> Fraction:
 
 def _divided_up(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
+
+
+def exp_above(x: Fraction) -> Fraction:
+    """A rational just above e^x; 1 at 0.
+
+    |x| is halved until it is at most 1/2, where the first terms of the series bound e^|x| from below, and those with
+    twice the next term from above; the result is squared as often. For x < 0 it is 1 over the bound from below.
+    """
+    if not x:
+        return Fraction(1)
+    size, halvings = abs(x), 0
+    while size > Fraction(1, 2):
+        size, halvings = size / 2, halvings + 1
+    one = 1 << (2 * BITS)
+    y_down = (size.numerator << (2 * BITS)) // size.denominator
+    y_up = y_down + 1
+    low, high, term_down, term_up, n = one, one, one, one, 0
+    while term_up > 1:
+        n += 1
+        term_down = term_down * y_down // (one * n)
+        term_up = _divided_up(term_up * y_up, one * n)
+        low, high = low + term_down, high + term_up
+    high += 2 * term_up
+    for _ in range(halvings):
+        low, high = low * low // one, _divided_up(high * high, one)
+    return Fraction(high, one) if x > 0 else Fraction(one, low)
+
+
+def probability_between(noise: Noise, low: Fraction | None, high: Fraction | None) -> Fraction | None:
+    """The probability that the noise is at least `low` and at most `high`; None where it has no rational ones."""
+    if noise.kind == "uniform":
+        (scale,) = noise.parameters
+        return (
+            max(min(high if high is not None else scale, scale) - max(low or Fraction(0), Fraction(0)), Fraction(0))
+            / scale
+        )
+    if noise.kind == "geometric":
+        fail = 1 - noise.parameters[0]
+        first = 1 if low is None else max(math.ceil(low), 1)
+        above = Fraction(0) if high is None else fail ** max(math.floor(high), 0)
+        return max(fail ** (first - 1) - above, Fraction(0))
+    if noise.kind == "binomial":
+        trials, p = int(noise.parameters[0]), noise.parameters[1]
+        first = 0 if low is None else max(math.ceil(low), 0)
+        last = trials if high is None else min(math.floor(high), trials)
+        chances = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(first, last + 1))
+        return sum(chances, start=Fraction(0))
+    return None

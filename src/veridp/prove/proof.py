@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,15 +14,75 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import OneQueryMoves
-from veridp.errors import BadInput, VeridpError
-from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import unknowns
-from veridp.program.explore import explore
-from veridp.prove.alignments import Alignment, Table, cheapest_alignments
+from veridp.mechanism import Mechanism
+from veridp.program.path import Path
+from veridp.prove.alignments import Alignment, cheapest_alignments, depends_on_whole
 from veridp.prove.blame import Blame, blame_of
 from veridp.prove.events import Event, events_of
-from veridp.prove.neighbours import Hull, Polytope, polytopes_of
+from veridp.prove.neighbours import Hull, Polytope
 from veridp.prove.shifts import Shift
+from veridp.prove.wording import alignment_text
+
+ROUNDING = 1e-9  # how far the rounding of a program's constants may carry ε past a claim that it meets, relatively
+
+
+@dataclass(frozen=True, eq=False)
+class Proof(ABC):
+    """For all neighbours of this size: the ε that is proved; inf where none is, which is no refutation.
+
+    `exact_epsilon` is the same as a rational; None where it is none, or nothing is proved.
+    """
+
+    mechanism: Mechanism
+    size: int
+    epsilon: float
+    exact_epsilon: Fraction | None
+
+    @property
+    @abstractmethod
+    def certificate(self) -> dict[str, Any]:
+        """The proof as a document that `veridp check` verifies without the search; BadInput where nothing is proved."""
+
+    @property
+    @abstractmethod
+    def blame(self) -> Blame | None:
+        """What costs most, or why there is no proof, with its line in the code; None where nothing costs anything."""
+
+    @property
+    @abstractmethod
+    def restriction(self) -> str:
+        """For which data alone it holds, in words; nothing where it holds for all."""
+
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """How much there was to prove, in words."""
+
+    @property
+    @abstractmethod
+    def explained(self) -> str:
+        """How runs are carried over where that costs most, in words."""
+
+    @property
+    @abstractmethod
+    def moves(self) -> list[list[float]]:
+        """Differences between neighbours at which to look for a witness."""
+
+    @property
+    def keeps_claim(self) -> bool | None:
+        """Whether what is proved is within the mechanism's claim, up to the rounding of its own constants.
+
+        None where it claims nothing.
+        """
+        claim = self.mechanism.claim
+        return None if claim is None else self.epsilon <= claim.epsilon * (1 + ROUNDING)
+
+    def __str__(self) -> str:
+        who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
+        if math.isinf(self.epsilon):
+            return f"{who}: no alignment found"
+        restriction = f" {self.restriction}" if self.restriction else ""
+        return f"{who}: {self.epsilon:.6g}-DP is proved{restriction}"
 
 
 class WorstPlace(NamedTuple):
@@ -33,7 +94,7 @@ class WorstPlace(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
+class AlignmentProof(Proof):
     """For all neighbours of this size: ε, and how every event is carried over.
 
     ε is inf where no shift of constant size can carry some event over: that is no refutation. Where integer noise is
@@ -41,10 +102,6 @@ class Proof:
     the price, a logarithm.
     """
 
-    mechanism: Mechanism
-    size: int
-    epsilon: float
-    exact_epsilon: Fraction | None
     events: tuple[Event, ...]
     polytopes: tuple[Polytope, ...]
     alignments: tuple[tuple[Alignment, ...], ...]  # for each event, for each polytope
@@ -54,14 +111,13 @@ class Proof:
         """Whether integer noise is shifted by different amounts for different data: then these must be whole, since
         what is between whole shifts is none."""
         return any(
-            _moves_whole_noise(event, alignment)
+            depends_on_whole(event.noises, alignment)
             for event, row in zip(self.events, self.alignments, strict=True)
             for alignment in row
         )
 
     @property
     def certificate(self) -> dict[str, Any]:
-        """The proof as a document that `veridp check` verifies without the search; BadInput where nothing is proved."""
         from veridp.prove.certificate import certificate_of  # the certificate is written from the proof, not for it
 
         return certificate_of(self)
@@ -85,58 +141,35 @@ class Proof:
         event, corner, shift = self.worst
         return blame_of(self.mechanism, event, tuple(Fraction(x) for x in corner.tolist()), shift)
 
-    def __str__(self) -> str:
-        who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
-        if math.isinf(self.epsilon):
-            return f"{who}: no alignment found"
-        return f"{who}: {self.epsilon:.6g}-DP is proved{' for data in whole numbers' if self.whole else ''}"
+    @property
+    def restriction(self) -> str:
+        return "for data in whole numbers" if self.whole else ""
+
+    @property
+    def extent(self) -> str:
+        paths = sum(event.paths for event in self.events)
+        return f"{len(self.events)} events (of {paths} paths), {self.corners} corners of the neighbourhood"
+
+    @property
+    def explained(self) -> str:
+        event, corner, shift = self.worst
+        return alignment_text(event, corner.tolist(), shift)
+
+    @property
+    def moves(self) -> list[list[float]]:
+        return [self.worst.corner.tolist()]
 
 
-def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> Proof:
-    """The smallest ε that an alignment can prove for all neighbours of this size; inf if none can."""
-    mechanism = as_mechanism(mechanism, **arguments)
-    size = mechanism.size if size is None else size
-    polytopes = polytopes_of(mechanism.adjacency, size)
-    if polytopes is None:
-        raise BadInput(
-            f"{mechanism.name}: neighbours under {mechanism.adjacency} have no polytope of differences to prove over; "
-            f"use linf, l1 or monotone, or an adjacency with vertices"
-        )
-    events = tuple(events_of(_explored(mechanism, size)))
+def prove_by_alignment(
+    mechanism: Mechanism, size: int, paths: Sequence[Path], polytopes: tuple[Polytope, ...]
+) -> AlignmentProof:
+    """The smallest ε for which shifts carry the events of the paths over all differences of the polytopes."""
+    events = tuple(events_of(paths))
     alignments = tuple(tuple(row) for row in cheapest_alignments(events, polytopes))
-    proof = Proof(mechanism, size, *_total(alignments), events, polytopes, alignments)
+    proof = AlignmentProof(mechanism, size, *_total(alignments), events, polytopes, alignments)
     if proof.whole and isinstance(polytopes[0], Hull) and not isinstance(mechanism.adjacency, OneQueryMoves):
-        return Proof(mechanism, size, math.inf, None, events, polytopes, alignments)  # whole differences: no corners
+        return replace(proof, epsilon=math.inf, exact_epsilon=None)  # whole differences need not be corners
     return proof
-
-
-def _moves_whole_noise(event: Event, alignment: Alignment) -> bool:
-    """Whether integer noise is moved by what depends on the difference."""
-    form = alignment.form
-    if isinstance(form, Table) and form.whole:
-        return True
-    for place, noise in enumerate(event.noises):
-        if noise.distribution.integer:
-            if isinstance(form, Table):
-                if form.entries and any(shift.moves and shift.moves[place] for shift in form.shifts):
-                    return True
-            elif form.slopes[place]:
-                return True
-    return False
-
-
-def _explored(mechanism: Mechanism, size: int) -> Sequence[Any]:
-    """Its paths with the data left open."""
-    try:
-        return explore(rational_arguments(mechanism), unknowns("data", size))
-    except VeridpError:  # code that takes floats only: their binary values are used instead
-        return explore(mechanism, unknowns("data", size))
-
-
-def rational_arguments(mechanism: Mechanism) -> Mechanism:
-    """The mechanism with decimal arguments taken as the rationals that they write down: 0.1 as 1/10."""
-    floats = {name: v for name, v in mechanism.values.items() if isinstance(v, float) and math.isfinite(v)}
-    return mechanism.bind(**{name: Fraction(repr(value)) for name, value in floats.items()})
 
 
 def _total(alignments: Sequence[Sequence[Alignment]]) -> tuple[float, Fraction | None]:

@@ -6,6 +6,7 @@ Part of the checker. This is evidence that the certificate describes the program
 from __future__ import annotations
 
 import ast
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 from veridp.prove.inducted import Loop
 from veridp.prove.inducted import Step as LoopStep
 from veridp.prove.noise_rules import Noise
+from veridp.prove.paired import Case, Cases
 from veridp.prove.recording import Draw, RecordingGenerator
 
 MOST = 8  # queries in a run that is compared with a certificate for every size
@@ -57,19 +59,23 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
         values = _random_data(certificate, rng)
         recorder = RecordingGenerator(rng)
         try:
-            output = function(recorder, list(values))
+            output = function(recorder, copy.deepcopy(values))
         except Exception as error:
             raise MechanismFailed(f"run {number}, on {values}: it raised {type(error).__name__}: {error}") from error
         run = f"run {number}, on {_brief(values)}"
         if isinstance(certificate, Loop):
             undecided += not _stepped(certificate, values, recorder.draws, output, run)
+        elif isinstance(certificate, Cases):
+            undecided += not _told_by_case(certificate, values, recorder.draws, output, run)
         elif isinstance(certificate, Certificate):
             undecided += not _told(certificate, values, recorder.draws, output, run)
     return Replay(runs - undecided, undecided)
 
 
-def _random_data(certificate: Stated, rng: np.random.Generator) -> list[float]:
-    """Random data of the certificate's size, or of any size up to MOST."""
+def _random_data(certificate: Stated, rng: np.random.Generator) -> Any:
+    """Random data of the certificate's size, or of any size up to MOST; or one of the values that it lists."""
+    if isinstance(certificate, Cases) and certificate.by_value:
+        return ast.literal_eval(certificate.cases[int(rng.integers(len(certificate.cases)))].value or "")
     data = rng.uniform(-REACH, REACH, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
     whole = isinstance(certificate, Certificate) and certificate.data == "whole"
     return [float(x) for x in (np.rint(data) if whole else data)]
@@ -118,6 +124,52 @@ def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw]
         raise Flaw(
             f"/events/{e}", f"{run}: the program returned {_brief(output)}, but this event holds: {text}{values}"
         )
+    return True
+
+
+# -------------------------------------------------------------------------------------------------- case by case
+
+
+def _told_by_case(certificate: Cases, data: Any, draws: Sequence[Draw], output: Any, run: str) -> bool:
+    """Whether the parts of the case tell the run; False where it is too close to a boundary."""
+    numbers = [] if certificate.by_value else [Fraction(x) for x in data]
+    cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
+    if not cases:
+        raise Flaw("/cases", f"{run}: no case has these data")
+    for number in cases[0].parts:
+        part = certificate.parts[number]
+        leaves = output if part.entries is None else [_flat(output)[entry] for entry in part.entries]
+        if not _told_by_part(certificate, number, numbers, draws, leaves, run):
+            return False
+    return True
+
+
+def _is_case(case: Case, data: Any, numbers: Sequence[Fraction]) -> bool:
+    if case.value is not None:
+        return repr(data) == case.value or bool(ast.literal_eval(case.value) == data)
+    return all(_stands(_evaluated(c.slack, {}, numbers).value, c.relation) for c in case.conditions)
+
+
+def _told_by_part(
+    certificate: Cases, number: int, data: Sequence[Fraction], draws: Sequence[Draw], output: Any, run: str
+) -> bool:
+    part, place = certificate.parts[number], f"/parts/{number}/events"
+    holding = []
+    for event in part.events:
+        places = [certificate.noises[row].draw for row in event.draws]
+        drawn = [draws[k] for k in places if k < len(draws)] if part.entries is not None else list(draws)
+        if not _same_draws(certificate.noises, event.draws, drawn):
+            continue
+        noise = {row: Fraction(draw.value) for row, draw in zip(event.draws, drawn, strict=True)}
+        slacks = [_evaluated(condition.slack, noise, data) for condition in event.conditions]
+        if any(slack.unclear for slack in slacks):
+            return False
+        if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, event.conditions, strict=True)):
+            holding.append((event, [float(_evaluated(n, noise, data).value) for n in event.numbers]))
+    if not holding:
+        raise Flaw(place, f"{run}: no event holds where the program drew {_drawn(draws)} and returned {_brief(output)}")
+    if not any(_matches(event.output, numbers, output) for event, numbers in holding):
+        raise Flaw(place, f"{run}: the program returned {_brief(output)}, but the events give {holding[0][0].output}")
     return True
 
 

@@ -53,7 +53,7 @@ class RuleProgram:
         middle = {i: float(box.high[i] + box.low[i]) / 2 for i in task.mixed}
         self.blocks.start(task.unit)
         centres, slopes = [], {}
-        for place, noise in enumerate(task.event.noises):
+        for place, noise in enumerate(task.noises):
             price = price_of(noise.distribution)
             whole = noise.distribution.integer
             up, down = price.up is not None, price.down is not None
@@ -146,7 +146,7 @@ def _rounded_rule(
 def keeps(task: Task, rule: Rule) -> bool:
     """Whether the rule meets every requirement for every difference of the box, by moves that the noise allows."""
     box = task.box
-    for noise, constant, slopes in zip(task.event.noises, rule.constants, rule.slopes, strict=True):
+    for noise, constant, slopes in zip(task.noises, rule.constants, rule.slopes, strict=True):
         least, most = bounds_of(constant, slopes, box)
         price = price_of(noise.distribution)
         if not (price.allows(least) and price.allows(most)):
@@ -188,7 +188,7 @@ def dearest(task: Task, rule: Rule) -> Dearest:
     box = task.box
     corner, total = task.base, Fraction(0)
     for group in _linked(rule):
-        noises = [task.event.noises[place] for place in group.places]
+        noises = [task.noises[place] for place in group.places]
 
         def price(values: Sequence[Fraction], group: _Group = group, noises: Sequence[Noise] = noises) -> Fraction:
             moves = rule.at(moved_to(task.base, group.entries, values))

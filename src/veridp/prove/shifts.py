@@ -78,12 +78,12 @@ NO_SHIFT = Shift(None, math.inf)
 
 
 class Task:
-    """An event to be carried over a polytope."""
+    """Noise to be shifted so that requirements are met for every difference of a polytope."""
 
-    def __init__(self, event: Event, polytope: Polytope) -> None:
-        self.event = event
+    def __init__(self, noises: Sequence[Noise], requirements: Sequence[Requirement], polytope: Polytope) -> None:
+        self.noises = tuple(noises)
         self.polytope = polytope
-        self.requirements = requirements_of(event)
+        self.requirements = tuple(requirements)
         if isinstance(polytope, Hull):
             self.mixed = tuple(range(polytope.size))
             self.base: Corner = polytope.listed[0]
@@ -93,7 +93,7 @@ class Task:
     @property
     def whole(self) -> bool:
         """Whether there is noise that moves in whole steps only."""
-        return any(noise.distribution.integer for noise in self.event.noises)
+        return any(noise.distribution.integer for noise in self.noises)
 
     @property
     def box(self) -> Box:
@@ -113,14 +113,14 @@ class Task:
     @property
     def unit(self) -> float:
         """The price of the dearest unit of a shift."""
-        prices = [price_of(noise.distribution) for noise in self.event.noises]
+        prices = [price_of(noise.distribution) for noise in self.noises]
         return max((float(price.up or 0) for price in prices), default=0.0)
 
     def met(self, moves: Sequence[Fraction], corner: Corner) -> bool:
-        return are_allowed(self.event.noises, moves) and all(r.met(moves, corner) for r in self.requirements)
+        return are_allowed(self.noises, moves) and all(r.met(moves, corner) for r in self.requirements)
 
     def shift(self, moves: Sequence[Fraction]) -> Shift:
-        return Shift(tuple(moves), cost_of(self.event.noises, moves))
+        return Shift(tuple(moves), cost_of(self.noises, moves))
 
 
 def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple[int, ...], Corner]:
@@ -167,7 +167,7 @@ class Corners:
     def add(self, task: Task, corner: Corner) -> None:
         self.blocks.start(task.unit)
         first = len(self.blocks.costs)
-        for noise in task.event.noises:
+        for noise in task.noises:
             price = price_of(noise.distribution)
             for unit in (price.up, price.down):
                 whole = self.whole and noise.distribution.integer and unit is not None
@@ -199,10 +199,10 @@ class Corners:
 
 def _rounded(task: Task, corner: Corner, solution: NDArray[np.float64]) -> Shift:
     """The rational shift that the solver meant; none where that meets not all requirements, or costs more."""
-    count = len(task.event.noises)
+    count = len(task.noises)
     floats = solution[: 2 * count : 2] - solution[1 : 2 * count : 2]
     exact = [Fraction(float(x)) for x in floats]
-    least = float(sum(price_of(n.distribution).of(x) for n, x in zip(task.event.noises, exact, strict=True)))
+    least = float(sum(price_of(n.distribution).of(x) for n, x in zip(task.noises, exact, strict=True)))
     for denominator in DENOMINATORS:
         shift = task.shift([x.limit_denominator(denominator) for x in exact])
         if task.met(shift.moves or (), corner) and shift.cost <= least + NEARLY * (1 + least):

@@ -9,7 +9,8 @@ from typing import Any
 from veridp.errors import BadInput, NotInductive
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.prove.induction import Induction, prove_for_every_size
-from veridp.prove.proof import Proof, prove
+from veridp.prove.proof import Proof
+from veridp.prove.search import prove
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,228 @@
+"""Whether shifts, given by a table or a rule, keep what they must for every difference of a polytope, and cost what is
+stated. Part of the checker.
+
+What must be kept is a sum of noise, data and a spare constant that must not fall below 0, or must stay 0. With noise
+moved by Δ and data by δ it changes by a·Δ + b·δ, whatever noise and data are. A table has Δ for the corners of some
+entries of δ; the others change the sum by at least the least of b·δ over their ends. A rule has Δ as an affine function
+of δ, and so the change is one: least where each entry is at the end that its coefficient says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from veridp.prove.aligned import Box, Hull, Rule, Shift, Table
+from veridp.prove.document import Flaw
+from veridp.prove.noise_rules import Noise, Price
+
+ROUNDING = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
+MOST_BITS = 16  # a table of more than 2^this shifts is not gone through
+MANY = 12  # entries of the data that hang together in a rule: past this its cost is bounded noise by noise
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Σ noise · move + Σ data · difference + spare: at least 0, or 0; noise by its place among the moves."""
+
+    noise: Mapping[int, Fraction]
+    data: Mapping[int, Fraction]
+    equal: bool
+    what: str
+    spare: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Shifts of some noise for the differences of a polytope, what they must keep, and where they stand."""
+
+    noises: Sequence[Noise]
+    kept: Sequence[Kept]
+    polytope: Box | Hull
+    shifts: Table | Rule
+    place: str
+
+    @property
+    def cost(self) -> Fraction:
+        """What the shifts are said to cost at most."""
+        return self.shifts.cost if isinstance(self.shifts, Rule) else max(s.cost for s in self.shifts.shifts)
+
+
+def check_kept(at: Carried) -> int:
+    """The number of shifts or rules that were found to keep what they must; raises Flaw where one does not."""
+    if isinstance(at.shifts, Rule):
+        _check_rule(at, at.shifts)
+        return 1
+    return _check_table(at, at.shifts)
+
+
+def check_cost(at: Carried) -> None:
+    """Raise Flaw where a move is none that the noise allows, or a cost that is stated is not what the moves cost."""
+    if isinstance(at.shifts, Rule):
+        _check_rule_cost(at, at.shifts)
+        return
+    for k, shift in enumerate(at.shifts.shifts):
+        price = _total(at.noises, shift.moves, [f"{at.place}/table/{k}/moves/{m}" for m in range(len(at.noises))])
+        _check_stated(price, shift.cost, f"{at.place}/table/{k}/cost")
+
+
+def depends_on_whole(at: Carried) -> str | None:
+    """The place where whole noise moves by what depends on the difference; None where there is none."""
+    for k, noise in enumerate(at.noises):
+        if not noise.whole:
+            continue
+        if isinstance(at.shifts, Rule):
+            if any(at.shifts.moves[k].slopes.values()):
+                return f"{at.place}/rule/{k}"
+        elif at.shifts.entries:
+            for c, shift in enumerate(at.shifts.shifts):
+                if shift.moves[k]:
+                    return f"{at.place}/table/{c}/moves/{k}"
+    return None
+
+
+def count(number: int, noun: str) -> str:
+    """The number with its noun."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
+
+
+# ---------------------------------------------------------------------------------------------------- what is kept
+
+
+def _check_table(at: Carried, table: Table) -> int:
+    differences = _differences(at, table)
+    if len(table.shifts) != len(differences):
+        what = "corner" if table.at == "corners" else "whole difference"
+        reason = f"{count(len(differences), 'shift')} needed, one for each {what} of the entries"
+        raise Flaw(f"{at.place}/table", f"{reason}, not {len(table.shifts)}")
+    for k, (difference, shift) in enumerate(zip(differences, table.shifts, strict=True)):
+        _check_shift(at, difference, shift, f"{at.place}/table/{k}")
+    return len(differences)
+
+
+def _differences(at: Carried, table: Table) -> list[dict[int, Fraction]]:
+    """The differences that a table has shifts for, in their order."""
+    if isinstance(at.polytope, Hull):
+        size = len(at.polytope.corners[0])
+        if table.at != "corners":
+            raise Flaw(f"{at.place}/at", "corners are needed, as the differences are given by them")
+        if table.entries != tuple(range(size)):
+            raise Flaw(f"{at.place}/entries", "all entries are needed, as the differences are given by corners")
+        return [dict(enumerate(corner)) for corner in at.polytope.corners]
+    many = {"corners": 2, "whole": max(map(_whole_count, at.polytope.low, at.polytope.high))}[table.at]
+    if len(table.entries) * math.log2(many or 1) > MOST_BITS or len(table.entries) > MOST_BITS:
+        raise Flaw(f"{at.place}/entries", f"so many entries have more than 2^{MOST_BITS} differences; give a rule")
+    return list(getattr(at.polytope, table.at)(table.entries))
+
+
+def _whole_count(low: Fraction, high: Fraction) -> int:
+    return math.floor(high) - math.ceil(low) + 1
+
+
+def _check_shift(at: Carried, difference: Mapping[int, Fraction], shift: Shift, place: str) -> None:
+    known = ", ".join(f"{i}: {value}" for i, value in difference.items())
+    where = f"where the data move by ({known})" if difference else "however the data move"
+    for kept in at.kept:
+        change = sum((c * shift.moves[k] for k, c in kept.noise.items()), start=kept.spare)
+        least = most = change + sum((c * difference.get(i, 0) for i, c in kept.data.items()), start=Fraction(0))
+        if isinstance(at.polytope, Box):
+            rest = {i: c for i, c in kept.data.items() if i not in difference}
+            low, high = _bounds(rest, at.polytope)
+            least, most = least + low, most + high
+        _check_change(least, most, kept, place, where)
+
+
+def _check_rule(at: Carried, rule: Rule) -> None:
+    if not isinstance(at.polytope, Box):
+        raise Flaw(f"{at.place}/rule", "a rule is for a box, not for corners")
+    for kept in at.kept:
+        slopes = dict(kept.data)
+        constant = kept.spare
+        for k, c in kept.noise.items():
+            constant += c * rule.moves[k].constant
+            for i, slope in rule.moves[k].slopes.items():
+                slopes[i] = slopes.get(i, Fraction(0)) + c * slope
+        low, high = _bounds(slopes, at.polytope)
+        _check_change(constant + low, constant + high, kept, f"{at.place}/rule", "for some difference")
+
+
+def _check_change(least: Fraction, most: Fraction, kept: Kept, place: str, where: str) -> None:
+    if least < 0 or (kept.equal and most > 0):
+        raise Flaw(place, f"{where} it changes {kept.what} by {least if least < 0 else most}")
+
+
+def _bounds(slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fraction]:
+    """The least and the largest value of Σ slope · entry in the box."""
+    ends = [(slope * box.low[i], slope * box.high[i]) for i, slope in slopes.items()]
+    return sum((min(e) for e in ends), start=Fraction(0)), sum((max(e) for e in ends), start=Fraction(0))
+
+
+# ---------------------------------------------------------------------------------------------------------------- costs
+
+
+def _total(noises: Sequence[Noise], moves: Sequence[Fraction], places: Sequence[str]) -> Price:
+    prices = []
+    for noise, move, place in zip(noises, moves, places, strict=True):
+        price = noise.price(move)
+        if price is None:
+            raise Flaw(place, f"{noise.kind} noise must not be moved by {move}")
+        prices.append(price)
+    return Price.total(prices)
+
+
+def _check_stated(price: Price, stated: Fraction, place: str) -> None:
+    if not price.amount <= stated <= price.amount * (1 + (ROUNDING if price.rounded else 0)):
+        amount = f"just under {float(price.amount):.15g}" if price.rounded else price.amount
+        raise Flaw(place, f"the moves cost {amount}, not {stated}")
+
+
+def _check_rule_cost(at: Carried, rule: Rule) -> None:
+    """The price is convex in the move, which is affine in the difference: so it is largest at a corner.
+
+    Noises whose moves have no entry of the difference in common can be at their dearest together; for those that have,
+    all corners of their entries are tried, or where these are too many, what each costs at most is added up.
+    """
+    box = at.polytope
+    if not isinstance(box, Box):
+        raise Flaw(f"{at.place}/rule", "a rule is for a box, not for corners")
+    totals = []
+    for group in _linked(rule):
+        places = [f"{at.place}/rule/{k}" for k in group]
+        chosen = [at.noises[k] for k in group]
+        for k, noise, place in zip(group, chosen, places, strict=True):
+            move = rule.moves[k]
+            if noise.whole and any(x.denominator != 1 for x in (move.constant, *move.slopes.values())):
+                raise Flaw(place, f"{noise.kind} noise moves in whole steps, so whole numbers are needed")
+        entries = sorted({i for k in group for i in rule.moves[k].slopes})
+        if len(entries) <= MANY:
+            tried = [[_moved(rule, k, difference) for k in group] for difference in box.corners(entries)]
+            totals.append(max((_total(chosen, moves, places) for moves in tried), key=lambda price: price.amount))
+            continue
+        for k, noise, place in zip(group, chosen, places, strict=True):
+            low, high = _bounds(rule.moves[k].slopes, box)
+            ends = [_total([noise], [rule.moves[k].constant + end], [place]) for end in (low, high)]
+            totals.append(max(ends, key=lambda price: price.amount))
+    price = Price.total(totals)
+    if rule.cost < price.amount:
+        raise Flaw(f"{at.place}/cost", f"the moves may cost {price.amount}, not only {rule.cost}")
+
+
+def _moved(rule: Rule, k: int, difference: Mapping[int, Fraction]) -> Fraction:
+    move = rule.moves[k]
+    return move.constant + sum((slope * difference[i] for i, slope in move.slopes.items()), start=Fraction(0))
+
+
+def _linked(rule: Rule) -> list[list[int]]:
+    """The noises in groups that have no entry of the difference in common."""
+    groups: list[tuple[list[int], set[int]]] = []
+    for k, move in enumerate(rule.moves):
+        entries = {i for i, slope in move.slopes.items() if slope}
+        touching = [group for group in groups if group[1] & entries]
+        groups = [group for group in groups if not group[1] & entries]
+        members = sorted([k, *(other for group in touching for other in group[0])])
+        groups.append((members, entries.union(*(group[1] for group in touching))))
+    return [members for members, _ in groups]

@@ -1,0 +1,476 @@
+"""Whether a certificate of couplings proves what it says. Part of the checker.
+
+The mechanism is given case by case: for each value of the data, or for each region of them, as one or several parts
+that decide disjoint entries of the output by noise of their own. A coupling tells how the events of a part are shared
+out among those of another with the same output, and by which shifts their noise is carried over. If for each event of
+the other part, what comes in, each share at its price, is at most e^ε times as likely as the event itself, then each
+output is at most e^ε times as likely in the one case as in the other.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from veridp.prove.aligned import Box, Hull, Rule
+from veridp.prove.carrying import Carried, Kept, check_cost, check_kept, count, depends_on_whole
+from veridp.prove.covering import RELATION, check_runs, rational, solution
+from veridp.prove.document import NUMERIC, Condition, Flaw, Linear
+from veridp.prove.noise_rules import Noise, exp_above, log_above, probability_between
+from veridp.prove.paired import Case, Cases, Coupling, Event, Pair, Part, Transport
+
+BETWEEN_VALUES = Hull(((),))  # two given values: nothing is left open that could move
+KNOWN = ("any", "linf", "l1", "monotone", "add-remove", "replace")
+
+
+# ------------------------------------------------------------------------------------------------------------ cases
+
+
+def check_cases(certificate: Cases) -> str:
+    """The cases are different values, or regions that make up all data under an adjacency that is known."""
+    if not certificate.cases:
+        raise Flaw("/cases", "there is no case")
+    if certificate.by_value:
+        seen: set[str | None] = set()
+        for k, case in enumerate(certificate.cases):
+            _check_length(_value(case, f"/cases/{k}"), certificate, f"/cases/{k}/value")
+            if case.value in seen:
+                raise Flaw(f"/cases/{k}/value", f"the value {case.value} is listed twice")
+            seen.add(case.value)
+        return f"{count(len(seen), 'value')} of the data; nothing is said of others"
+    _check_polytopes(certificate)
+    outside = [_none_of(case.conditions) for case in certificate.cases]
+    point = solution("/cases", "they cover all data", outside)
+    if point is not None:
+        raise Flaw("/cases", f"no case covers the data {point}")
+    return f"{count(len(certificate.cases), 'region')} that make up all data"
+
+
+def _value(case: Case, place: str) -> Any:
+    try:
+        return ast.literal_eval(case.value or "")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise Flaw(f"{place}/value", f"a Python literal is needed, not {case.value}") from None
+
+
+def _check_length(value: Any, certificate: Cases, place: str) -> None:
+    """Data are of the size stated; where a record may be added, they may have one more."""
+    if certificate.adjacency == "any":
+        return
+    sizes = [certificate.size, certificate.size + (certificate.adjacency == "add-remove")]
+    if not isinstance(value, list | tuple) or len(value) not in sizes:
+        raise Flaw(place, f"{count(certificate.size, 'entry')} needed")
+
+
+def _check_polytopes(certificate: Cases) -> None:
+    """linf: a box. monotone: two. l1: a segment for each entry, as regions may tell which of them moves."""
+    size, name = certificate.size, certificate.adjacency
+    ends = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}
+    if name in ends:
+        wanted = [Box(_all(low, size), _all(high, size)) for low, high in ends[name]]
+    elif name == "l1":
+        units = [tuple(Fraction(i == moved) for i in range(size)) for moved in range(size)]
+        wanted = [Box(tuple(-x for x in unit), unit) for unit in units]
+    else:
+        raise Flaw("/adjacency", f"the differences of {name!r} are not known here")
+    if len(certificate.polytopes) != len(wanted):
+        raise Flaw("/polytopes", f"{count(len(wanted), 'polytope')} under {name}, not {len(certificate.polytopes)}")
+    for p, (given, needed) in enumerate(zip(certificate.polytopes, wanted, strict=True)):
+        if given != needed:
+            raise Flaw(f"/polytopes/{p}", f"this is not what {name} has there")
+
+
+def _all(value: int, size: int) -> tuple[Fraction, ...]:
+    return (Fraction(value),) * size
+
+
+def check_neighbours(certificate: Cases) -> str:
+    """All pairs of cases that can be neighbours are there."""
+    listed: dict[tuple[int, int, int | None], int] = {}
+    for k, pair in enumerate(certificate.pairs):
+        key = (pair.left, pair.right, pair.polytope)
+        if listed.setdefault(key, k) != k:
+            raise Flaw(f"/pairs/{k}", f"this pair is listed twice: it is pair {listed[key]} too")
+    cases = range(len(certificate.cases))
+    if certificate.by_value:
+        if certificate.adjacency not in KNOWN:
+            raise Flaw("/adjacency", f"who is a neighbour under {certificate.adjacency!r} is not known here")
+        values = [_value(case, f"/cases/{k}") for k, case in enumerate(certificate.cases)]
+        for a, b in itertools.permutations(cases, 2):
+            if (a, b, None) not in listed and _adjacent(certificate.adjacency, values[a], values[b], a, b):
+                raise Flaw("/pairs", f"cases {a} and {b} are neighbours under {certificate.adjacency}, and not listed")
+        return f"{count(len(listed), 'ordered pair')}, all those of {certificate.adjacency} among the values"
+    for p, polytope in enumerate(certificate.polytopes):
+        for a, b in itertools.product(cases, repeat=2):
+            if (a, b, p) not in listed:
+                _check_apart(certificate.cases[a], certificate.cases[b], polytope, f"cases {a} and {b}")
+    return f"{count(len(listed), 'ordered pair')}; no data of other regions are neighbours"
+
+
+def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
+    if name == "any":
+        return True
+    try:
+        if name in ("add-remove", "replace"):
+            records = [Counter(tuple(r) if isinstance(r, list) else r for r in data) for data in (left, right)]
+            surplus = sorted([(records[0] - records[1]).total(), (records[1] - records[0]).total()])
+            return surplus == [0, 1] if name == "add-remove" else surplus in ([0, 0], [1, 1])
+        moves = [Fraction(y) - Fraction(x) for x, y in zip(left, right, strict=True)]
+    except (TypeError, ValueError):
+        raise Flaw("/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told") from None
+    if any(abs(move) > 1 + Fraction(1, 10**9) for move in moves):
+        return False
+    if name == "l1":
+        return sum(move != 0 for move in moves) <= 1
+    return name == "linf" or all(move >= 0 for move in moves) or all(move <= 0 for move in moves)
+
+
+def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:
+    """No data of the one region move into the other by a difference of the polytope."""
+    import z3
+
+    if not isinstance(polytope, Box):
+        raise Flaw("/polytopes", "boxes are needed")
+    moved = [z3.Real(f"moved data[{i}]") for i in range(len(polytope.low))]
+    claims = [_claim(c, _data) for c in left.conditions] + [_claim(c, moved.__getitem__) for c in right.conditions]
+    for i, value in enumerate(moved):
+        claims += [
+            value - _data(i) >= rational(polytope.low[i]),
+            value - _data(i) <= rational(polytope.high[i]),
+        ]
+    point = solution("/pairs", f"{who} are no neighbours", claims)
+    if point is not None:
+        raise Flaw("/pairs", f"{who} are neighbours, and not listed: {point}")
+
+
+def _data(entry: int) -> Any:
+    import z3
+
+    return z3.Real(f"data[{entry}]")
+
+
+def _claim(condition: Condition, entry: Any) -> Any:
+    terms = [rational(c) * entry(i) for i, c in condition.slack.data.items()]
+    return RELATION[condition.relation](sum(terms, start=rational(condition.slack.constant)))
+
+
+def _none_of(conditions: Sequence[Condition]) -> Any:
+    import z3
+
+    return z3.Or([z3.Not(_claim(condition, _data)) for condition in conditions])
+
+
+# ------------------------------------------------------------------------------------------------------------ parts
+
+
+def check_parts(certificate: Cases) -> str:
+    """In every case each run is in one event of each part, but for probability 0; and parts share no noise."""
+    checked: set[object] = set()
+    for c, case in enumerate(certificate.cases):
+        _check_independent(certificate, case, f"/cases/{c}")
+        for number in case.parts:
+            if (key := (number, None if certificate.by_value else c)) not in checked:
+                checked.add(key)
+                _check_events(certificate, certificate.parts[number], case.conditions, f"/parts/{number}/events")
+    return f"{count(len(certificate.parts), 'part')}, in each of which the probabilities of all events sum to 1"
+
+
+def _check_independent(certificate: Cases, case: Case, place: str) -> None:
+    parts = [certificate.parts[number] for number in case.parts]
+    if not parts:
+        raise Flaw(f"{place}/parts", "there is no part")
+    if len(parts) > 1:
+        entries = [entry for part in parts for entry in part.entries or ()]
+        if any(part.entries is None for part in parts) or len(set(entries)) != len(entries):
+            raise Flaw(f"{place}/parts", "each part has to decide entries of the output that no other does")
+    drawn: dict[int, int] = {}
+    for number, part in zip(case.parts, parts, strict=True):
+        for draw in {certificate.noises[row].draw for event in part.events for row in event.draws}:
+            if drawn.setdefault(draw, number) != number:
+                raise Flaw(f"{place}/parts", f"draw {draw} is of parts {drawn[draw]} and {number} both")
+
+
+def _check_events(certificate: Cases, part: Part, given: Sequence[Condition], place: str) -> None:
+    if not part.events:
+        raise Flaw(place, "there is no event")
+    for e, event in enumerate(part.events):
+        if not 0 < event.weight <= 1:
+            raise Flaw(f"{place}/{e}/weight", f"a probability above 0 is needed, not {event.weight}")
+        if event.output.count(NUMERIC) != len(event.numbers):
+            raise Flaw(f"{place}/{e}/numbers", f"{event.output.count(NUMERIC)} needed, one for each {NUMERIC}")
+    used = {row for event in part.events for row in event.draws}
+    noises = {row: noise for row, noise in enumerate(certificate.noises) if row in used}
+    check_runs(part.events, noises, certificate.size, given, place)
+
+
+# -------------------------------------------------------------------------------------------------------- couplings
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """An event without the noise that is only compared with constants: its probability, and the draws that are left."""
+
+    event: Event
+    weight: Fraction
+    rows: tuple[int, ...]
+    conditions: tuple[tuple[int, Condition], ...]  # with their places
+
+
+def _piece(event: Event, noises: Sequence[Noise]) -> _Piece:
+    weight, kept = event.weight, []
+    for row in event.draws:
+        asked = [c for c in event.conditions if c.slack.noise.get(row)]
+        alone = all(_is_alone(c.slack, row) for c in asked) and not any(n.noise.get(row) for n in event.numbers)
+        chance = _probability(noises[row], row, asked) if alone else None
+        if chance is None:
+            kept.append(row)
+        else:
+            weight *= chance
+    left = [(k, c) for k, c in enumerate(event.conditions) if any(c.slack.noise.get(row) for row in kept)]
+    return _Piece(event, weight, tuple(kept), tuple(left))
+
+
+def _is_alone(slack: Linear, row: int) -> bool:
+    return not any(c for other, c in slack.noise.items() if other != row) and not any(slack.data.values())
+
+
+def _probability(noise: Noise, row: int, conditions: Sequence[Condition]) -> Fraction | None:
+    """The probability of conditions on one noise alone; None where it is not rational."""
+    if not conditions:
+        return Fraction(1)
+    low: Fraction | None = None
+    high: Fraction | None = None
+    for condition in conditions:
+        slope = condition.slack.noise[row]
+        bound = -condition.slack.constant / slope
+        if slope > 0 or condition.relation == "==":
+            least = _next_whole(bound, 1) if noise.whole and condition.relation == ">" else bound
+            low = least if low is None else max(low, least)
+        if slope < 0 or condition.relation == "==":
+            most = _next_whole(bound, -1) if noise.whole and condition.relation == ">" else bound
+            high = most if high is None else min(high, most)
+    if low is not None and high is not None and low > high:
+        return Fraction(0)
+    return probability_between(noise, low, high)
+
+
+def _next_whole(bound: Fraction, way: int) -> Fraction:
+    """The next whole number beyond the bound, upwards or downwards."""
+    return Fraction(
+        (bound.numerator // bound.denominator) + 1 if way > 0 else -(-bound.numerator // bound.denominator) - 1
+    )
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A coupling where a pair of cases uses it."""
+
+    certificate: Cases
+    pair: Pair
+    number: int
+    position: int
+
+    @property
+    def coupling(self) -> Coupling:
+        return self.certificate.couplings[self.number]
+
+    @property
+    def place(self) -> str:
+        return f"/couplings/{self.number}"
+
+    def pieces(self, part: int) -> list[_Piece]:
+        return [_piece(event, self.certificate.noises) for event in self.certificate.parts[part].events]
+
+
+def _uses(certificate: Cases) -> Iterator[_Use]:
+    """Each coupling once for each polytope and left case that it is used with; between values, once."""
+    seen: set[object] = set()
+    for k, pair in enumerate(certificate.pairs):
+        left, right = certificate.cases[pair.left], certificate.cases[pair.right]
+        if not len(left.parts) == len(right.parts) == len(pair.couplings):
+            raise Flaw(f"/pairs/{k}/couplings", "one is needed for each part, of which both cases have as many")
+        for position, number in enumerate(pair.couplings):
+            coupling = certificate.couplings[number]
+            if (coupling.left, coupling.right) != (left.parts[position], right.parts[position]):
+                raise Flaw(f"/pairs/{k}/couplings/{position}", f"coupling {number} is of other parts")
+            if certificate.parts[coupling.left].entries != certificate.parts[coupling.right].entries:
+                raise Flaw(f"/pairs/{k}/couplings/{position}", "the parts decide different entries of the output")
+            key = (number, pair.polytope, None if certificate.by_value else pair.left)
+            if key not in seen:
+                seen.add(key)
+                yield _Use(certificate, pair, number, position)
+
+
+def check_couplings(certificate: Cases) -> str:
+    """Every share of an event is carried into an event with the same output, and the ratios are as stated.
+
+    An output without noise to shift needs no shares: its probabilities are compared.
+    """
+    shifts = 0
+    for use in _uses(certificate):
+        lefts, rights = use.pieces(use.coupling.left), use.pieces(use.coupling.right)
+        for t, transport in enumerate(use.coupling.transports):
+            place = f"{use.place}/transports/{t}"
+            carried = _carried(use, lefts[transport.source], rights[transport.target], transport, place)
+            shifts += check_kept(carried)
+            check_cost(carried)
+            if (where := depends_on_whole(carried)) is not None:
+                raise Flaw(where, "whole noise is moved by what depends on the data, which need not be whole")
+        _check_ratio(use, lefts, rights)
+    exact = f", {count(shifts, 'shift')} of noise" if shifts else ", all of them ratios of probabilities"
+    return f"{count(len(certificate.couplings), 'coupling')}{exact}"
+
+
+def _carried(use: _Use, left: _Piece, right: _Piece, transport: Transport, place: str) -> Carried:
+    noises = [use.certificate.noises[row] for row in left.rows]
+    others = [use.certificate.noises[row] for row in right.rows]
+    if left.event.output != right.event.output:
+        raise Flaw(place, f"it carries the output {left.event.output} into {right.event.output}")
+    if [(n.kind, n.parameters) for n in noises] != [(n.kind, n.parameters) for n in others]:
+        raise Flaw(place, "the events have different noise to shift")
+    moves = (
+        [len(transport.shifts.moves)]
+        if isinstance(transport.shifts, Rule)
+        else [len(shift.moves) for shift in transport.shifts.shifts]
+    )
+    if any(given != len(noises) for given in moves):
+        raise Flaw(f"{place}/shifts", f"{len(noises)} moves are needed, one for each noise that is not a finite choice")
+    if transport.share <= 0:
+        raise Flaw(f"{place}/share", f"a share above 0 is needed, not {transport.share}")
+    pair = use.pair
+    polytope = BETWEEN_VALUES if pair.polytope is None else use.certificate.polytopes[pair.polytope]
+    given = use.certificate.cases[pair.left].conditions
+    return Carried(
+        noises, list(_kept(left, right, noises, given, place)), polytope, transport.shifts, f"{place}/shifts"
+    )
+
+
+def _kept(
+    left: _Piece, right: _Piece, noises: Sequence[Noise], given: Sequence[Condition], place: str
+) -> Iterator[Kept]:
+    """What the shifts must keep so that noise of the left event becomes noise of the right one.
+
+    A condition of the right event is a multiple of one that holds on the left, plus a constant that is to spare; a
+    number of the right event is that of the left one, but for a constant.
+    """
+    known = [_Form.of(c.slack, left.rows, c.relation) for _, c in left.conditions]
+    known += [_Form.of(c.slack, left.rows, c.relation) for c in given]
+    for k, condition in right.conditions:
+        form = _Form.of(condition.slack, right.rows, condition.relation)
+        continuous = any(not noises[place].whole for place in form.noise)
+        spare = [found for each in known if (found := form.spare_over(each, continuous)) is not None]
+        if not spare:
+            raise Flaw(place, f"condition {k} of the right event follows from no condition of the left one")
+        yield Kept(form.noise, form.data, condition.relation == "==", f"condition {k} of the right event", max(spare))
+    for k, (mine, theirs) in enumerate(zip(left.event.numbers, right.event.numbers, strict=True)):
+        before, after = _Form.of(mine, left.rows, ""), _Form.of(theirs, right.rows, "")
+        if (before.noise, before.data) != (after.noise, after.data):
+            raise Flaw(place, f"number {k} of the right event is made of other noise or data than that of the left one")
+        yield Kept(after.noise, after.data, True, f"number {k} of the right event", after.constant - before.constant)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """An expression whose noise is told by its place among the noise to shift."""
+
+    noise: Mapping[int, Fraction]
+    data: Mapping[int, Fraction]
+    constant: Fraction
+    relation: str
+
+    @classmethod
+    def of(cls, expression: Linear, rows: Sequence[int], relation: str) -> _Form:
+        noise = {rows.index(row): c for row, c in expression.noise.items() if c}
+        return cls(noise, {i: c for i, c in expression.data.items() if c}, expression.constant, relation)
+
+    def spare_over(self, known: _Form, continuous: bool) -> Fraction | None:
+        """The constant by which it is more than a positive multiple of what is known to hold; None if it is none.
+
+        An equation follows from an equation alone, and what is above 0 from what is above 0; but where continuous noise
+        decides, the boundary has no probability.
+        """
+        if self.relation == ">" and known.relation != ">" and not continuous:
+            return None
+        mine = {("noise", k): c for k, c in self.noise.items()} | {("data", k): c for k, c in self.data.items()}
+        theirs = {("noise", k): c for k, c in known.noise.items()} | {("data", k): c for k, c in known.data.items()}
+        if mine.keys() != theirs.keys() or not mine:
+            return None
+        factors = {mine[key] / theirs[key] for key in mine}
+        if len(factors) > 1 or min(factors) <= 0 or (self.relation == "==") != (known.relation == "=="):
+            return None
+        return self.constant - factors.pop() * known.constant
+
+
+def _check_ratio(use: _Use, lefts: Sequence[_Piece], rights: Sequence[_Piece]) -> None:
+    """What comes into each event is at most ratio · e^cost times as likely as it; and all of the left is shared out."""
+    coupling, place = use.coupling, use.place
+    if coupling.ratio <= 0:
+        raise Flaw(f"{place}/ratio", f"a number above 0 is needed, not {coupling.ratio}")
+    shared = [Fraction(0)] * len(lefts)
+    load = [Fraction(0)] * len(rights)
+    for transport in coupling.transports:
+        cost = (
+            transport.shifts.cost
+            if isinstance(transport.shifts, Rule)
+            else max(shift.cost for shift in transport.shifts.shifts)
+        )
+        shared[transport.source] += transport.share
+        amount = lefts[transport.source].weight * transport.share * exp_above(cost - coupling.cost)
+        load[transport.target] += amount
+    for j, amount in enumerate(load):
+        if amount > coupling.ratio * rights[j].weight:
+            raise Flaw(f"{place}/ratio", f"what comes into event {j} is more than {coupling.ratio} times as likely")
+    for output in {piece.event.output for piece in lefts}:
+        mine = [i for i, piece in enumerate(lefts) if piece.event.output == output and piece.weight]
+        if any(shared[i] for i in mine):
+            for i in mine:
+                if shared[i] != 1:
+                    raise Flaw(f"{place}/transports", f"the shares of event {i} sum to {shared[i]}, not 1")
+        else:
+            _check_probabilities(coupling, output, [lefts[i] for i in mine], rights, place)
+
+
+def _check_probabilities(
+    coupling: Coupling, output: str, mine: Sequence[_Piece], rights: Sequence[_Piece], place: str
+) -> None:
+    """An output that comes about by finite choices alone, on both sides."""
+    theirs = [piece for piece in rights if piece.event.output == output]
+    for piece in (*mine, *theirs):
+        if piece.rows or piece.event.numbers:
+            raise Flaw(f"{place}/transports", f"the output {output} has noise to shift, and its events are not shared")
+    chance, other = (sum((piece.weight for piece in some), start=Fraction(0)) for some in (mine, theirs))
+    if chance * exp_above(-coupling.cost) > coupling.ratio * other:
+        times = f"{chance / other}" if other else "without bound"
+        paid = f", after {coupling.cost} is paid" if coupling.cost else ""
+        raise Flaw(f"{place}/ratio", f"the output {output} is {times} times as likely, not {coupling.ratio}{paid}")
+
+
+def check_epsilon(certificate: Cases) -> str:
+    """No pair of cases loses more than ε: the costs of its parts, and the logarithm of the product of their ratios."""
+    worst = Fraction(0)
+    for k, pair in enumerate(certificate.pairs):
+        couplings = [certificate.couplings[number] for number in pair.couplings]
+        ratio = Fraction(1)
+        for coupling in couplings:
+            ratio *= coupling.ratio
+        total = sum((coupling.cost for coupling in couplings), start=Fraction(0))
+        total += log_above(ratio) if ratio > 1 else 0
+        worst = max(worst, total)
+        if total > certificate.epsilon:
+            shown = f"{float(total):.15g}" if ratio > 1 else total
+            raise Flaw(f"/pairs/{k}", f"it loses {shown}, above ε = {certificate.epsilon}")
+    return f"the worst pair loses {float(worst):.12g}, and ε is {float(certificate.epsilon):.12g}"
+
+
+COUPLING_STEPS = (
+    ("cases", check_cases),
+    ("neighbours", check_neighbours),
+    ("parts", check_parts),
+    ("couplings", check_couplings),
+    ("epsilon", check_epsilon),
+)
