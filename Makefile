@@ -10,8 +10,12 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $(READY)
 
+# Right and wrong mechanisms of the literature: some claims are refuted, which is exit status 1 and no failure here.
+AUDITED := laplace noisy_hist2 noisy_max1 noisy_max3 svt1 svt3 svt4 svt5 gap_svt bad_gap_svt smart_sum prefix_sum \
+	randomized_response gaussian
+
 audit: $(READY)
-	$(BIN)/veridp exact --all --report report/exact.md
+	$(BIN)/veridp audit $(AUDITED) --time 8s --report report/audit.md || test $$? -eq 1
 
 test: lint types unit
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from veridp.errors import BadInput
 
+ROUNDING = 1e-9  # how far rounding may carry a true cost past a claim that it meets, relative to the claim
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -23,6 +25,10 @@ class Claim:
             raise BadInput(f"epsilon = {self.epsilon!r} is not a privacy budget; give a number >= 0")
         if not 0 <= self.delta <= 1:
             raise BadInput(f"delta = {self.delta!r} is not a probability; give a number between 0 and 1")
+
+    def covers(self, epsilon: float) -> bool:
+        """Whether this ε is within the claim, up to the rounding of the constants from which both are computed."""
+        return epsilon <= self.epsilon * (1 + ROUNDING)
 
     def __str__(self) -> str:
         return f"({self.epsilon:g}, {self.delta:g})-DP" if self.delta else f"{self.epsilon:g}-DP"
@@ -174,7 +180,7 @@ class Verdict:
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
             raise BadInput(f"a verdict of REFUTED needs a witness that refutes {self.claim}")
-        if self.standing is Standing.PROVED and self.epsilon.upper > self.claim.epsilon:
+        if self.standing is Standing.PROVED and not self.claim.covers(self.epsilon.upper):
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")
 
     @property

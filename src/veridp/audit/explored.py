@@ -19,7 +19,6 @@ SHARE = 0.5  # of the time that is left, for each of proof and exact search
 def try_to_prove(findings: Findings) -> None:
     """Look for an alignment; if it proves the claim, for one of every size too."""
     from veridp.prove import prove
-    from veridp.prove.wording import alignment_text
 
     case = findings.case
     findings.tell("proving")
@@ -33,15 +32,12 @@ def try_to_prove(findings: Findings) -> None:
         except OutOfTime:
             found.append("no proof within its share of the time")
             return
-        event, corner, shift = proof.worst
-        alignment = alignment_text(event, corner.tolist(), shift)
         if math.isfinite(proof.epsilon):
-            whole = " with data in whole numbers" if proof.whole else ""
-            findings.prove(proof.epsilon, alignment, case.scope + whole)
+            findings.prove(proof.epsilon, proof.explained, f"{case.scope} {proof.restriction}".strip())
             found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}")
         else:
-            found.append(f"no alignment found: {alignment}")
-        findings.moves = [corner.tolist()]
+            found.append(f"no alignment found: {proof.explained}")
+        findings.moves = proof.moves
         if not findings.proved:
             blame = proof.blame
             findings.remarks += [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]

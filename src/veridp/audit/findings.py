@@ -44,7 +44,7 @@ class Findings:
 
     @property
     def proved(self) -> bool:
-        return self.upper <= self.case.claim.epsilon
+        return self.case.claim.covers(self.upper)
 
     @property
     def met(self) -> bool:

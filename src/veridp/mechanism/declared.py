@@ -16,7 +16,6 @@ from veridp.errors import BadInput
 Function = Callable[..., Any]
 # Where set, it is called in place of a mechanism that is called by name: with the mechanism, the generator and the data.
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
-ROUNDING = 1e-9  # how far rounding may carry a true cost past a claim that it meets, relative to the claim
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class Mechanism:
         true_epsilon = self.true_epsilon(self.size if size is None else size, **arguments)
         if claim is None or true_epsilon is None:
             return None
-        return true_epsilon <= claim.epsilon * (1 + ROUNDING)
+        return claim.covers(true_epsilon)
 
     def _evaluate(self, formula: Function, values: Mapping[str, Any]) -> Any:
         """The formula, a claim or a cost, at those of the values that it names."""

@@ -1,0 +1,78 @@
+"""Verdicts on the whole catalogue: by the full plan, and over many seeds by samples alone.
+
+Prints a line for each mechanism. The full plan: its verdict, the interval for ε, the true ε, seconds. Samples alone: in how
+many of the seeds the claim was refuted, the median of the lower bounds, and the seconds of one audit. A right mechanism
+that is refuted is a false alarm, of which at most `alpha` are allowed; the last lines count them, the classic bugs that were
+found, and the intervals that closed to within 1 %.
+
+    python benchmarks/audit.py [--seeds 20] [--time 6] [--only NAME] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+import veridp
+from veridp.claim import Standing, Verdict
+
+ALPHA = 0.05
+CLASSIC = ("noisy_hist2", "noisy_max3", "noisy_max4", "svt3", "svt4", "svt5", "svt6", "prefix_sum", "bad_smart_sum")
+
+
+def full(name: str, seconds: float) -> Verdict:
+    mechanism = veridp.catalogue[name]
+    verdict = veridp.audit(mechanism, seconds=seconds)
+    true_epsilon = mechanism.true_epsilon(mechanism.size)
+    interval = f"[{verdict.epsilon.lower:.6g}, {verdict.epsilon.upper:.6g}]"
+    standing = verdict.standing.value.upper()
+    agrees = "" if (standing == "REFUTED") != bool(mechanism.keeps_claim()) else "   <- DISAGREES"
+    print(f"{name:24s}{standing:14s}{interval:26s}{true_epsilon:<12.6g}{verdict.seconds:6.1f} s{agrees}", flush=True)
+    return verdict
+
+
+def sampled(name: str, seconds: float, seeds: int) -> int:
+    """How often the claim was refuted by samples alone."""
+    mechanism, lowers, refuted, started = veridp.catalogue[name], [], 0, time.perf_counter()
+    for seed in range(seeds):
+        verdict = veridp.audit(mechanism, seconds=seconds, seed=seed, alpha=ALPHA, black_box=True)
+        lowers.append(verdict.epsilon.lower)
+        refuted += verdict.standing is Standing.REFUTED
+    each = (time.perf_counter() - started) / seeds
+    kind = "right" if mechanism.keeps_claim() else "wrong"
+    print(
+        f"{name:24s}{kind:8s}{refuted:3d}/{seeds} refuted   median {statistics.median(lowers):<10.4g}{each:6.1f} s",
+        flush=True,
+    )
+    return refuted
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20, help="audits by samples alone, for each mechanism")
+    parser.add_argument("--time", type=float, default=6.0, help="seconds for each audit")
+    parser.add_argument("--only", action="append", help="this mechanism (may be given several times)")
+    parser.add_argument("--quick", action="store_true", help="two seeds")
+    options = parser.parse_args(arguments)
+    names = options.only or list(veridp.catalogue)
+    seeds = 2 if options.quick else options.seeds
+    print("the full plan")
+    verdicts = {name: full(name, options.time) for name in names}
+    print(f"\nsamples alone, {seeds} seeds")
+    refuted = {name: sampled(name, options.time, seeds) for name in names}
+    right = [name for name in names if veridp.catalogue[name].keeps_claim()]
+    closed = sum(verdict.epsilon.lower >= 0.99 * verdict.epsilon.upper for verdict in verdicts.values())
+    print(f"\nintervals closed to within 1 %: {closed} of {len(names)}")
+    print(
+        f"false alarms: {sum(refuted[name] for name in right)} in {seeds * len(right)} audits, {ALPHA:g} of them allowed"
+    )
+    for name in CLASSIC:
+        if name in refuted:
+            print(f"classic bug {name}: found in {refuted[name]} of {seeds}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
