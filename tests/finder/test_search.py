@@ -47,7 +47,7 @@ def claimed(rng: Any, data: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ATTAINED)
 def test_it_finds_the_true_cost(name: str) -> None:
-    result = found(name)
+    result = found(name, restarts=8)
     true = veridp.catalogue[name].true_epsilon(4)
     assert true is not None
     assert 0.95 * true <= result.epsilon <= true * (1 + 1e-9)
@@ -58,7 +58,7 @@ def test_it_finds_the_true_cost(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS)
 def test_it_finds_the_worst_of_the_domain(name: str) -> None:
-    result = found(name)
+    result = found(name, restarts=8)
     known = worst(veridp.catalogue[name], 4, seconds=PLENTY).epsilon
     if name == "exponential_mechanism":  # (1 + 3 e^(W/20)) / (1 + 3 e^((W-2)/20)) with scores within W = 20
         known = math.log((1 + 3 * math.e) / (1 + 3 * math.exp(0.9)))
@@ -80,7 +80,7 @@ def test_the_witness_shows_what_is_claimed() -> None:
     assert result.witness.epsilon().lower == pytest.approx(result.epsilon)
     assert result.refutes(Claim(0.1))
     assert not result.refutes(Claim(0.18))
-    assert str(result).startswith("svt4: ε = 0.17")
+    assert str(result).startswith(f"svt4: ε = {result.epsilon:.6g} (exact) between {result.witness.left} and ")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,7 @@ def test_the_baseline_claims_what_its_event_shows() -> None:
     assert "random pairs and events, not climbed from" in result.searched
 
 
+@pytest.mark.slow
 def test_the_result_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     here = found("at4", restarts=3)
     monkeypatch.setattr(workers, "WORTH_IT", 0.0)

@@ -19,6 +19,7 @@ from veridp.finder.indicator import Draws
 from veridp.finder.neighbourhood import Patch
 from veridp.finder.problem import DrawnProblem, Problem
 from veridp.finder.relax import SHARPNESS
+from veridp.program.limit import OutOfTime, at_most
 
 Array = NDArray[np.float64]
 STEPS = 40  # iterations of an exact climb
@@ -121,7 +122,7 @@ def exact_ascent(problem: Problem, start: Array, deadline: Deadline) -> Climb:
 def pair_ascent(problem: Problem, start: Array, deadline: Deadline) -> Climb:
     """The climb on the exact ε of the pair itself, over all events and in both directions: the ends play no part.
 
-    Raises NotExact where it is out of reach.
+    Its value is -inf where there was no time even for the first comparison. Raises NotExact where it is out of reach.
     """
     plain = Problem(problem.explored, problem.place, problem.form.with_ends(()), np.zeros(0), np.zeros(0))
     climb = Climb(start[: problem.split], _deadline=deadline)
@@ -133,11 +134,14 @@ def pair_ascent(problem: Problem, start: Array, deadline: Deadline) -> Climb:
         return found
 
     try:
-        value(climb.best)
-        _slsqp(plain, climb.best, lambda z: -value(z), False, DIFFERENCE)
-        _sweep(plain, climb, value)
+        with at_most(deadline.left):  # a single comparison can take longer than there is time
+            value(climb.best)
+            _slsqp(plain, climb.best, lambda z: -value(z), False, DIFFERENCE)
+            _sweep(plain, climb, value)
     except _Enough:
         pass
+    except OutOfTime:
+        climb.out_of_time = True
     return climb
 
 

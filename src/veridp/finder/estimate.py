@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
+from veridp.budget import Deadline
 from veridp.claim import Interval
 from veridp.confidence import hoeffding_radius
 
@@ -215,15 +216,22 @@ def _quantile(ratio: NormalRatio, centre: float, level: float) -> float:
 
 
 def adaptive(
-    more: Callable[[int], Moments], alpha: float, most: int, target: float = TARGET, first: int = FIRST
+    more: Callable[[int], Moments],
+    alpha: float,
+    most: int,
+    target: float = TARGET,
+    first: int = FIRST,
+    deadline: Deadline | None = None,
 ) -> Moments:
     """Samples drawn in ever larger lots, until the interval is narrower than the target or there are `most` of them.
+
+    Or until the time is up: then, too, they are independent of what they show.
 
     `more(count)` draws so many fresh ones. Where the event never happened on both sides, or on the right alone, the
     samples go on only as far as is needed to tell a rare event from one that cannot happen: to `most`, or 16 lots.
     """
     moments = more(min(first, most))
-    while moments.count < most:
+    while moments.count < most and not (deadline is not None and deadline.passed):
         if moments.left and moments.right:
             interval = multivariate_clt(moments, alpha)
             if interval.upper - interval.lower < target:

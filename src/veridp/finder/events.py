@@ -23,6 +23,7 @@ from veridp.program.path import Path
 from veridp.program.template import Kind, Slot, Template, leaf_kind, tree_of
 
 MANY_FORMS = 256  # past this, forms are drawn and not listed
+FEW_PATHS = 8
 NUMBER = Slot(Kind.FLOAT, 0)  # what a form demands of a leaf that may be any number
 Leaf = Any  # of a path's output: a constant, an Affine, a Condition or a Select
 
@@ -196,8 +197,10 @@ class Forms:
         self.listed: tuple[Form, ...] | None = None
         if count <= MANY_FORMS:
             made = [_form(tree, values) for tree, options in self._choices for values in itertools.product(*options)]
-            self.listed = tuple({form.template: form for form in made}.values())
-        self._one_outline = len({Template(_outline(tree)) for tree in trees}) == 1
+            distinct = {form.template: form for form in made}.values()
+            self.listed = tuple(sorted(distinct, key=lambda form: -len(form.template.leaves)))  # longer ones tell more
+        outlines = {Template(_outline(tree)) for tree in trees}
+        self._partial = len(outlines) == 1 and len(paths) <= FEW_PATHS  # what is not asked for is summed over paths
 
     def draw(self, rng: np.random.Generator) -> Form:
         """One of the forms, all alike; where they are many, one that asks for some of the leaves only, if it can."""
@@ -205,13 +208,15 @@ class Forms:
             return self.listed[int(rng.integers(len(self.listed)))]
         tree, options = self._choices[rng.integers(len(self._choices))]
         values = [choices[rng.integers(len(choices))] for choices in options]
-        if not self._one_outline:
+        if not self._partial:
             return _form(tree, values)
         asked = rng.choice(len(values), size=min(1 + rng.geometric(0.5), len(values)), replace=False)
         return _form(tree, values, frozenset(map(int, asked)))
 
     def __str__(self) -> str:
-        return "a sample of many outputs" if self.listed is None else f"{len(self.listed)} kinds of output"
+        if self.listed is None:
+            return "a sample of many outputs"
+        return "one kind of output" if len(self.listed) == 1 else f"{len(self.listed)} kinds of output"
 
 
 def _outline(tree: Any) -> Any:

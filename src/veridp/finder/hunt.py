@@ -185,21 +185,35 @@ class _Hunt:
     def _judged(self) -> Finding:
         """The exact ε of the best pair, over all events; else of its event; else what samples say."""
         best = self._ranked()[0]
-        finding = judge_pair(self.settings.mechanism, best.left, best.right)
+        if self.deadline.passed and best.pair is None and (finding := self._of_event(best)) is not None:
+            return finding
+        finding = judge_pair(self.settings.mechanism, best.left, best.right, self.deadline.left)
         if finding is None:
             return self._of_event(best) or self._sampled(best)
         if finding.epsilon < math.inf and best.pair is None:
             self._tell("climbing on exactly", 0.9)
             finding = self._climbed(best, finding)
-        return finding
+        return self._simplified(finding)
 
     def _climbed(self, best: Restart, finding: Finding) -> Finding:
         """A last climb, by the exact ε of the pair over all events, where it leads further."""
         deadline = self.deadline.part(0.9)
         climbed = self.searcher.polish_pair(best, deadline.left)
         self.finished = self.finished and not deadline.passed
-        further = judge_pair(self.settings.mechanism, climbed.left, climbed.right)
+        further = judge_pair(self.settings.mechanism, climbed.left, climbed.right, self.deadline.left)
         return finding if further is None or further.epsilon <= finding.epsilon else further
+
+    def _simplified(self, finding: Finding) -> Finding:
+        """The same with the entries rounded to as few digits as cost nothing, for people to read."""
+        mechanism, witness = self.settings.mechanism, finding.witness
+        for digits in range(4):
+            left, right = (_rounded(side, digits, self.settings.domain) for side in (witness.left, witness.right))
+            if left is None or right is None or not mechanism.adjacency.adjacent(left, right) or self.deadline.passed:
+                continue
+            simple = judge_pair(mechanism, left, right, self.deadline.left)
+            if simple is not None and simple.epsilon >= finding.epsilon * (1 - SLACK):
+                return simple
+        return finding
 
     def _interrupted(self) -> Finding:
         """What is verified of the best restart so far; the interrupt itself where nothing is."""
@@ -251,6 +265,22 @@ class _Hunt:
             tuple(self.restarts),
             finding.hoeffding,
         )
+
+
+def _rounded(data: Any, digits: int, domain: Domain) -> Any:
+    """The input with its numbers rounded; None where it is none of numbers, or rounding leaves the domain."""
+    entries = data if isinstance(data, list) else [data]
+    if not all(isinstance(entry, float) for entry in entries):
+        return None
+    rounded = [round(entry, digits) + 0.0 for entry in entries]  # no negative zero
+    inside = (
+        all(domain[0] <= entry <= domain[1] for entry in rounded)
+        if isinstance(domain, tuple) and len(domain) == 2
+        else all(entry in domain for entry in rounded)
+    )
+    if not inside:
+        return None
+    return rounded if isinstance(data, list) else rounded[0]
 
 
 def _distinct(restarts: Sequence[Restart]) -> list[Restart]:

@@ -32,6 +32,7 @@ from veridp.mechanism import Mechanism
 Array = NDArray[np.float64]
 TRIES = 32  # random mixtures of corners that must be neighbours before their hull is taken as one polytope
 MOST_CORNERS = 64  # of a relation of one's own, past which its hull is not used
+DIGITS = 12
 NEAR = 1e-9  # how far rounding may carry a given pair from what the variables say
 
 
@@ -103,7 +104,8 @@ class Patch:
         maps = np.concatenate([self.to_left, self.to_right])
         if len(given) != len(maps) or np.ndim(left) != (0 if self.scalar else 1):
             return None
-        point = self.inside(np.linalg.lstsq(maps, given, rcond=None)[0])
+        solution: Array = np.linalg.lstsq(maps, given, rcond=None)[0]
+        point = self.inside(solution.round(DIGITS))  # so that what people wrote comes back as they wrote it
         return point if np.allclose(np.concatenate(self.vectors(point)), given, rtol=0, atol=NEAR) else None
 
 

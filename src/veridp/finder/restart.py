@@ -151,7 +151,7 @@ class Searcher:
             relaxed = climb.value
         if self.source is not None and not certain:
             problem, climb = self._climb_pairs(self.source, problem, climb, deadline)
-        return self._told(number, problem, climb.best, relaxed, climb.evaluations, started)
+        return self._told(number, problem, climb.best, relaxed, climb.evaluations, started, deadline)
 
     def baseline(self, number: int, seconds: float) -> Restart:
         """The best, by the estimate, of random pairs and events: as many as a climb evaluates, and more."""
@@ -166,7 +166,7 @@ class Searcher:
                 best = score, problem, z
         if best is None:
             raise RuntimeError("the baseline drew nothing")
-        return self._told(number, best[1], best[2], None, tried, started)
+        return self._told(number, best[1], best[2], None, tried, started, deadline)
 
     def polish(self, restart: Restart, seconds: float) -> Restart:
         """The restart climbed on, by the exact ε of its event; the restart itself where that is out of reach.
@@ -189,6 +189,8 @@ class Searcher:
         try:
             climb = pair_ascent(problem, restart.candidate.z, Deadline(max(seconds, 1e-3)))
         except NotExact:
+            return restart
+        if climb.value == -math.inf:
             return restart
         moved = self._moved(restart, climb)
         return replace(moved, verified=exact_value(problem, moved.candidate.z), pair=climb.value)
@@ -220,19 +222,25 @@ class Searcher:
 
     def _begin(self, number: int, rng: np.random.Generator, deadline: Deadline) -> tuple[Problem, Array]:
         """A pair and an event to climb from: the event in turn, or the one of several that a short climb favours."""
+        opened = isinstance(self.explored, OpenData)  # else a climb takes too long to be a probe
         begun: list[tuple[Problem, Array]] = []
         for _ in range(TRIES):
-            begun = self._random(number, rng, 1 if number % 2 else EVENTS)
+            begun = self._random(number, rng, 1 if number % 2 or not opened else EVENTS)
             if begun:
                 break
         if not begun:
             return self._plain(number, rng)
-        if len(begun) == 1 or not self.patches:
+        if len(begun) == 1:
             return begun[0]
         seed = self._noise_seed(number, 0)
-        climbs = [relaxed_ascent(problem, seed, z, deadline, (PROBE,)) for problem, z in begun]
-        best = max(range(len(begun)), key=lambda place: climbs[place].value)
-        return begun[best]
+        best, value = begun[0], -math.inf
+        for problem, z in begun:
+            climb = relaxed_ascent(problem, seed, z, deadline, (PROBE,))
+            if climb.value > value:
+                best, value = (problem, z), climb.value
+            if deadline.passed:
+                break
+        return best
 
     def _random(self, number: int, rng: np.random.Generator, count: int) -> list[tuple[Problem, Array]]:
         """A random pair, with so many events that some draws meet."""
@@ -241,7 +249,7 @@ class Searcher:
         forms = self._forms or Forms(self.explored.paths(place.pair(point)[0]))
         begun = [
             with_ends(self.explored, place, draw_ends(form, rng), point, draws, rng)
-            for form in _some(forms, number, count, rng)
+            for form in _some(forms, number // 2 if isinstance(self.explored, OpenData) else number, count, rng)
         ]
         return [found for found in begun if found is not None]
 
@@ -294,11 +302,18 @@ class Searcher:
             return _score(moments, self.settings.alpha)
 
     def _told(
-        self, number: int, problem: Problem, z: Array, relaxed: float | None, evaluations: int, started: float
+        self,
+        number: int,
+        problem: Problem,
+        z: Array,
+        relaxed: float | None,
+        evaluations: int,
+        started: float,
+        deadline: Deadline,
     ) -> Restart:
         """What is known of these variables: estimated on fresh noise, and exactly where that can be."""
         z = problem.inside(z)
-        moments = self._estimate(problem, z, number)
+        moments = self._estimate(problem, z, number, deadline)
         left, right = problem.pair(z)
         met = bool(moments.left and moments.right)
         return Restart(
@@ -318,7 +333,7 @@ class Searcher:
             Candidate.of(problem, z),
         )
 
-    def _estimate(self, problem: Problem, z: Array, number: int) -> Moments:
+    def _estimate(self, problem: Problem, z: Array, number: int, deadline: Deadline) -> Moments:
         """The unrelaxed estimate on fresh noise, as much of it as is needed."""
         seed, blocks = self._noise_seed(number, 2), iter(range(2**31))
 
@@ -328,15 +343,15 @@ class Searcher:
                 total += problem.drawn(Draws(seed, next(blocks), size)).moments(z)
             return total
 
-        return adaptive(more, self.settings.alpha, self.settings.samples, self.settings.target)
+        return adaptive(more, self.settings.alpha, self.settings.samples, self.settings.target, deadline=deadline)
 
 
-def _some(forms: Forms, number: int, count: int, rng: np.random.Generator) -> Sequence[Form]:
+def _some(forms: Forms, turn: int, count: int, rng: np.random.Generator) -> Sequence[Form]:
     """So many forms: all, where they are no more; a single one in turn; a random one for a count of 0."""
     if forms.listed is None or not count:
         return [forms.draw(rng) for _ in range(max(count, 1))]
     if count == 1:
-        return [forms.listed[number // 2 % len(forms.listed)]]
+        return [forms.listed[turn % len(forms.listed)]]
     chosen = rng.permutation(len(forms.listed))[:count]
     return [forms.listed[int(place)] for place in chosen]
 

@@ -17,11 +17,13 @@ from veridp.exact import compare
 from veridp.finder.events import OutputEvent
 from veridp.finder.explored import Explored, log_probability
 from veridp.mechanism import Mechanism
+from veridp.program.limit import OutOfTime, at_most
 from veridp.program.tally import tally
 
 MOST_SAMPLES = 10**8
 PILOT = 20_000  # samples that tell how fast samples are drawn; they are not counted
 EVENT = "event"
+LEAST = 2.0  # seconds that an exact comparison is given even where the time is up
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,13 @@ class Finding:
     hoeffding: float | None = None
 
 
-def judge_pair(mechanism: Mechanism, left: Any, right: Any) -> Finding | None:
-    """The exact ε between two inputs, with the event that attains it; None where it is out of reach."""
+def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> Finding | None:
+    """The exact ε between two inputs, with the event that attains it; None where that is out of reach, or of time."""
     try:
-        comparison = compare(mechanism, left, right)
-        return Finding(comparison.epsilon, comparison.witness, "exact")
-    except (NotExact, NotExplorable):
+        with at_most(max(seconds, LEAST)):
+            comparison = compare(mechanism, left, right)
+            return Finding(comparison.epsilon, comparison.witness, "exact")
+    except (NotExact, NotExplorable, OutOfTime):
         return None
 
 
