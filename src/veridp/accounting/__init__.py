@@ -4,7 +4,7 @@ Imports `exact`, which gives the losses between two inputs, and no other engine.
 """
 
 from veridp.accounting import mechanisms
-from veridp.accounting.account import Account, Bound, account
+from veridp.accounting.account import Account, account
 from veridp.accounting.composing import parallel, post_processed, sequential
 from veridp.accounting.composition import Composition, Part
 from veridp.accounting.indistinguishability import Indistinguishability
@@ -15,6 +15,7 @@ from veridp.accounting.partition import Partition, flaw
 from veridp.accounting.recording import part, recording, releases_of
 from veridp.accounting.release import parse_release, read_release
 from veridp.accounting.sensitivity import Sensitivity, sensitivity
+from veridp.accounting.simple import Bound
 from veridp.accounting.tree import Basis, Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled
 
 __all__ = [

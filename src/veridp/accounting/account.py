@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from veridp.accounting.composition import Composition, Part
 from veridp.accounting.pairs import AddedToSample, Envelope, Finite, Pair, RemovedFromSample, SampledWithoutReplacement
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
+from veridp.accounting.simple import ROUNDING, Bound, advanced, basic
 from veridp.accounting.tree import (
     Basis,
     Leaf,
@@ -20,8 +21,8 @@ from veridp.accounting.tree import (
     Parallel,
     PostProcessed,
     Repeated,
-    Sequential,
     Subsampled,
+    flattened,
     relation_of,
 )
 from veridp.claim import Claim
@@ -29,17 +30,6 @@ from veridp.errors import BadInput, BudgetSpent
 
 Array = NDArray[np.float64]
 DELTA = 1e-5
-ROUNDING = 1e-9  # how far rounding may carry a sum past a budget that it meets, relative to the budget
-
-
-@dataclass(frozen=True)
-class Bound:
-    """(ε, δ) by one method; ε is inf where the method says nothing, and then the note says why."""
-
-    method: str
-    epsilon: float
-    delta: float
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +98,12 @@ class Account:
         return "\n".join([*lines, self.standing, *self.assumptions])
 
 
-def account(release: Node, delta: float = DELTA, *, step: float | None = None) -> Account:
+def account(release: Node, delta: float = DELTA, *, step: float | None = None, second_opinion: bool = True) -> Account:
     """What the release costs at this δ, by basic and advanced composition, zCDP, RDP and privacy loss distributions.
 
     All but the lines of dp-accounting are computed here, from closed forms and exact losses; `step` is the distance of
-    the lattice on which losses are convolved, chosen to fit where it is not given. Bounds are upper bounds. They hold
+    the lattice on which losses are convolved, chosen to fit where it is not given; without a
+    `second_opinion`, dp-accounting is not asked. Bounds are upper bounds. They hold
     for mechanisms chosen one after another, each in the light of the answers before, as long as the tree was fixed
     ahead.
     """
@@ -122,12 +113,12 @@ def account(release: Node, delta: float = DELTA, *, step: float | None = None) -
     from veridp.accounting.by_dp_accounting import dp_accounting_bounds
 
     bounds = [
-        _basic(release, delta),
-        _advanced(release, delta),
+        basic(release, delta),
+        advanced(release, delta),
         _zcdp(release, delta),
         _rdp(release, delta),
         _losses(release, delta, step),
-        *dp_accounting_bounds(release, delta, step),
+        *(dp_accounting_bounds(release, delta, step) if second_opinion else ()),
     ]
     leaves = list(release.leaves())
     basis = Basis.PROVED
@@ -209,101 +200,7 @@ def parts_of(node: Node) -> dict[Pairs, int]:
     return found
 
 
-def flattened(node: Node, times: int = 1) -> Iterable[tuple[Node, int]]:
-    """The node taken apart as far as it is sequential, and how often each part occurs."""
-    if isinstance(node, Sequential):
-        for part in node.parts:
-            yield from flattened(part, times)
-    elif isinstance(node, Repeated):
-        yield from flattened(node.of, times * int(node.times))
-    elif isinstance(node, PostProcessed):
-        yield from flattened(node.of, times)
-    elif times:
-        yield node, times
-
-
 # --------------------------------------------------------------------------------------------------- methods
-
-
-def _basic(release: Node, delta: float) -> Bound:
-    """Sums of ε and of δ; leaves with no pure ε each take an equal share of δ."""
-    cost = _summed(release, _share(release, delta))
-    if not math.isfinite(cost.epsilon):
-        return Bound("basic", math.inf, delta, "some leaf has no ε at its share of δ; give a larger delta")
-    if cost.delta > delta * (1 + ROUNDING):
-        return Bound("basic", math.inf, delta, f"the claims add up to δ = {cost.delta:g}; give a delta as large")
-    return Bound("basic", cost.epsilon, cost.delta)
-
-
-def basic_cost(release: Node) -> Claim | None:
-    """(ε, δ) by basic composition, where every leaf has a claim or a largest loss; None where one has neither."""
-    needing, _ = _needs(release)
-    return None if needing else _summed(release, 0.0)
-
-
-def _share(release: Node, delta: float) -> float:
-    """What each leaf that needs one gets of δ, once the δ of claims is paid."""
-    needing, paid = _needs(release)
-    return max(0.0, delta - paid) / needing if needing else 0.0
-
-
-def _needs(node: Node) -> tuple[int, float]:
-    """How many shares of δ a node needs at most, and how much of it its claims have already taken."""
-    if isinstance(node, Leaf):
-        known = _known(node)
-        return (1, 0.0) if known is None else (0, known.delta)
-    needs = [_needs(child) for child in node.children]
-    if isinstance(node, Parallel):
-        return max((n for n, _ in needs), default=0), max((d for _, d in needs), default=0.0)
-    times = node.times if isinstance(node, Repeated) else 1
-    return times * sum(n for n, _ in needs), times * sum(d for _, d in needs)
-
-
-def _known(leaf: Leaf) -> Claim | None:
-    """The (ε, δ) of a leaf that has one by itself: its claim, its largest loss, or the largest of finitely many."""
-    if leaf.claim is not None:
-        return leaf.claim
-    if math.isfinite(leaf.pairs.supremum):
-        return Claim(leaf.pairs.supremum)
-    if all(pair.atoms for pair in leaf.pairs.directions):
-        finite = max(0.0, *(pair.span.high for pair in leaf.pairs.directions))
-        return Claim(finite, max(pair.infinite for pair in leaf.pairs.directions))
-    return None
-
-
-def _summed(node: Node, share: float) -> Claim:
-    """(ε, δ) by basic composition, each leaf without one of its own at this share of δ."""
-    if isinstance(node, Leaf):
-        known = _known(node)
-        return Claim(node.pairs.epsilon(share), share) if known is None else known
-    within = min(share / node.rate, 0.5) if isinstance(node, Subsampled) else share
-    costs = [_summed(child, within) for child in node.children]
-    if isinstance(node, Parallel):
-        return Claim(max((c.epsilon for c in costs), default=0.0), max((c.delta for c in costs), default=0.0))
-    if isinstance(node, Subsampled):
-        # amplification by sampling (Balle, Barthe and Gaboardi, NeurIPS 2018)
-        inside = costs[0].epsilon
-        amplified = np.logaddexp(math.log1p(-node.rate), math.log(node.rate) + inside) if node.rate < 1 else inside
-        return Claim(max(0.0, float(amplified)), node.rate * costs[0].delta)
-    times = node.times if isinstance(node, Repeated) else 1
-    return Claim(times * math.fsum(c.epsilon for c in costs), min(1.0, times * math.fsum(c.delta for c in costs)))
-
-
-def _advanced(release: Node, delta: float) -> Bound:
-    """Kairouz, Oh and Viswanath 2015, Theorem 3.5, for parts that differ; half of δ is kept for the theorem."""
-    share = _share(release, delta / 2)
-    costs = [(_summed(node, share), count) for node, count in flattened(release)]
-    lost = -math.expm1(math.fsum(count * math.log1p(-cost.delta) for cost, count in costs if cost.delta < 1))
-    spare = 1 - (1 - delta) / (1 - lost) if lost < 1 else 0.0
-    if spare <= 0 or any(cost.delta >= 1 for cost, _ in costs):
-        return Bound("advanced", math.inf, delta, "no δ is left over for it; give a larger delta")
-    plain = math.fsum(count * cost.epsilon for cost, count in costs)
-    if not math.isfinite(plain):
-        return Bound("advanced", math.inf, delta, "some leaf has no ε at its share of δ")
-    mean = math.fsum(count * cost.epsilon * math.tanh(cost.epsilon / 2) for cost, count in costs)
-    squares = math.fsum(count * cost.epsilon**2 for cost, count in costs)
-    logs = min(math.log(1 / spare), math.log(math.e + math.sqrt(squares) / spare))
-    return Bound("advanced", min(plain, mean + math.sqrt(2 * squares * logs)), delta)
 
 
 def _spared(parts: dict[Pairs, int], delta: float) -> float:

@@ -21,7 +21,7 @@ from veridp.accounting.pairs import (
 )
 
 if TYPE_CHECKING:
-    from veridp.accounting.account import Bound
+    from veridp.accounting.simple import Bound
     from veridp.accounting.tree import Node, Pairs
 
 STEP = 1e-4  # its own default for the distance of the lattice
@@ -31,7 +31,8 @@ INSTALL = "dp-accounting is not installed; pip install 'veridp[accounting]'"
 
 def dp_accounting_bounds(release: Node, delta: float, step: float | None) -> Iterator[Bound]:
     """Its RDP and its privacy loss distributions; a line that says why, where it has no answer."""
-    from veridp.accounting.account import Bound, parts_of
+    from veridp.accounting.account import parts_of
+    from veridp.accounting.simple import Bound
 
     names = "RDP (dp-accounting)", "privacy loss distribution (dp-accounting)"
     if importlib.util.find_spec("dp_accounting") is None:

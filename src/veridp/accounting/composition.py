@@ -23,11 +23,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import SAME, Finite, Pair, Span
+from veridp.accounting.pairs import SAME, Finite, Pair, Span, Tails, dots
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
 POINTS = 1 << 19  # of the lattice, over the window, where the step is ours to choose
+DENSE = 1e-4  # of the width of the losses: within this of 0, levels for moments are evenly spaced, beyond ever less
 CELLS = 1000  # of losses, where a bound on their moments will do
 MOST_POINTS = 1 << 24
 LONGEST = 700.0  # e to more than this is out of reach of floats
@@ -52,6 +53,7 @@ class _Row:
     masses: Array
     step: float
     count: int
+    lost: float  # the probability of an infinite loss, or of one that was cut off as too large
 
     @cached_property
     def losses(self) -> Array:
@@ -143,26 +145,39 @@ class Composition:
     """
 
     def __init__(self, parts: Iterable[Part], step: float | None = None) -> None:
-        self.parts = [part for part in parts if part.count > 0]
         if step is not None and not 0 < step < math.inf:
             raise BadInput(f"step = {step!r} is no distance between losses; give a number > 0")
-        self.rows, self.exact = _rows(self.parts, step)
+        self.parts = [part for part in parts if part.count > 0]
+        rows = _aligned(self.parts) if step is None else None
+        if rows is None and step is None:
+            self.parts = _multiplied_out(self.parts)
+            rows = _aligned(self.parts)
+        self.exact = rows is not None or self._single is not None
+        self.rows = [] if self._single is not None else rows or _on_lattice(self.parts, step)
         self.step = self.rows[0].step if self.rows else 0.0
         self._tilted: dict[float, _Tilted] = {}
+
+    @property
+    def _single(self) -> Finite | None:
+        """The only part, where that is finitely many losses that need no lattice."""
+        alone = len(self.parts) == 1 and self.parts[0].count == 1
+        return self.parts[0].pair.atoms if alone else None
 
     @cached_property
     def infinite(self) -> float:
         """The probability that some part's loss is infinite, or was cut off as too large."""
-        logs = sum(row.count * math.log1p(-min(1 - 1e-300, max(0.0, 1 - _total(row)))) for row in self.rows)
-        lost = [part.count * math.log1p(-part.pair.infinite) for part in self.parts if part.pair.infinite < 1]
-        if len(lost) < len(self.parts):
+        if self._single is not None:
+            return self._single.infinite
+        if any(row.lost >= 1 for row in self.rows):
             return 1.0
-        return -math.expm1(min(sum(lost), logs if not self.exact else 0.0, 0.0)) if self.rows else 0.0
+        return -math.expm1(math.fsum(row.count * math.log1p(-row.lost) for row in self.rows))
 
     def delta(self, epsilon: float) -> float:
         """The least δ (or an upper bound on it) at this ε."""
-        if not self.rows:
-            return 0.0
+        if self._single is not None:
+            return self._single.delta_above(epsilon)
+        if not self.rows or epsilon >= self.largest:
+            return self.infinite
         moments = self._moments
         best = int(np.argmin(moments.logs - moments.tilts * epsilon))
         return self._at(float(moments.tilts[best])).at(epsilon, self.infinite).delta(epsilon)
@@ -171,6 +186,8 @@ class Composition:
         """The least ε >= 0 (or an upper bound on it) at this δ; inf where there is none."""
         if not 0 <= delta < 1:
             raise BadInput(f"delta = {delta!r} is not the probability of a failure; give one from 0 to below 1")
+        if self._single is not None:
+            return self._single.epsilon(delta)
         if not self.rows:
             return 0.0
         if delta <= self.infinite:
@@ -227,6 +244,8 @@ class Composition:
 
     def pair(self) -> Pair:
         """All the parts as one pair, to be sampled or composed further."""
+        if self._single is not None:
+            return self._single
         if not self.rows:
             return Finite(np.zeros(1), np.ones(1))
         whole = self._at(0.0)
@@ -274,14 +293,34 @@ def _window(rows: Sequence[_Row], tilt: float) -> Span:
 # ------------------------------------------------------------------------------------------- onto the lattice
 
 
-def _rows(parts: Sequence[Part], step: float | None) -> tuple[list[_Row], bool]:
-    """The parts on one lattice, and whether they are there exactly."""
-    if step is None:
-        aligned = _aligned(parts)
-        if aligned is not None:
-            return aligned, True
+def log_moments(pair: Pair, tilts: Array, points: int) -> Array:
+    """ln E[e^(tilt · loss)] over the finite losses of a pair: exactly where these are few, else from above."""
+    if pair.atoms is not None:
+        return _log_sums(pair.atoms.masses, tilts[:, None] * pair.atoms.losses)
+    scale = _width(pair.span) * DENSE
+    if not scale:
+        return np.zeros(len(tilts))
+    levels = scale * np.sinh(np.linspace(math.asinh(pair.span.low / scale), math.asinh(pair.span.high / scale), points))
+    return _log_sums(dots(levels, pair.above(levels)), tilts[:, None] * levels)
+
+
+def _multiplied_out(parts: list[Part]) -> list[Part]:
+    """The parts with finitely many losses as one, exactly, if these are not too many together."""
+    total: Finite | None = Finite(np.zeros(1), np.ones(1))
+    rest = [part for part in parts if part.pair.atoms is None]
+    for part in parts:
+        if part.pair.atoms is not None and total is not None:
+            power = part.pair.atoms.power(part.count)
+            total = None if power is None else total.times(power)
+    if total is None or len(rest) == len(parts):
+        return parts
+    return [*rest, Part(total)]
+
+
+def _on_lattice(parts: Sequence[Part], step: float | None) -> list[_Row]:
+    if step is None and parts:
         step = _chosen_step(parts)
-    return [_dots(part, step) for part in parts], False
+    return [_dots(part, step or 1.0) for part in parts]
 
 
 def _aligned(parts: Sequence[Part]) -> list[_Row] | None:
@@ -300,7 +339,7 @@ def _aligned(parts: Sequence[Part]) -> list[_Row] | None:
         if np.any(np.abs(places - whole) > 1e-9) or (len(whole) and whole[-1] > MOST_POINTS):
             return None
         masses = np.asarray(np.bincount(whole.astype(int), weights=pair.masses, minlength=1), dtype=float)
-        rows.append(_Row(base, 0, masses, step, part.count))
+        rows.append(_Row(base, 0, masses, step, part.count, pair.infinite))
     return rows
 
 
@@ -335,13 +374,6 @@ def _dots(part: Part, step: float) -> _Row:
         )
     levels = np.arange(first, last + 1, dtype=float) * step
     tails = part.pair.above(levels)
-    left, right = (np.maximum(-np.diff(side), 0.0) for side in (tails.left, tails.right))
-    # of a cell's mass p, the share at the upper end is (p e^(-low) - q) / (e^(-low) - e^(-high))
-    with np.errstate(over="ignore", invalid="ignore"):
-        upper = (left - right * np.exp(levels[:-1])) / -np.expm1(-step)
-    upper = np.clip(np.nan_to_num(upper, nan=0.0, posinf=0.0, neginf=0.0), 0.0, left)
-    masses = np.zeros(len(levels))
-    masses[1:] += upper
-    masses[:-1] += left - upper
-    masses[0] += max(0.0, 1 - float(tails.left[0]))  # below the first point: moved up to it, which only adds loss
-    return _Row(0.0, first, masses, step, part.count)
+    if levels[-1] >= part.pair.supremum:  # whatever rounding says of a loss that is the largest
+        tails = Tails(np.append(tails.left[:-1], part.pair.infinite), np.append(tails.right[:-1], 0.0))
+    return _Row(0.0, first, dots(levels, tails), step, part.count, float(tails.left[-1]))

@@ -24,9 +24,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from veridp.accounting.account import basic_cost, rho_of
+from veridp.accounting.account import rho_of
 from veridp.accounting.recording import leaf_of_call
 from veridp.accounting.renyi import epsilon_of_zcdp, zcdp_within
+from veridp.accounting.simple import basic_charge, exactly
 from veridp.accounting.tree import Leaf, Node
 from veridp.claim import Claim
 from veridp.errors import BadInput, BudgetSpent
@@ -99,11 +100,6 @@ class Statement:
         if self.method == "basic":
             return float(self.spent.epsilon)
         return epsilon_of_zcdp(float(self.spent.rho), self.budget.delta)
-
-
-def exactly(number: float) -> Fraction:
-    """The decimal that a number is written as: 0.1 is 1/10, so that ten of them are 1."""
-    return Fraction(repr(float(number)))
 
 
 class Ledger:
@@ -219,10 +215,10 @@ def _cost(node: Node, statement: Statement) -> Cost:
         if infinite or not math.isfinite(rho):
             raise BadInput("a mechanism known by (ε, δ) alone has no ρ; give its noise, or keep a ledger by basic sums")
         return Cost(rho=exactly(rho))
-    cost = basic_cost(node)
-    if cost is None or not math.isfinite(cost.epsilon):
+    charge = basic_charge(node)
+    if charge is None:
         raise BadInput("normal noise has no ε of its own; give its epsilon and delta, or keep a ledger by zcdp")
-    return Cost(exactly(cost.epsilon), exactly(cost.delta))
+    return Cost(charge.epsilon, charge.delta)
 
 
 def _told(cost: Cost) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from veridp.accounting.account import DELTA, ROUNDING, Bound, account, basic_cost
+from veridp.accounting.account import DELTA, account
 from veridp.accounting.recording import releases_of
+from veridp.accounting.simple import ROUNDING, Bound, basic_charge
 from veridp.errors import NotExact, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -91,9 +92,9 @@ def line(
 
 def _bound(release: Any, delta: float | None) -> Bound:
     """Pure ε where the leaves have one and no δ was asked for, else the tightest at a δ."""
-    basic = basic_cost(release)
-    if delta is None and basic is not None and not basic.delta:
-        return Bound("basic", basic.epsilon, 0.0)
+    charge = basic_charge(release)
+    if delta is None and charge is not None and not charge.delta:
+        return Bound("basic", float(charge.epsilon), 0.0)
     return account(release, DELTA if delta is None else delta).tightest
 
 
@@ -102,13 +103,15 @@ def _exact(mechanism: Mechanism, size: int, delta: float, seconds: float) -> flo
 
     try:
         found = worst(mechanism, size, seconds=seconds)
-        return found.epsilon if not delta else _epsilon_at(found.delta, delta, found.epsilon)
+        if not delta:
+            return found.epsilon
+        return _epsilon_at(lambda epsilon: found.comparison.delta_bounds(epsilon).lower, delta, found.epsilon)
     except (NotExact, NotExplorable):
         return None
 
 
 def _epsilon_at(delta_at: Callable[[float], float], delta: float, most: float) -> float:
-    """The least ε at which δ is no more than this."""
+    """The least ε at which δ is no more than this; with lower bounds on δ, a lower bound on it."""
     low, high = 0.0, most if math.isfinite(most) else 1.0
     while delta_at(high) > delta:
         low, high = high, 2 * high + 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import MOST_ATOMS, Finite
+from veridp.accounting.pairs import MOST_ATOMS, Finite, Tails, dots
 from veridp.accounting.tree import Pairs
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from veridp.exact.loss import Loss
 
 Array = NDArray[np.float64]
-LEVELS = 1024  # at which a continuous loss is looked at
+LEVELS = 512  # at which a continuous loss is looked at
 WIDEST = 40.0  # losses beyond it count as infinite
 
 
@@ -79,10 +79,6 @@ def _from_levels(loss: Loss) -> Finite:
     levels = np.linspace(low, high, LEVELS + 1)
     inner = [loss.above(float(level)) for level in levels[1:-1]]
     beyond = loss.above(high)[0] if high < loss.supremum else 0.0
-    tails = np.array([(1.0, 1.0), *inner, (beyond, 0.0)])  # a loss that equals an end belongs to it
-    left, right = (np.maximum(-np.diff(side), 0.0) for side in tails.T)
-    upper = np.clip((left - right * np.exp(levels[:-1])) / -np.expm1(-np.diff(levels)), 0.0, left)
-    masses = np.zeros(len(levels))
-    masses[1:] += upper
-    masses[:-1] += left - upper
+    tails = np.array([(1.0, 1.0), *inner, (beyond, 0.0)]).T  # a loss that equals an end belongs to it
+    masses = dots(levels, Tails(tails[0], tails[1]))
     return Finite(levels, masses * ((1 - beyond) / math.fsum(masses)), beyond)

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
-TAIL = 10.0  # standard deviations: normal tails beyond weigh less than 1e-23
+TAIL = 25.0  # standard deviations: normal tails beyond weigh less than 1e-137
 SAME = 1e-12  # losses this close, relative to 1 and to themselves, are one
 HUGE = 700.0  # e to more than this is out of reach of floats
-MOST_ATOMS = 2_000_000  # past this, losses are not multiplied out
+MOST_ATOMS = 1_000_000  # past this, losses are not multiplied out
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,25 @@ class Pair(ABC):
         """The hockey-stick divergence sup P(S) - e^ε Q(S) at each ε, negative ones too."""
         tails = self.above(epsilons)
         return np.clip(tails.left - np.exp(np.minimum(epsilons, HUGE)) * tails.right, 0.0, 1.0)
+
+
+def dots(levels: Array, tails: Tails) -> Array:
+    """Masses on the levels that dominate what has these tails above them, its mass above the last level left out.
+
+    What lies between two levels is shared out between them so that its probabilities under P and under Q stay as they
+    are (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, "Connect the Dots", PoPETs 2022): the δ of the result runs
+    through the true one at the levels, and above it between them. What lies below the first level is moved up to it.
+    """
+    left, right = (np.maximum(-np.diff(side), 0.0) for side in (tails.left, tails.right))
+    # of a cell's mass p, the share at its upper end is (p e^(-low) - q) / (e^(-low) - e^(-high))
+    with np.errstate(over="ignore", invalid="ignore"):
+        upper = (left - right * np.exp(levels[:-1])) / -np.expm1(-np.diff(levels))
+    upper = np.clip(np.nan_to_num(upper, nan=0.0, posinf=0.0, neginf=0.0), 0.0, left)
+    masses = np.zeros(len(levels))
+    masses[1:] += upper
+    masses[:-1] += left - upper
+    masses[0] += max(0.0, 1 - float(tails.left[0]))
+    return masses
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -221,6 +240,11 @@ class Finite(Pair):
     @property
     def atoms(self) -> Finite:
         return self
+
+    def delta_above(self, epsilon: float) -> float:
+        """δ at one ε, right in all its digits however small it is."""
+        above = self.losses > epsilon
+        return float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) + self.unbounded
 
     def times(self, other: Finite) -> Finite | None:
         """Both at once, independently: losses add. None where there are too many to multiply out."""

@@ -7,16 +7,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.composition import Composition, Part
+from veridp.accounting.composition import log_moments
 from veridp.accounting.pairs import Envelope, GaussianPair, LaplacePair, Pair
 
 Array = NDArray[np.float64]
-POINTS = 1 << 15  # of the lattice on which losses are put where there is no closed form
-ORDERS = np.concatenate([1 + np.geomspace(0.01, 10, 120), np.geomspace(11.5, 2048, 80)])
+POINTS = 1 << 13  # levels on which losses are put where there is no closed form
+ORDERS = 1 + np.concatenate([np.geomspace(0.01, 100, 400), np.geomspace(105, 2048, 60)])
 
 
 def divergences(pair: Pair, orders: Array) -> Array:
-    """The Rényi divergence of P from Q at each order above 1; what is infinite in the loss is left out.
+    """The Rényi divergence of P from Q at each order above 1, given that the loss is not infinite.
 
     In closed form for Gaussian and Laplace noise (Mironov, "Rényi Differential Privacy", CSF 2017, Table II), as a sum
     over finite losses; else from the losses on a lattice, which can only add.
@@ -27,9 +27,9 @@ def divergences(pair: Pair, orders: Array) -> Array:
         return _laplace(pair.ratio, orders)
     if isinstance(pair, Envelope):
         return np.asarray(np.max([divergences(inner, orders) for inner in pair.pairs], axis=0))
-    width = pair.span.high - pair.span.low
-    (row,) = Composition([Part(pair)], None if pair.atoms or not width else width / POINTS).rows
-    return np.array([row.log_moment(order - 1) for order in orders]) / (orders - 1)
+    # given that the loss is finite, P is 1 / (1 - infinite) times what it was, and the loss that much larger
+    more = -math.log1p(-pair.infinite) if pair.infinite < 1 else math.inf
+    return np.asarray((log_moments(pair, orders - 1, POINTS) + orders * more) / (orders - 1))
 
 
 def _laplace(epsilon: float, orders: Array) -> Array:

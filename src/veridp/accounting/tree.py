@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -288,6 +288,19 @@ def relation_of(node: Node) -> str | None:
             f"{found[first]} is stated under {first}, {found[second]} under {second}; state both under one relation"
         )
     return records[0] if records else None
+
+
+def flattened(node: Node, times: int = 1) -> Iterable[tuple[Node, int]]:
+    """The node taken apart as far as it is sequential, and how often each part occurs."""
+    if isinstance(node, Sequential):
+        for part in node.parts:
+            yield from flattened(part, times)
+    elif isinstance(node, Repeated):
+        yield from flattened(node.of, times * int(node.times))
+    elif isinstance(node, PostProcessed):
+        yield from flattened(node.of, times)
+    elif times:
+        yield node, times
 
 
 def _positive(name: str, value: float) -> float:

@@ -1,0 +1,209 @@
+"""Release files and the commands: what they print, and errors that name the node."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from veridp.accounting import parse_release, read_release
+from veridp.accounting.release import schema
+from veridp.accounting.simple import basic_charge
+from veridp.claim import Claim
+from veridp.cli import main
+from veridp.errors import BadInput
+from veridp.target import load
+
+RELEASE = """
+release:
+  sequential:
+    - laplace: {epsilon: 0.1, name: count}
+    - repeated: {times: 30, of: {gaussian: {epsilon: 0.2, delta: 1e-8}}}
+    - parallel:
+        parts:
+          north: {claim: {epsilon: 0.2, basis: not refuted, name: median}}
+          south: {randomised_response: {epsilon: 0.4, values: 3}}
+    - post_processed: {by: rounding, of: {subsampled: {rate: 0.5, of: {laplace: {scale: 2, sensitivity: 1}}}}}
+    - mechanism: {target: svt1, arguments: {epsilon: 0.3}}
+delta: 1e-6
+budget: {epsilon: 4, delta: 1e-6}
+"""
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    monkeypatch.setattr(sys, "argv", ["veridp", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capfd.readouterr()
+    return int(ended.value.code or 0), printed.out + printed.err
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "release.yaml"
+    path.write_text(RELEASE)
+    return path
+
+
+def test_a_file_becomes_a_tree(file: Path) -> None:
+    found = read_release(file, load)
+    assert found.delta == 1e-6
+    assert found.budget == Claim(4.0, 1e-6)
+    charge = basic_charge(found.release)
+    assert charge is not None
+    import math
+
+    sampled = math.log1p(0.5 * math.expm1(0.5))
+    assert float(charge.epsilon) == pytest.approx(0.1 + 30 * 0.2 + 0.4 + sampled + 0.3)
+    assert float(charge.delta) == pytest.approx(3e-7)
+
+
+def test_yaml_and_json_are_the_same(file: Path, tmp_path: Path) -> None:
+    import yaml
+
+    other = tmp_path / "release.json"
+    other.write_text(json.dumps(yaml.safe_load(RELEASE)))
+    assert basic_charge(read_release(other, load).release) == basic_charge(read_release(file, load).release)
+
+
+def test_a_mechanism_by_its_exact_losses() -> None:
+    node = {"mechanism": {"target": "laplace", "arguments": {"epsilon": 0.5}, "left": [0], "right": [1]}}
+    (leaf,) = parse_release({"release": node}, load).release.leaves()
+    assert leaf.basis.value == "exact between one pair of inputs"
+    assert leaf.pairs.supremum == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "complaint"),
+    [
+        (("rate: 0.5", "rat: 0.5"), "release.sequential[3].post_processed.of.subsampled", "'rate' is a required"),
+        (("rate: 0.5", "rate: 2"), "release.sequential[3].post_processed.of.subsampled.rate", "maximum"),
+        (("epsilon: 0.2, basis", "epsilon: x, basis"), "release.sequential[2].parallel.parts.north.claim.epsilon", ""),
+        (("not refuted", "hopeful"), "release.sequential[2].parallel.parts.north.claim.basis", "proved, claimed"),
+        (("- laplace:", "- laplase:"), "release.sequential[0]", "give one of sequential, parallel"),
+        (("target: svt1", "target: svt100"), "release.sequential[4].mechanism", "no mechanism 'svt100'"),
+        (("epsilon: 0.3", "epsilom: 0.3"), "release.sequential[4].mechanism", "takes no argument"),
+        (("delta: 1e-8", "scale: 3"), "release.sequential[1].repeated.of.gaussian", "give either"),
+        (("times: 30", "times: 1.5"), "release.sequential[1].repeated.times", "integer"),
+        (("budget: {epsilon: 4", "budget: {epsilom: 4"), "budget", "give epsilon, delta"),
+    ],
+)
+def test_errors_name_the_node(file: Path, change: tuple[str, str], place: str, complaint: str) -> None:
+    assert change[0] in RELEASE
+    file.write_text(RELEASE.replace(*change))
+    with pytest.raises(BadInput) as found:
+        read_release(file, load)
+    assert f"{file}: {place}: " in str(found.value)
+    assert complaint in str(found.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_release(tmp_path / "none.yaml", load)
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("release: [")
+    with pytest.raises(BadInput, match="not YAML"):
+        read_release(broken, load)
+    broken.write_text("just text")
+    with pytest.raises(BadInput, match="the file: 'just text' is not of type 'object'"):
+        read_release(broken, load)
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(schema())
+
+
+# ----------------------------------------------------------------------------------------------------- commands
+
+
+def test_account_prints_every_method(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, shown = run(["account", str(file)], monkeypatch, capfd)
+    assert status == 0
+    for method in ("basic", "advanced", "zCDP", "RDP", "privacy loss distribution", "dp-accounting", "tightest"):
+        assert method in shown
+    assert "not refuted: no more is known of median" in shown
+    assert "budget (4, 1e-06)-DP: kept" in shown
+
+
+def test_a_budget_that_is_exceeded_is_status_1(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, shown = run(["account", str(file), "--budget", "0.5", "--json"], monkeypatch, capfd)
+    assert status == 1
+    document: dict[str, Any] = json.loads(shown)
+    assert document["within_budget"] is False
+    assert document["not_refuted"] == ["median"]
+    best = [bound for bound in document["bounds"] if bound["tightest"]]
+    assert len(best) == 1
+    assert best[0]["epsilon"] == min(b["epsilon"] for b in document["bounds"] if b["epsilon"] != "inf")
+
+
+def test_bad_files_are_status_2(file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    file.write_text(RELEASE.replace("- laplace:", "- laplase:"))
+    status, shown = run(["account", str(file)], monkeypatch, capfd)
+    assert status == 2
+    assert "release.sequential[0]" in shown
+    assert run(["account"], monkeypatch, capfd)[0] == 2
+
+
+def test_the_schema_is_printed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    status, shown = run(["account", "--schema"], monkeypatch, capfd)
+    assert status == 0
+    assert json.loads(shown) == schema()
+
+
+COMPOSED = """
+from veridp.accounting import mechanisms
+import veridp
+
+@veridp.mechanism(adjacency="add-remove", domain=(0, 5), size=2)
+def total(rng, data, *, sensitivity=5.0):
+    return mechanisms.laplace(rng, sum(data), epsilon=0.5, sensitivity=sensitivity)
+"""
+
+
+def test_a_composed_function_is_one_line(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (own_folder / "composed.py").write_text(COMPOSED)
+    given = ["account", "composed.py:total", "--time", "4s"]
+    status, shown = run(given, monkeypatch, capfd)
+    assert status == 0
+    assert shown.startswith("total: ledger 0.5 (basic), exact 0.5, attack >= 0.")
+    assert len(shown.strip().split("\n")) == 1
+    status, shown = run([*given, "--arg", "sensitivity=1.0", "--no-attack", "--json"], monkeypatch, capfd)
+    assert status == 1
+    document = json.loads(shown)
+    assert document["exceeded"] is True
+    assert document["exact_epsilon"] == pytest.approx(2.5)
+
+
+def test_a_budget_in_a_file(
+    own_folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def budget(*arguments: str) -> tuple[int, str]:
+        return run(["budget", *arguments], monkeypatch, capfd)
+
+    assert budget("init", "b.db", "--epsilon", "10", "--delta", "1e-6")[0] == 0
+    assert budget("init", "b.db", "--epsilon", "10")[0] == 2
+    assert budget("spend", "b.db", "--epsilon", "0.25", "--what", "a count") == (
+        0,
+        "1. a count: ε = 0.25, δ = 0; left: ε = 9.75, δ = 1e-06\n",
+    )
+    assert budget("spend", "b.db", "--release", str(file), "--what", "a release")[0] == 0
+    status, shown = budget("spend", "b.db", "--epsilon", "9")
+    assert status == 1
+    assert "costs ε = 9" in shown
+    status, shown = budget("show", "b.db", "--json")
+    document = json.loads(shown)
+    assert [entry["what"] for entry in document["entries"]] == ["a count", "a release"]
+    assert document["spent"]["epsilon"] + document["left"]["epsilon"] == pytest.approx(10.0)
+    assert "a count: ε = 0.25" in budget("show", "b.db")[1]
+    assert budget("spend", "b.db")[0] == 2
+    assert budget("show", "none.db")[0] == 2
