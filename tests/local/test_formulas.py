@@ -227,7 +227,7 @@ def test_two_levels_with_random_rounding_are_sr() -> None:
 
 
 def test_clipping_pulls_the_mean_to_the_middle() -> None:
-    """40 collections at ε = 0.1. Clipped and normalised, the mean is near the middle, 53.5, with a standard error of 0.5
+    """40 collections at ε = 0.1. Clipped and normalised, the mean is near the middle, 53.5, at a standard error of 0.5
     (measured): 5 of them. The unbiased mean has a standard error of 13 (analytic), and stays at 38.58 within 5."""
     from veridp.local.oracles.binned import mean_of
     from veridp.local.study import adult_ages

@@ -19,6 +19,7 @@ from veridp.local.oracle import CHUNK, PureOracle, Reports
 from veridp.local.weights import weight_law
 
 FEW = 5.0  # expected reports below which weights are pooled, the usual rule of the χ² test
+MANY = 100.0  # expected reports of a weight from which on their number says how many reports are honest
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ def thinned(oracle: PureOracle, reports: Reports, rng: Generator) -> NDArray[np.
     law = weight_law(oracle)
     seen = observed > 0
     # the most reports that can be kept if weights with enough reports keep their proportions
-    usual = seen & (law * len(reports) >= FEW)
+    usual = seen & (law * len(reports) >= MANY)
     most = float((observed[usual] / law[usual]).min()) if usual.any() else float(len(reports))
     allowed = np.minimum(law * most / np.maximum(observed, 1), 1.0)
     return np.asarray(rng.random(len(reports)) < allowed[weight])
