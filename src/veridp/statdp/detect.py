@@ -26,7 +26,7 @@ GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
 # Twice, since the mean of p-values over the thinning is a p-value only up to a factor of 2; and twice again, since the
 # smaller of two directions is taken.
 CORRECTION = 4
-ROUNDS, PARTS = 3, 16  # in each round an interval that holds a crossing is cut into so many parts
+ROUNDS, PARTS = 2, 24  # in each round an interval that holds a crossing is cut into so many parts
 NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
 
 
@@ -125,7 +125,7 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None]) -> tuple[
     left, right, runs = (
         np.array([getattr(one, name) if one is not None else 0 for one in tested]) for name in ("left", "right", "runs")
     )
-    forward, backward = p_values(left, right, runs, epsilons), p_values(right, left, runs, epsilons)
+    forward, backward = p_values([left, right], [right, left], runs, epsilons)
     corrected = np.maximum.accumulate(np.minimum(CORRECTION * np.minimum(forward, backward), 1.0))
     points = []
     for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
