@@ -108,10 +108,11 @@ def widths() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="3 seeds and 4 restarts instead of 20 and 10")
+    parser.add_argument("--quick", action="store_true", help="3 runs instead of 20")
+    parser.add_argument("--restarts", type=int, default=4, help="restarts of each run")
     parser.add_argument("--only", nargs="*", choices=list(MECHANISMS), help="these mechanisms alone")
     options = parser.parse_args()
-    seeds, restarts = (range(3), 4) if options.quick else (range(20), 10)
+    seeds, restarts = range(3 if options.quick else 20), options.restarts
     print(f"medians over {len(seeds)} runs of {restarts} restarts each, and over single restarts")
     print(
         f"{'':<9}{'true':>8}{'within':>9}{'found':>9}{'share':>7}{'random':>9}{'ratio':>7}{'restart':>10}{'random':>10}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 import numpy as np
@@ -261,3 +262,14 @@ def test_out_of_time_is_told() -> None:
     assert 1 <= len(result.restarts) < 10_000
     assert result.verified == "exact"
     assert np.isfinite(result.epsilon)
+
+
+def test_what_a_lost_worker_had_to_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(self: Any, task: str, argument: Any, seconds: float) -> Any:
+        raise BrokenExecutor
+
+    monkeypatch.setattr(workers, "WORTH_IT", 0.0)
+    monkeypatch.setattr(workers.Workers, "_submit", lost)
+    result = found("finder_sum", restarts=3, workers=2)
+    assert [restart.number for restart in result.restarts] == [0, 1, 2]
+    assert result.epsilon == pytest.approx(0.1)

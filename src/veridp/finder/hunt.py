@@ -34,8 +34,9 @@ SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a
 class Found:
     """The worst pair and event found: `epsilon` is a lower bound on the mechanism's ε for inputs of this size.
 
-    `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. Nothing is
-    claimed about pairs and events that were not tried.
+    `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. An exact ε is the
+    supremum over all events of the pair; where only ever narrower events of numbers attain it, the witness's event
+    comes close. Nothing is claimed about pairs that were not tried.
     """
 
     mechanism: Mechanism

@@ -139,17 +139,14 @@ class Searcher:
     def restart(self, number: int, seconds: float) -> Restart:
         """The restart of this number: what it does depends on the seed and the number alone."""
         started, deadline = time.monotonic(), Deadline(max(seconds, 1e-3))
-        rng = self._rng(number)
-        problem, z = self._begin(number, rng, deadline)
-        seed = self._noise_seed(number, 0)
+        problem, z, before = self._met(number, deadline)
         climb = Climb(z)
         relaxed: float | None = None
-        before = problem.drawn(Draws(seed, 0, BLOCK)).moments(z)
-        certain = before.epsilon == math.inf and exact_value(problem, z) == math.inf
-        if not certain and len(z):
-            climb = relaxed_ascent(problem, seed, z, deadline)
+        unbounded = before.epsilon == math.inf and self._is_candidate(problem, z, before)
+        if not unbounded and len(z):
+            climb = relaxed_ascent(problem, self._noise_seed(number, 0), z, deadline)
             relaxed = climb.value
-        if self.source is not None and not certain:
+        if self.source is not None and not unbounded:
             problem, climb = self._climb_pairs(self.source, problem, climb, deadline)
         return self._told(number, problem, climb.best, relaxed, climb.evaluations, started, deadline)
 
@@ -159,7 +156,7 @@ class Searcher:
         rng = self._rng(number)
         best, draws, tried = None, Draws(self._noise_seed(number, 0), 0, BLOCK), 0
         while tried < BASELINE and not (tried and deadline.passed):
-            problem, z = next(iter(self._random(number, rng, 0)), None) or self._plain(number, rng)
+            problem, z = next(iter(self._random(number, 0, rng, 0)), None) or self._plain(number, rng)
             score = _score(problem.drawn(draws).moments(z), self.settings.alpha)
             tried += 1
             if best is None or score > best[0]:
@@ -220,12 +217,30 @@ class Searcher:
     def _problem(self, candidate: Candidate) -> Problem:
         return Problem(self.explored, candidate.place, candidate.form, candidate.end_low, candidate.end_high)
 
-    def _begin(self, number: int, rng: np.random.Generator, deadline: Deadline) -> tuple[Problem, Array]:
-        """A pair and an event to climb from: the event in turn, or the one of several that a short climb favours."""
+    def _met(self, number: int, deadline: Deadline) -> tuple[Problem, Array, Moments]:
+        """A pair and an event to climb from, and how often the event happens: where never, others are tried."""
+        rng, draws = self._rng(number), Draws(self._noise_seed(number, 0), 0, BLOCK)
+        for attempt in range(TRIES):
+            problem, z = self._begin(number, number // 2 + attempt, rng, deadline)
+            moments = problem.drawn(draws).moments(z)
+            if moments.left or moments.right or deadline.passed:
+                break
+        return problem, z, moments
+
+    def _is_candidate(self, problem: Problem, z: Array, moments: Moments) -> bool:
+        """Whether an event that no draw met on the right is a candidate for ε = ∞ as it is.
+
+        The exact engine decides; where it cannot, draws must have met the event often enough on the left.
+        """
+        exact = exact_value(problem, z)
+        return _score(moments, self.settings.alpha) > 0 if exact is None else exact == math.inf
+
+    def _begin(self, number: int, turn: int, rng: np.random.Generator, deadline: Deadline) -> tuple[Problem, Array]:
+        """A pair and an event: the event in turn, or the one of several that a short climb favours."""
         opened = isinstance(self.explored, OpenData)  # else a climb takes too long to be a probe
         begun: list[tuple[Problem, Array]] = []
         for _ in range(TRIES):
-            begun = self._random(number, rng, 1 if number % 2 or not opened else EVENTS)
+            begun = self._random(number, turn, rng, 1 if number % 2 or not opened else EVENTS)
             if begun:
                 break
         if not begun:
@@ -242,14 +257,14 @@ class Searcher:
                 break
         return best
 
-    def _random(self, number: int, rng: np.random.Generator, count: int) -> list[tuple[Problem, Array]]:
+    def _random(self, number: int, turn: int, rng: np.random.Generator, count: int) -> list[tuple[Problem, Array]]:
         """A random pair, with so many events that some draws meet."""
         draws = Draws(self._noise_seed(number, 1), 0, LOOK)
         place, point = self._place(number, rng)
         forms = self._forms or Forms(self.explored.paths(place.pair(point)[0]))
         begun = [
             with_ends(self.explored, place, draw_ends(form, rng), point, draws, rng)
-            for form in _some(forms, number // 2 if isinstance(self.explored, OpenData) else number, count, rng)
+            for form in _some(forms, turn, count, rng)
         ]
         return [found for found in begun if found is not None]
 

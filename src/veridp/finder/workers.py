@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,12 +37,22 @@ class Workers:
         yield getattr(self.searcher, task)(arguments[0], deadline.left)
         work = (time.monotonic() - started) * (len(arguments) - 1)
         if self._crew is None and ((self.count or 1) < 2 or work < WORTH_IT or not self._packed()):
-            for argument in arguments[1:]:
-                if deadline.passed:
-                    return
-                yield getattr(self.searcher, task)(argument, deadline.left)
-        else:
-            yield from self._remote(task, list(arguments[1:]), deadline)
+            yield from self._here(task, arguments[1:], deadline)
+            return
+        waiting = list(arguments[1:])
+        try:
+            for result in self._elsewhere(task, waiting, deadline):
+                waiting.pop(0)
+                yield result
+        except BrokenExecutor:  # a worker was ended from outside: what is not done yet is done here
+            self.dismiss(kill=True)
+            yield from self._here(task, waiting, deadline)
+
+    def _here(self, task: str, arguments: Sequence[Any], deadline: Deadline) -> Iterator[Any]:
+        for argument in arguments:
+            if deadline.passed:
+                return
+            yield getattr(self.searcher, task)(argument, deadline.left)
 
     def _packed(self) -> bool:
         """Whether the search can be sent to other processes; what cannot is run here, with the same result."""
@@ -53,9 +63,8 @@ class Workers:
                 return False
         return True
 
-    def _remote(self, task: str, arguments: list[Any], deadline: Deadline) -> Iterator[Any]:
-        flying: list[Future[Any]] = []
-        waiting = list(reversed(arguments))
+    def _elsewhere(self, task: str, arguments: Sequence[Any], deadline: Deadline) -> Iterator[Any]:
+        waiting, flying = list(reversed(arguments)), list[Future[Any]]()
         while waiting or flying:
             while waiting and len(flying) < (self.count or 1) and not deadline.passed:
                 flying.append(self._submit(task, waiting.pop(), deadline.left))
