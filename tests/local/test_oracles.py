@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import veridp
 from veridp import exact
 from veridp.errors import BadInput
 from veridp.local import (
@@ -295,3 +296,24 @@ def test_huge_budgets_are_kept_as_well() -> None:
         assert exact.worst(GRR(3, epsilon).mechanism()).epsilon <= epsilon
     with pytest.raises(BadInput, match="epsilon = 501"):
         GRR(3, 501.0)
+
+
+PROVABLE: dict[str, Callable[[float], Any]] = {
+    "grr": lambda epsilon: GRR(5, epsilon).mechanism(),
+    "sue": lambda epsilon: SUE(4, epsilon).mechanism(),
+    "oue": lambda epsilon: OUE(4, epsilon).mechanism(),
+    "olh": lambda epsilon: OLH(4, epsilon, buckets=3).mechanism(seeds=range(3)),
+    "hadamard": lambda epsilon: Hadamard(5, epsilon).mechanism(),
+    "subset": lambda epsilon: SubsetSelection(4, epsilon, 2).mechanism(),
+    "sr": lambda epsilon: SR(LOW, HIGH, epsilon).mechanism([LOW, HIGH]),
+    "binned": lambda epsilon: BinnedGRR(LOW, HIGH, 4, epsilon).mechanism(np.linspace(LOW, HIGH, 4).tolist()),
+    "pm": lambda epsilon: PM(LOW, HIGH, epsilon, 8).grid_mechanism([LOW, 40.0, HIGH]),
+    "hm": lambda epsilon: HM(LOW, HIGH, epsilon, 8).grid_mechanism([LOW, 40.0, HIGH]),
+    "rappor": lambda epsilon: RAPPOR(("a", "b"), epsilon, bits=8, hashes=1, cohorts=1).mechanism(),
+}
+
+
+@pytest.mark.parametrize("name", PROVABLE)
+def test_it_is_proved_for_all_pairs_of_a_list_of_values(name: str) -> None:
+    proof = veridp.prove(PROVABLE[name](1.0))
+    assert 1.0 - 1e-9 <= proof.epsilon <= 1.0

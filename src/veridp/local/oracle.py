@@ -181,6 +181,11 @@ def checked_ends(low: float, high: float) -> None:
         raise BadInput(f"low = {low!r} and high = {high!r} are no range; give two numbers, low < high")
 
 
+def listed(values: Sequence[float] | None, ends: tuple[float, float]) -> Domain:
+    """The values as a domain of their own, or the whole range where none are given."""
+    return ends if values is None else [float(value) for value in values]
+
+
 class Labelled:
     """Codes for the labels of a domain, and back.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
-from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers
+from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers, listed
 from veridp.local.oracles.direct import GRR, respond
 from veridp.mechanism import Mechanism
 
@@ -141,11 +142,15 @@ class BinnedGRR(Oracle):
         per_user = float(share @ (second - first**2)) / max(float(share.sum()), 1e-300)
         return per_user / (users * (p - q) ** 2)
 
-    def mechanism(self) -> Mechanism:
+    def mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
+        """The user's side; with `values`, for these alone: what goes through a list of values can be proved.
+
+        Between two levels the probability of a report is affine in the value: what holds for the levels, holds there.
+        """
         low, high = float(self.low), float(self.high)
         return self._as_mechanism(
             respond_with_level,
-            (low, high),
+            listed(values, (low, high)),
             low=low,
             high=high,
             size=self.size,

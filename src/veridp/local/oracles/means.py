@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
-from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers
+from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers, listed
 from veridp.local.rates import MARGIN, checked_epsilon, lying_rate
 from veridp.mechanism import Mechanism
 
@@ -150,9 +151,13 @@ class SR(MeanOracle):
         """reach² - x̃²: the number is ±reach."""
         return np.asarray(self.reach**2 - inner**2)
 
-    def mechanism(self) -> Mechanism:
+    def mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
+        """The user's side; with `values`, for these alone: what goes through a list of values can be proved.
+
+        Since the probability of a sign is affine in the value, what holds for the two ends holds between them.
+        """
         low, high = self.ends
-        return self._as_mechanism(round_to_sign, self.ends, low=low, high=high, lie=self.lie)
+        return self._as_mechanism(round_to_sign, listed(values, self.ends), low=low, high=high, lie=self.lie)
 
 
 def add_laplace(rng: Generator, value: float, *, low: float, high: float, scale: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from veridp.errors import BadInput
 from veridp.local.estimate import Floats
-from veridp.local.oracle import Reports, checked_numbers
+from veridp.local.oracle import Reports, checked_numbers, listed
 from veridp.local.oracles.means import SR, MeanOracle, round_to_sign
 from veridp.local.rates import GRAIN, lying_rate
 from veridp.mechanism import Mechanism
@@ -118,12 +119,15 @@ class PM(MeanOracle):
         window = self.window / self.levels
         return self._as_mechanism(respond_piecewise, self.ends, low=low, high=high, window=window, lie=self.lie)
 
-    def grid_mechanism(self) -> Mechanism:
-        """The mechanism as it is on the grid; engines that list all outputs need one of few levels."""
+    def grid_mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
+        """The mechanism as it is on the grid, on these values or all; engines that list outputs need few levels.
+
+        Between two places of the window the probability of a report is affine in the value.
+        """
         low, high = self.ends
         return self._as_mechanism(
             respond_on_grid,
-            self.ends,
+            listed(values, self.ends),
             low=low,
             high=high,
             levels=self.levels,
@@ -136,6 +140,24 @@ class PM(MeanOracle):
 _CUBES = [(6353 + sign * 405 * math.sqrt(241)) ** (1 / 3) for sign in (-1, 1)]
 MIXING_STARTS = math.log((-5 + 2 * sum(_CUBES)) / 27)
 HYBRID = np.dtype([("rounded", np.bool_), ("number", np.int32)])
+
+
+def respond_hybrid_on_grid(
+    rng: Generator,
+    value: float,
+    *,
+    low: float,
+    high: float,
+    piecewise: float,
+    levels: int,
+    window: int,
+    lies: tuple[float, float],
+) -> tuple[str, int]:
+    """The same with the grid of PM."""
+    if rng.random() < piecewise:
+        point = respond_on_grid(rng, value, low=low, high=high, levels=levels, window=window, lie=lies[0])
+        return "piecewise", point
+    return "rounded", round_to_sign(rng, value, low=low, high=high, lie=lies[1])
 
 
 def respond_hybrid(
@@ -220,5 +242,19 @@ class HM(MeanOracle):
             high=high,
             piecewise=self.piecewise,
             window=self._pm.window / self.levels,
+            lies=(self._pm.lie, self._sr.lie),
+        )
+
+    def grid_mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
+        """As that of PM: the mechanism as it is on the grid."""
+        low, high = self.ends
+        return self._as_mechanism(
+            respond_hybrid_on_grid,
+            listed(values, self.ends),
+            low=low,
+            high=high,
+            piecewise=self.piecewise,
+            levels=self.levels,
+            window=self._pm.window,
             lies=(self._pm.lie, self._sr.lie),
         )

@@ -83,15 +83,13 @@ def audit(file: BinaryIO) -> Audit:
         except (Refused, ValueError, TypeError) as error:
             _fault(found, f"record {number}: {error}")
             continue
-        counts[_kind(session, closed_at)] += 1
-        for complaint in _complaints(task, session, promised, seen):
+        complaints = list(_complaints(task, session, promised, seen))
+        for complaint in complaints:
             _fault(found, f"record {number}, session {session.context.session.hex()}: {complaint}")
         seen.add(session.context.session)
-        if session.verdict is not None and session.verdict.accepted:
-            found.outputs.append(session.verdict.outputs)
-            found.sessions.append(session.context.session)
-        elif session.verdict is not None:
-            found.rejected[session.verdict.reason] += 1
+        kind = _kind(session, closed_at)
+        counts["rejected" if complaints and kind == "accepted" else kind] += 1
+        _note(found, session, verified=not complaints)
     found.attendance = attendance(counts)
     return found
 
@@ -106,6 +104,17 @@ def attendance(counts: Counter[str]) -> Attendance:
         counts["pending challenged"],
         counts["pending invited"],
     )
+
+
+def _note(found: Audit, session: Session, *, verified: bool) -> None:
+    """Take down what became of a decided session; what was accepted and does not verify counts as rejected."""
+    if session.verdict is None:
+        return
+    if session.verdict.accepted and verified:
+        found.outputs.append(session.verdict.outputs)
+        found.sessions.append(session.context.session)
+    else:
+        found.rejected[session.verdict.reason or "not as it should be"] += 1
 
 
 def _kind(session: Session, closed_at: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Sequence
@@ -59,6 +60,8 @@ class Connection:
         writer, self.reader, self.writer = self.writer, None, None
         if writer is not None:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 async def rehearse(
