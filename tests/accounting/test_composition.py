@@ -14,8 +14,9 @@ from scipy.stats import binom
 
 from veridp.accounting import Leaf, Repeated, Sequential, Subsampled, account
 from veridp.accounting.calibration import gaussian_delta
-from veridp.accounting.composition import Composition, Part
-from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, RemovedFromSample
+from veridp.accounting.composition import Composition
+from veridp.accounting.lattice import Part
+from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair, RemovedFromSample
 from veridp.errors import BadInput
 
 DELTA = 1e-5
@@ -79,6 +80,15 @@ def test_delta_far_out_in_the_tail_against_fifty_digits() -> None:
         if loss > epsilon:
             expected += mp.binomial(k, lies) * high ** (k - lies) * (1 - high) ** lies * (1 - mp.exp(epsilon - loss))
     assert Composition([Part(Finite.claimed(each), k)]).delta(epsilon) == pytest.approx(float(expected), rel=1e-9)
+
+
+@pytest.mark.parametrize("pair", [Finite.claimed(0.9), LaplacePair(0.9), RemovedFromSample(LaplacePair(0.9), 0.3)])
+def test_the_largest_loss_stays_on_the_lattice(pair: Pair) -> None:
+    """Whatever the step, and however it rounds: a loss that is finite is never counted as infinite."""
+    for parts in range(1, 200):
+        composition = Composition([Part(pair, 3)], pair.span.high / parts)
+        assert composition.infinite == 0.0
+        assert composition.epsilon(0.0) == pytest.approx(3 * pair.span.high)
 
 
 def test_a_finer_lattice_gives_no_more() -> None:

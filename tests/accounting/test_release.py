@@ -168,11 +168,12 @@ def total(rng, data, *, sensitivity=5.0):
 """
 
 
+@pytest.mark.slow
 def test_a_composed_function_is_one_line(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (own_folder / "composed.py").write_text(COMPOSED)
-    given = ["account", "composed.py:total", "--time", "4s"]
+    given = ["account", "composed.py:total", "--samples", "20000", "--time", "1h"]  # so many runs, however long
     status, shown = run(given, monkeypatch, capfd)
     assert status == 0
     assert shown.startswith("total: ledger 0.5 (basic), exact 0.5, attack >= 0.")

@@ -6,8 +6,9 @@ Imports `exact`, which gives the losses between two inputs, and no other engine.
 from veridp.accounting import mechanisms
 from veridp.accounting.account import Account, account
 from veridp.accounting.composing import parallel, post_processed, sequential
-from veridp.accounting.composition import Composition, Part
+from veridp.accounting.composition import Composition
 from veridp.accounting.indistinguishability import Indistinguishability
+from veridp.accounting.lattice import Part
 from veridp.accounting.ledger import Ledger
 from veridp.accounting.line import Line, line
 from veridp.accounting.mechanisms import calibrated, private

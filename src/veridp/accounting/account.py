@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.composition import Composition, Part
+from veridp.accounting.composition import Composition
+from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import AddedToSample, Envelope, Finite, Pair, RemovedFromSample, SampledWithoutReplacement
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import ROUNDING, Bound, advanced, basic

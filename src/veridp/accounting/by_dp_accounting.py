@@ -123,6 +123,7 @@ def _mass_function(pair: Pair, step: float) -> Any:
 
     if isinstance(pair, Finite | Envelope | RemovedFromSample | AddedToSample | SampledWithoutReplacement):
         first, last = math.floor(pair.span.low / step), math.ceil(pair.span.high / step)
+        last += last * step < pair.span.high  # rounding must not put the largest loss past the last point
         if last - first > FINEST:
             raise _NotThere(f"its losses, {step:g} apart, are too many; give a larger step")
         deltas = np.minimum.accumulate(pair.delta(np.arange(first, last + 1, dtype=float) * step))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.composition import log_moments
+from veridp.accounting.lattice import log_moments
 from veridp.accounting.pairs import Envelope, GaussianPair, LaplacePair, Pair
 
 Array = NDArray[np.float64]

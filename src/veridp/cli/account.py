@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
     from veridp.accounting import Account
     from veridp.accounting.line import Line
+    from veridp.budget import Progress
     from veridp.mechanism import Mechanism
+    from veridp.sniper.finding import Finding
 
 EXCEEDED = 1
 FILES = (".yaml", ".yml", ".json")
@@ -41,6 +45,9 @@ def show_account(
     time: Time = 60.0,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="runs that the attack is confirmed on, on either side")
+    ] = None,
     attack: Annotated[bool, typer.Option("--attack/--no-attack", help="of a function: attack it too")] = True,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of release files")] = False,
     as_json: AsJson = False,
@@ -57,7 +64,8 @@ def show_account(
         return _show_file(Path(source), delta, budget, step, as_json)
     with user_code():
         mechanism = chosen_mechanism(source, None, arg, None, relation)
-        found = _line(mechanism, size, delta, time, confidence, seed, attack)
+        search = _Attack(time / 2, confidence, delta, seed, samples) if attack else None
+        found = _line(mechanism, size, delta, time / 2, search)
     allowed = math.inf if budget is None else budget
     above = found.exceeded or found.ledger.epsilon > allowed
     if as_json:
@@ -67,27 +75,38 @@ def show_account(
     return EXCEEDED if above else 0
 
 
-def _line(
-    mechanism: Mechanism,
-    size: int | None,
-    delta: float | None,
-    time: float,
-    confidence: float,
-    seed: int,
-    attack: bool,
-) -> Line:
+@dataclass(frozen=True)
+class _Attack:
+    """How a function is attacked."""
+
+    seconds: float
+    confidence: float
+    delta: float | None
+    seed: int
+    samples: int | None
+
+    def search(self, mechanism: Mechanism, size: int, progress: Progress) -> Finding:
+        from veridp.sniper import search
+
+        return search(
+            mechanism,
+            size,
+            samples=self.samples,
+            final_samples=self.samples,
+            seconds=self.seconds,
+            confidence=self.confidence,
+            delta=self.delta,
+            seed=self.seed,
+            progress=progress,
+        )
+
+
+def _line(mechanism: Mechanism, size: int | None, delta: float | None, seconds: float, attack: _Attack | None) -> Line:
     from veridp.accounting.line import line
 
     with progress_bar(mechanism.name) as progress:
-
-        def sniped(target: Mechanism, length: int) -> object:
-            from veridp.sniper import search
-
-            return search(
-                target, length, seconds=time / 2, confidence=confidence, delta=delta, seed=seed, progress=progress
-            )
-
-        return line(mechanism, size, delta=delta, seconds=time / 2, attack=sniped if attack else None)  # type: ignore[arg-type]
+        attacking = None if attack is None else partial(attack.search, progress=progress)
+        return line(mechanism, size, delta=delta, seconds=seconds, attack=attacking)
 
 
 def _line_document(found: Line, budget: float | None) -> dict[str, object]:

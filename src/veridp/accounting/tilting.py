@@ -1,0 +1,138 @@
+"""Sums of independent losses, by a tilted Fourier transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.accounting.lattice import MOST_POINTS, OUTSIDE, TILTS, Row, deviation, sum_log_moments, window_of
+from veridp.errors import BadInput
+
+Array = NDArray[np.float64]
+LONGEST = 700.0  # e to more than this is out of reach of floats
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    """The masses of the sum at `losses`, weighed by e^(tilt · loss - log_moment)."""
+
+    tilt: float
+    losses: Array
+    masses: Array
+    log_moment: float
+
+    def at(self, around: float, unbounded: float) -> Curve:
+        """δ as a function of ε, where it is about this ε that it is wanted."""
+        seen = self.losses > around - min(LONGEST / max(self.tilt, 1e-300), LONGEST)
+        losses = self.losses[seen] - around
+        with np.errstate(under="ignore"):
+            masses = self.masses[seen] * np.exp(-self.tilt * losses)
+            sums = [np.append(np.cumsum(side[::-1])[::-1], 0.0) for side in (masses, masses * np.exp(-losses))]
+        return Curve(around, losses, sums[0], sums[1], self.log_moment - self.tilt * around, unbounded)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """δ(ε) from sums over the losses from the k-th upwards, of masses under P and under Q; losses count from
+    `around`."""
+
+    around: float
+    losses: Array
+    left: Array
+    right: Array
+    scale: float  # ln of what the sums have to be multiplied with
+    unbounded: float
+
+    def delta(self, epsilon: float) -> float:
+        distance = epsilon - self.around
+        first = int(np.searchsorted(self.losses, distance, side="right"))
+        return self._total(max(0.0, float(self.left[first] - math.exp(distance) * self.right[first])))
+
+    def _total(self, finite: float) -> float:
+        """With what the window may hide: tilted mass of e^OUTSIDE on either side."""
+        return min(1.0, (finite + 2 * math.exp(OUTSIDE)) * math.exp(min(self.scale, LONGEST)) + self.unbounded)
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε at which δ is no more than this."""
+        target = (delta - self.unbounded) * math.exp(-self.scale) - 2 * math.exp(OUTSIDE)
+        if target <= 0:
+            return self.around + float(self.losses[-1])
+        reached = self.left[1:] - np.exp(np.minimum(self.losses, LONGEST)) * self.right[1:] <= target
+        place = int(np.argmax(reached)) if reached.any() else len(self.losses) - 1
+        # between this loss and the one before, δ = left - e^ε right with the sums from here upwards
+        return self.around + math.log(max(self.left[place] - target, 1e-300) / max(self.right[place], 1e-300))
+
+
+class Sum:
+    """The sum of the losses of some rows: its masses, tilted as is best for the ε or the δ that is asked for."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.step = rows[0].step
+        self._tilted: dict[float, Tilted] = {}
+
+    @cached_property
+    def infinite(self) -> float:
+        """The probability that some loss is infinite, or was cut off as too large."""
+        if any(row.lost >= 1 for row in self.rows):
+            return 1.0
+        return -math.expm1(math.fsum(row.count * math.log1p(-row.lost) for row in self.rows))
+
+    @cached_property
+    def _tilts(self) -> Array:
+        """The tilts to choose from."""
+        return np.concatenate([[0.0], TILTS / max(deviation(self.rows), self.step)])
+
+    @cached_property
+    def _moments(self) -> Array:
+        """ln of the moment generating function of the sum at the tilts, from above."""
+        return sum_log_moments(self.rows, self._tilts)
+
+    def delta(self, epsilon: float) -> float:
+        """δ at this ε."""
+        best = int(np.argmin(self._moments - self._tilts * epsilon))
+        return self.at(float(self._tilts[best])).at(epsilon, self.infinite).delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε >= 0 at this δ, which is above the mass of infinite losses."""
+        tilts, logs = self._tilts[1:], self._moments[1:]
+        # δ(ε) <= E[e^(θ (loss - ε))] θ^θ / (1 + θ)^(1 + θ), for that is the largest of (1 - e^-x) e^(-θx)
+        peaks = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
+        bounds = (logs + peaks - math.log(delta - self.infinite)) / tilts
+        best = int(np.argmin(bounds))
+        around = max(0.0, float(bounds[best]))
+        return max(0.0, self.at(float(tilts[best])).at(around, self.infinite).epsilon(delta))
+
+    def at(self, tilt: float) -> Tilted:
+        """The masses of the sum at this tilt."""
+        if tilt not in self._tilted:
+            self._tilted[tilt] = self._transformed(tilt)
+        return self._tilted[tilt]
+
+    def _transformed(self, tilt: float) -> Tilted:
+        from scipy.fft import irfft, next_fast_len, rfft
+
+        window = window_of(self.rows, tilt)
+        offset = sum(row.count * row.offset for row in self.rows)
+        first = math.floor((window.low - offset) / self.step)
+        points = math.ceil((window.high - offset) / self.step) - first + 1
+        points = next_fast_len(max(points, 2), real=True)
+        if points > MOST_POINTS:
+            raise BadInput(f"{points} losses, {self.step:g} apart, are too many to convolve; give a larger step")
+        product = np.ones(points // 2 + 1, dtype=complex)
+        log_moment = 0.0
+        for row in self.rows:
+            moment = row.log_moment(tilt)
+            with np.errstate(under="ignore"):
+                weighed = row.masses * np.exp(tilt * row.losses - moment)
+            wrapped = np.bincount((row.first + np.arange(len(weighed))) % points, weights=weighed, minlength=points)
+            with np.errstate(under="ignore"):
+                product *= rfft(wrapped) ** row.count
+            log_moment += row.count * moment
+        masses = np.roll(np.maximum(irfft(product, points), 0.0), -(first % points))
+        return Tilted(tilt, offset + (first + np.arange(points)) * self.step, masses, log_moment)
