@@ -14,6 +14,7 @@ import pytest
 from scipy import integrate, stats
 
 from veridp.errors import NotExact
+from veridp.exact import elimination
 from veridp.exact import measure as measuring
 from veridp.exact.measure import Form, Region
 from veridp.exact.noise import Noise, numeric
@@ -306,8 +307,55 @@ def test_one_grid_for_all_rows_is_as_a_grid_for_each(seed: int, monkeypatch: pyt
     levels = np.array([-4.0, -1.0, 0.0, 0.75, 3.0])
     region = Region(tree.noise, (*same, Form(((0, 1.0),), levels)), (), 5)
     shared = region.log_measure()
-    monkeypatch.setattr(measuring._Tree, "_varies", lambda *_: True)
+    monkeypatch.setattr(elimination.Tree, "_varies", lambda *_: True)
     assert region.log_measure() == pytest.approx(shared, abs=1e-11)
+
+
+@pytest.mark.parametrize("ties", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_further_densities_at_many_points_are_those_at_each(kind: Any, ties: int) -> None:
+    """Many points share their sums where densities are exponential between kinks; one alone has a grid of its own."""
+    noise = noises(d.Laplace(2), d.Normal(1), d.Exponential(3))
+    links = (below(1, 0, 0.5), form({2: -1.0, 0: -2.0}, 3.0), form({0: 1.0}, 4.0))
+    rng = np.random.default_rng(ties)
+    given = [(numeric(kind(2)), rng.normal(scale=5, size=40), factor) for factor in (1.0, -0.5)[:ties]]
+    densities = tuple((tie, Form(((0, factor),), constants)) for tie, constants, factor in given)
+    rows = tuple(Form(link.coefficients, np.repeat(link.constant, 40)) for link in links)
+    region = Region(noise, rows, densities, 40)
+    one_by_one = np.array([region.some(slice(row, row + 1)).log_measure()[0] for row in range(40)])
+    counts = one_by_one > -math.inf if numeric(kind(2)).stretches else one_by_one > -50  # e^-e^x is steep far out
+    assert region.log_measure()[counts] == pytest.approx(one_by_one[counts], abs=1e-12)
+    assert np.isneginf(region.log_measure()).tolist() == np.isneginf(one_by_one).tolist()
+    assert counts.sum() >= 5
+
+
+def test_the_difference_of_geometric_noise() -> None:
+    """P[X - Y = k] = p/(2-p) (1-p)^|k| for two geometric draws, at many k at once and at each alone; 0 between."""
+    p = 0.1
+    noise = numeric(d.Geometric(Fraction(1, 10)))
+    steps = np.array([*range(-300, 301, 7), 0.5])
+    region = Region({0: noise}, (), ((noise, Form(((0, 1.0),), steps)),), len(steps))
+    expected = np.log(p / (2 - p)) + np.abs(steps) * np.log1p(-p)
+    expected[-1] = -np.inf
+    assert region.log_measure() == pytest.approx(expected, rel=1e-13)
+    assert region.some(slice(3, 4)).log_measure()[0] == pytest.approx(expected[3], rel=1e-13)
+
+
+def test_two_further_geometric_densities() -> None:
+    """Three draws, of which two are tied to the third at given distances, against the sum in 30 digits."""
+    p, q = mp.mpf(1) / 5, mp.mpf(1) / 3
+    first, second = np.array([0.0, 3.0, -4.0]), np.array([1.0, 8.0, 12.0])
+    noise, other = numeric(d.Geometric(Fraction(1, 5))), numeric(d.Geometric(Fraction(1, 3)))
+    ties = ((noise, Form(((0, 1.0),), first)), (other, Form(((0, -1.0),), second)))
+    found = Region({0: noise}, (), ties, 3).log_measure()
+
+    def mass(chance: Any, k: int) -> Any:
+        return chance * (1 - chance) ** (k - 1) if k >= 1 else mp.mpf(0)
+
+    with mp.workdps(30):
+        for row, (a, b) in enumerate(zip(first, second, strict=True)):
+            total = mp.fsum(mass(p, k) * mass(p, k + int(a)) * mass(q, int(b) - k) for k in range(1, 40))
+            assert found[row] == (pytest.approx(float(mp.log(total)), abs=1e-13) if total else -math.inf)
 
 
 def test_what_nothing_bounds_is_left_out_and_parts_multiply() -> None:

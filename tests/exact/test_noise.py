@@ -184,6 +184,27 @@ def test_an_integer_distribution_has_nothing_between_integers() -> None:
     assert noise.log_density(np.array([1.5, 0.0, 1.0, 2.0])).tolist() == [-math.inf, -math.inf, *np.log([0.5, 0.25])]
 
 
+def test_a_trial_that_never_fails() -> None:
+    noise = numeric(d.Geometric(1))
+    points = np.array([0.0, 1.0, 2.0])
+    assert noise.log_density(points).tolist() == [-math.inf, 0.0, -math.inf]
+    assert noise.log_below(points).tolist() == [-math.inf, 0.0, 0.0]
+    assert noise.log_above(points).tolist() == [0.0, 0.0, -math.inf]
+
+
+@pytest.mark.parametrize("kind", [*CONTINUOUS, *INTEGER])
+def test_a_density_is_exponential_on_its_stretches_and_0_off_them(kind: str) -> None:
+    noise: Noise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
+    points = np.arange(-20.0, 21.0) * (1.0 if noise.integer else 0.37)
+    told = np.full(points.shape, -np.inf)
+    for stretch in noise.stretches or ():
+        inside = (points >= stretch.low) & (points <= stretch.high)
+        told[inside] = stretch.intercept + stretch.slope * points[inside]
+        assert {stretch.low, stretch.high} <= {*noise.kinks, *noise.support, math.inf, -math.inf}
+    if noise.stretches is not None:
+        assert noise.log_density(points) == pytest.approx(told, rel=1e-14)
+
+
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *INTEGER])
 def test_the_mass_left_out_does_not_count(kind: str) -> None:
     """`tail` scales past the last kink (and the middle) there is less than 1e-18 of the mass."""

@@ -349,6 +349,37 @@ def test_argmax_has_a_path_for_each_index_and_ties_go_to_the_first():
     assert [str(condition) for condition in paths[1].conditions] == ["n1 > n0", "n1 >= n2"]
 
 
+def test_paths_share_what_they_have_in_common():
+    """The paths of a ten-query SVT run through 1023 forks: as many conditions to go the one way, and the other."""
+    paths = explore(svt, [0.0] * 10, cutoff=11)
+    conditions = {id(condition): condition for path in paths for condition in path.conditions}
+    assert len(paths) == 1024
+    assert len(conditions) == 2 * 1023
+
+
+def test_equal_numbers_of_any_type_make_the_same_expression():
+    def shifted(rng, data):
+        noise = rng.laplace()
+        return [noise + 1, noise + 1.0, noise + True, noise + np.float64(1), noise * 2 - noise - -1]
+
+    (path,) = explore(shifted, [])
+    assert [(leaf.constant, list(leaf.terms.values())) for leaf in path.output] == [(1, [1])] * 5
+
+
+def test_operands_are_told_apart_by_what_they_are_not_by_where_they_are_kept():
+    """Expressions that are made anew in every run, and dropped at once, never pass for one another."""
+
+    def summed(rng, data):
+        total = rng.laplace()
+        for query in data:
+            total = total + (rng.laplace(scale=2) * query - total * query)
+            if total > query:
+                total = total - query
+        return total
+
+    agree_with_real_runs(summed, [0.25, 0.5, -0.25])
+
+
 def test_sparse_vector_without_cut_off_at_ten_queries():
     def unlimited(rng, queries):
         bar = rng.laplace(scale=20)
@@ -499,6 +530,18 @@ def test_hidden_state_is_detected():
 
     with pytest.raises(Nondeterministic, match="run again on the same noise"):
         explore(stateful, [])
+
+
+def test_hidden_state_in_a_number_is_detected():
+    calls = []
+
+    def drifting(rng, data):
+        calls.append(1)
+        noise = rng.laplace()
+        return noise + 1 > 0, noise + len(calls) > 1
+
+    with pytest.raises(Nondeterministic, match="run again on the same noise"):
+        explore(drifting, [])
 
 
 def test_hidden_state_in_the_output_alone_is_detected():

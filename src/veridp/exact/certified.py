@@ -16,9 +16,9 @@ from veridp.exact.components import Component, Splitter
 from veridp.exact.enclosing import Measures
 from veridp.exact.event import Event
 from veridp.exact.pieces import Factor, Piece, factors
-from veridp.exact.space import Group, shared_factors, taken_apart
+from veridp.exact.space import Concerned, Group, shared_factors, taken_apart
 from veridp.exact.within import pieces_within
-from veridp.program.affine import Noise, Symbol
+from veridp.program.affine import Condition, Noise, Symbol
 from veridp.program.distribution import Geometric, Laplace, Number
 from veridp.program.path import Path
 
@@ -165,16 +165,19 @@ def _plan(jobs: _Jobs, numeric: bool, left: Sequence[Piece], right: Sequence[Pie
     if len(left) > 1 or len(right) > 1:
         return _Plan(masses, masses, math.inf)
     try:
-        apart = taken_apart(left[0], right[0], Splitter({}), Splitter({}))
+        sides = [Concerned.of(piece, Splitter({}).split(piece.conditions)) for piece in (left[0], right[0])]
+        apart = taken_apart(*sides)
     except NotExact:  # the entries are made of other noise on the other side: nothing bounds their loss
         return _Plan(masses, masses, math.inf)
     entries = added([_entry_bound(group) for group in apart.groups]).upper
-    rest = jobs.add([_rest(left[0], apart.left_rest)]), jobs.add([_rest(right[0], apart.right_rest)])
-    return _Plan(masses, rest, entries)
+    rest = [
+        [Piece(piece.weight, _conditions(side.rest), ())] for piece, side in zip((*left, *right), sides, strict=True)
+    ]
+    return _Plan(masses, (jobs.add(rest[0]), jobs.add(rest[1])), entries)
 
 
-def _rest(piece: Piece, components: Sequence[Component]) -> Piece:
-    return Piece(piece.weight, tuple(c for component in components for c in component.conditions), ())
+def _conditions(components: Sequence[Component]) -> tuple[Condition, ...]:
+    return tuple(condition for component in components for condition in component.conditions)
 
 
 def _entry_bound(group: Group) -> Interval:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from veridp.exact.certified import Enclosure
 
 Array = NDArray[np.float64]
+ROUNDING = 1e-12  # losses this close, relatively, are taken to be equal
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ class Comparison:
 
     @property
     def _turned(self) -> bool:
-        """Whether the loss is larger from right to left."""
-        return self.loss.backward > self.loss.supremum
+        """Whether the loss is larger from right to left, by more than rounding."""
+        forward, backward = self.loss.supremum, self.loss.backward
+        return backward > forward and not math.isclose(backward, forward, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
     @property
     def _peak(self) -> Peak:

@@ -272,6 +272,13 @@ class Geometric(Integers):
     low: float = 1.0
     centre: float = 1.0
 
+    @property
+    def stretches(self) -> tuple[Stretch, ...] | None:
+        """On integers alone: between them it has no mass."""
+        if math.isinf(self.decay):
+            return None
+        return (Stretch(1.0, math.inf, math.log(-math.expm1(-self.decay)) + self.decay, -self.decay),)
+
     def _log_failures(self, count: Array) -> Array:
         """ln of the probability that so many trials fail."""
         if math.isinf(self.decay):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from veridp.errors import NotExact
 from veridp.exact.block import Block
@@ -22,7 +23,6 @@ from veridp.program.template import Slot
 
 Combination = tuple[Number, ...]
 CERTAIN = Share(1, ())
-_Sides = tuple[Sequence[Piece], Sequence[Piece]]
 
 
 def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
@@ -49,7 +49,8 @@ class _Space:
     """Builds the loss, and remembers the numeric parts that it has built: classes often share them."""
 
     def __init__(self) -> None:
-        self.numeric: dict[object, Loss] = {}
+        self.numeric: dict[Hashable, Loss] = {}
+        self.separated: dict[Hashable, _Separated] = {}
         self.masses = Masses()
         kinds: Kinds = {}
         self.left, self.right = Splitter(kinds), Splitter(kinds)
@@ -70,41 +71,60 @@ class _Space:
             return self._separated(shared, left[0], right[0])
         plain = [_unit(count, index, 1) for index in range(count)]
         kind = tuple(piece.key for piece in left), tuple(piece.key for piece in right)
-        return _Plan(shared, [CERTAIN], [CERTAIN], (self._numeric_loss(shared, plain, kind, lambda: (left, right)),))
+        return _Plan(shared, [CERTAIN], [CERTAIN], (self._numeric_loss(shared, plain, kind, left, right),))
 
     def _shares(self, pieces: Sequence[Piece], splitter: Splitter) -> list[Share]:
         return [self.masses.share(piece.weight, splitter.split(piece.conditions)) for piece in pieces]
 
     def _numeric_loss(
-        self, shared: _Class, combinations: Sequence[Combination], kind: Hashable, sides: Callable[[], _Sides]
+        self,
+        shared: _Class,
+        combinations: Sequence[Combination],
+        kind: Hashable,
+        left: Sequence[Piece],
+        right: Sequence[Piece],
     ) -> Loss:
         """The loss over combinations of the entries; where it is of a kind that is known, that loss."""
-        entries = tuple([shared.entry(combination) for combination in combinations])
-        loss = self.numeric.get((entries, kind))
-        if loss is None:
-            left, right = (Numbers(tuple(pieces)) for pieces in sides())
+        entries = tuple(shared.entry(combination) for combination in combinations)
+        if (entries, kind) not in self.numeric:
+            sides = Numbers(tuple(left)), Numbers(tuple(right))
             several = len(entries) > 1
-            loss = self.numeric[entries, kind] = (
-                Block(entries, left, right)
-                if several
-                else Line(entries[0], left, right, shared.lattice(combinations[0]))
+            self.numeric[entries, kind] = (
+                Block(entries, *sides) if several else Line(entries[0], *sides, shared.lattice(combinations[0]))
             )
-        return loss
+        return self.numeric[entries, kind]
 
     def _separated(self, shared: _Class, left: Piece, right: Piece) -> _Plan:
         """The loss of two pieces, as a product over those of their entries that no noise ties together.
 
+        Paths that differ in what concerns no entry have the same numeric parts, made of the same objects: these are
+        built once.
+        """
+        mine = Concerned.of(left, self.left.split(left.conditions))
+        theirs = Concerned.of(right, self.right.split(right.conditions))
+        key = (shared.slots, *map(id, mine.objects), None, *map(id, theirs.objects))
+        known = self.separated.get(key)
+        if known is None:
+            known = self.separated[key] = _Separated(mine, theirs, self._numeric_parts(shared, mine, theirs))
+        left_share, right_share = (
+            self.masses.share(left.weight, mine.rest),
+            self.masses.share(right.weight, theirs.rest),
+        )
+        return _Plan(shared, [left_share], [right_share], known.parts)
+
+    def _numeric_parts(self, shared: _Class, left: Concerned, right: Concerned) -> tuple[Loss, ...]:
+        """The losses of the groups of entries that hang together.
+
         The entries are first combined so that each carries as little noise as possible: a change of coordinates that
         both sides share leaves the loss as it is.
         """
-        apart = taken_apart(left, right, self.left, self.right)
-        parts = []
-        for group in apart.groups:
-            combined = [apart.combinations[entry] for entry in group.entries]
-            parts.append(self._numeric_loss(shared, combined, group.kind, lambda g=group: ([g.left], [g.right])))  # type: ignore[misc]
-        mine = self.masses.share(left.weight, apart.left_rest)
-        theirs = self.masses.share(right.weight, apart.right_rest)
-        return _Plan(shared, [mine], [theirs], tuple(parts))
+        apart = taken_apart(left, right)
+        return tuple(
+            self._numeric_loss(
+                shared, [apart.combinations[entry] for entry in group.entries], group.kind, [group.left], [group.right]
+            )
+            for group in apart.groups
+        )
 
 
 def batched(values: Sequence[float]) -> list[tuple[float, float]]:
@@ -141,12 +161,16 @@ class _Class:
         constants = [(positions[place], leaf) for place, leaf in leaves if not isinstance(leaf, Slot)]
         return Event(equal=tuple((self._name(place), place, leaf) for place, leaf in constants))
 
+    @cached_property
+    def slots(self) -> tuple[tuple[int, str], ...]:
+        """Where the free entries stand in the whole output, and what they are called."""
+        places, positions = self.key.template.places, self.factor.positions
+        told = [places[index] if positions is None else positions[places[index]] for index in self.key.free]
+        return tuple([(place, self._name(place)) for place in told])
+
     def entry(self, combination: Combination) -> Entry:
-        slots = self.key.template.places
-        used = [(slots[index], factor) for index, factor in zip(self.key.free, combination, strict=True) if factor]
-        positions = self.factor.positions
-        placed = [(place if positions is None else positions[place], float(factor)) for place, factor in used]
-        return Entry(tuple(placed), tuple(self._name(place) for place, _ in placed))
+        used = [(slot, float(factor)) for slot, factor in zip(self.slots, combination, strict=True) if factor]
+        return Entry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
 
     def _name(self, place: int) -> str:
         """`output` where the leaf is the whole, `output[2]` in a flat list, else its number."""
@@ -169,6 +193,32 @@ class _Class:
 
 
 # ------------------------------------------------------------------------- taking a piece's numbers apart
+
+
+class Concerned:
+    """The numbers of a piece, and of its components those that concern them and those that do not."""
+
+    def __init__(self, numbers: Sequence[Affine], components: Sequence[Component], rest: Sequence[Component]) -> None:
+        self.numbers, self.components, self.rest = numbers, components, rest
+
+    @classmethod
+    def of(cls, piece: Piece, components: Sequence[Component]) -> Concerned:
+        symbols = {symbol for number in piece.numbers for symbol in number.terms}
+        touched = [component for component in components if not symbols.isdisjoint(component.ranks)]
+        return cls(piece.numbers, touched, [component for component in components if component not in touched])
+
+    @property
+    def objects(self) -> tuple[object, ...]:
+        return *self.numbers, None, *self.components
+
+
+@dataclass(frozen=True, eq=False)
+class _Separated:
+    """The numeric parts of a class, and what they were made of: kept, so that its identity stays its own."""
+
+    left: Concerned
+    right: Concerned
+    parts: tuple[Loss, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,33 +245,26 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Two pieces of a class as independent pairs: combined entries in groups, and what concerns none of these."""
+    """The entries of two pieces of a class, combined, in independent groups."""
 
     combinations: list[Combination]
     groups: list[Group]
-    left_rest: tuple[Component, ...]
-    right_rest: tuple[Component, ...]
 
 
-def taken_apart(left: Piece, right: Piece, left_splitter: Splitter, right_splitter: Splitter) -> Apart:
-    """The two pieces, taken apart in the same way: the losses of the groups and of the rest add up to theirs."""
+def taken_apart(left: Concerned, right: Concerned) -> Apart:
+    """The entries of two pieces, taken apart in the same way: the losses of the groups add up to theirs."""
     combinations = _reduced(left.numbers)
-    sides = (
-        _Side(left, combinations, left_splitter.split(left.conditions)),
-        _Side(right, combinations, right_splitter.split(right.conditions)),
-    )
-    groups = [Group(tuple(sorted(entries)), *sides) for entries in _tied(*sides)]
-    return Apart(combinations, groups, *(side.rest() for side in sides))
+    sides = _Side(left, combinations), _Side(right, combinations)
+    return Apart(combinations, [Group(tuple(sorted(entries)), *sides) for entries in _tied(*sides)])
 
 
 class _Side:
     """One of two pieces that are taken apart: its combined entries, and for each the components that it touches."""
 
-    def __init__(self, piece: Piece, combinations: Sequence[Combination], components: tuple[Component, ...]) -> None:
-        self.numbers = [_combination(piece.numbers, made) for made in combinations]
-        self.components = components
+    def __init__(self, concerned: Concerned, combinations: Sequence[Combination]) -> None:
+        self.numbers = [_combination(concerned.numbers, made) for made in combinations]
         self.touched = [
-            [c for c in components if not number.terms.keys().isdisjoint(c.ranks)] for number in self.numbers
+            [c for c in concerned.components if not number.terms.keys().isdisjoint(c.ranks)] for number in self.numbers
         ]
 
     def symbols(self, entry: int) -> set[Symbol]:
@@ -229,7 +272,7 @@ class _Side:
         return set(self.numbers[entry].terms).union(*(component.ranks for component in self.touched[entry]))
 
     def _touched_by(self, entries: Sequence[int]) -> Sequence[Component]:
-        return list(dict.fromkeys([component for entry in entries for component in self.touched[entry]]))
+        return list(dict.fromkeys(component for entry in entries for component in self.touched[entry]))
 
     def concerning(self, entries: Sequence[int]) -> Piece:
         """What concerns the entries, as a piece with these as its numbers."""
@@ -239,11 +282,6 @@ class _Side:
     def kind(self, entries: Sequence[int]) -> Hashable:
         """Equal where the same concerns the entries, but for which draws the noise comes from."""
         return kind_of(self._touched_by(entries), [self.numbers[entry] for entry in entries])
-
-    def rest(self) -> tuple[Component, ...]:
-        """The components that concern no entry."""
-        concerned = {component for touched in self.touched for component in touched}
-        return tuple(component for component in self.components if component not in concerned)
 
 
 def _tied(left: _Side, right: _Side) -> list[set[int]]:

@@ -107,6 +107,7 @@ class _Run(StandInGenerator, Decider):
         self.given = len(way.stages)
         self.stages = list(way.stages)
         self.place = 0  # how many stages have been gone through
+        self.next = self.stages[0] if self.stages else None  # what earlier runs met here; None past these
         self.drawn = way.drawn  # these two count to the end of the way, and past it up to here
         self.conditions = list(way.conditions)
         self.results = begun
@@ -127,41 +128,36 @@ class _Run(StandInGenerator, Decider):
         return noise + loc if loc else noise
 
     def noise(self, distribution: Distribution) -> Affine:
-        stage = self._next()
-        if stage is None:
+        if self.next is None:
             noise = Noise(self.drawn, distribution, here())
-            stage = _Stage(noise, distribution, Affine(0, {noise: 1}))
-            self.stages.append(stage)
+            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1})))
+            self.next = self.stages[-1]
             self.drawn += 1
-        elif stage.asked is not distribution and not _is_draw(stage.step, distribution):
-            self._disagree(f"drew {distribution}", stage.step)
-        return self._answer(stage)  # type: ignore[no-any-return]
+        elif self.next.asked is not distribution and not _is_draw(self.next.step, distribution):
+            self._disagree(f"drew {distribution}", self.next.step)
+        return self._answer()  # type: ignore[no-any-return]
 
     def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
-        stage = self._next()
-        if stage is not None and _is_choice(stage.step, weights):
-            return values[self._answer(stage)]
+        if self.next is not None and _is_choice(self.next.step, weights):
+            return values[self._answer()]
         options = [
             Option((), weight, f"choose {output_text(value)}") for value, weight in zip(values, weights, strict=True)
         ]
         return values[self._fork(options)]
 
-    def _next(self) -> _Stage | None:
-        """The stage that earlier runs met here; None past these."""
-        return self.stages[self.place] if self.place < len(self.stages) else None
-
-    def _answer(self, stage: _Stage) -> Any:
+    def _answer(self) -> Any:
         """The answer of the stage that is next, which is thereby gone through."""
-        self.place += 1
+        stage: _Stage = self.next  # type: ignore[assignment]
+        self.place = place = self.place + 1
+        self.next = self.stages[place] if place < len(self.stages) else None
         self.results = stage.results
         return stage.answer
 
     # ------------------------------------------------------------------------------------------------- forks
 
     def decide(self, condition: Condition) -> bool:
-        stage = self._next()
-        if stage is not None and stage.asked is condition:
-            return self._answer(stage) == 0  # type: ignore[no-any-return]
+        if self.next is not None and self.next.asked is condition:
+            return self._answer() == 0  # type: ignore[no-any-return]
         if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
             return self._take((Option((condition,)), Option((~condition,))), condition) == 0
         equal = condition.relation is Relation.EQUAL
@@ -186,14 +182,13 @@ class _Run(StandInGenerator, Decider):
 
     def _take(self, options: tuple[Option, ...], asked: Condition | None = None) -> int:
         """The index of the option to go with."""
-        stage = self._next()
-        if stage is None:
-            stage = self._new_fork(options, asked)
-        elif not _is_fork(stage.step, options):
-            self._disagree(_fork_text(options), stage.step)
-        return self._answer(stage)  # type: ignore[no-any-return]
+        if self.next is None:
+            self._new_fork(options, asked)
+        elif not _is_fork(self.next.step, options):
+            self._disagree(_fork_text(options), self.next.step)
+        return self._answer()  # type: ignore[no-any-return]
 
-    def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> _Stage:
+    def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> None:
         possible = self._possible(options)
         if not possible:
             raise RuntimeError("no way is open at a fork; the exploration lost track of its conditions")
@@ -209,11 +204,10 @@ class _Run(StandInGenerator, Decider):
             stage = _Stage(Fork(options, other, site), asked, other)
             conditions = (*self.conditions, *options[other].conditions)
             self.postponed.append(_Way((*self.stages, stage), self.drawn, conditions))
-        stage = _Stage(Fork(options, taken, site, implied=not others), asked, taken)
-        self.stages.append(stage)
+        self.next = _Stage(Fork(options, taken, site, implied=not others), asked, taken)
+        self.stages.append(self.next)
         if others:
             self.conditions += options[taken].conditions
-        return stage
 
     def _possible(self, options: tuple[Option, ...]) -> list[int]:
         possible: list[int] = []
