@@ -77,7 +77,7 @@ class TerminalCurve:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = (options.max_width - MARGIN) // len(self.detection.curve)
-        yield Text("\n".join(self.lines(max(1, min(CELL, room)))), no_wrap=True)
+        yield Text("\n".join(self.lines(max(1, min(CELL, room)))), no_wrap=True, end="")
 
     def lines(self, cell: int) -> list[str]:
         """The lines of the drawing, with so many columns for each test ε."""
@@ -90,7 +90,7 @@ class TerminalCurve:
         lines.append(f"{'':>{MARGIN - 2}} └{'─' * (cell * len(points))}")
         lines.append(f"{'':>{MARGIN}}{_labels(points, cell)}")
         lines.append(f"{'':>{MARGIN}}test ε (┊ claimed)   {RAW} p, {CORRECTED} corrected, {BOTH} both")
-        return lines
+        return [line.rstrip() for line in lines]
 
 
 def _mark(point: Point, row: int, claimed: bool) -> str:

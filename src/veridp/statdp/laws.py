@@ -118,7 +118,9 @@ class Exceeded(Law):
         half = np.full_like(value, -math.log(2))
         before = _log_binomial(value, value + self.count, half, half)
         after = _log_binomial(self.total - value, 2 * self.total - value - self.count - 1, half, half)
-        return before + after - _log_binomial(self.total, 2 * self.total, half, half) - math.log(2)
+        # ln P[Binomial(2n, 1/2) = n], from Stirling's formula: nothing deviates
+        middle = _stirling_rest(2 * self.total) - 2 * _stirling_rest(self.total) - 0.5 * np.log(math.pi * self.total)
+        return before + after - middle - math.log(2)
 
     def log_step(self, value: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -159,5 +161,7 @@ def _stirling_rest(value: Array) -> Array:
     large = np.maximum(value, 16.0)
     square = 1 / (large * large)
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / large
+    if np.all(value >= 16):
+        return series
     small = gammaln(value + 1) - (value + 0.5) * np.log(value) + value - HALF_LOG_2PI
     return np.where(value >= 16, series, small)
