@@ -1,9 +1,9 @@
 """Verdicts on the whole catalogue: by the full plan, and over many seeds by samples alone.
 
-Prints a line for each mechanism. The full plan: its verdict, the interval for ε, the true ε, seconds. Samples alone: in how
-many of the seeds the claim was refuted, the median of the lower bounds, and the seconds of one audit. A right mechanism
-that is refuted is a false alarm, of which at most `alpha` are allowed; the last lines count them, the classic bugs that were
-found, and the intervals that closed to within 1 %.
+Prints a line for each mechanism. The full plan: its verdict, the interval for ε, the true ε, seconds. Samples alone: in
+how many of the seeds the claim was refuted, the median of the lower bounds, and the seconds of one audit. A right
+mechanism that is refuted is a false alarm, of which at most a share of `alpha` is allowed; the last lines count them, the
+classic bugs that were found, and the intervals that closed to within 1 %.
 
     python benchmarks/audit.py [--seeds 20] [--time 6] [--only NAME] [--quick]
 """

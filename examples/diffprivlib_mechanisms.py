@@ -1,7 +1,7 @@
 """Mechanism objects of diffprivlib, as they are: `veridp audit examples/diffprivlib_mechanisms.py:laplace`.
 
-Each is audited against its own ε and δ. The last two are used wrongly: a sensitivity that is too small, and a claim that
-the object was not built for.
+Each is audited against its own ε and δ. The last two are used wrongly: a sensitivity that is too small, and a claim
+that the object was not built for.
 """
 
 from __future__ import annotations
