@@ -40,7 +40,7 @@ def test_published_examples() -> None:
     assert rates(math.log(1.5)) == Rates(3, 2)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 25.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 25.0, 1e-6, 5e-324])
 def test_what_cannot_be_met_is_said(epsilon: float) -> None:
     with pytest.raises(BadInput, match="epsilon"):
         rates(epsilon)

@@ -52,7 +52,7 @@ def rates(epsilon: float, closeness: float = CLOSENESS) -> Rates:
         raise BadInput(f"epsilon = {epsilon!r} cannot be met by numbers of copies; give one between 0 and 20")
     if not 0 < closeness < 1:
         raise BadInput(f"closeness = {closeness!r} is no share of epsilon; give one between 0 and 1")
-    fewest = math.floor(1 / math.expm1(epsilon))  # with fewer, one copy more is too many
+    fewest = math.floor(min(1 / math.expm1(epsilon), MOST_COPIES))  # with fewer, one copy more is too many
     for other in range(max(fewest, 1), MOST_COPIES):
         held = math.floor(other * math.exp(epsilon)) + 1
         if math.log(held / other) < closeness * epsilon - 1e-9:  # far off; no need of many digits
