@@ -83,10 +83,10 @@ def test_the_terminal_sessions_of_a_page_are_true(
     page: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    files = [block for block in blocks(page) if block.language == "python" and block.text.startswith("# ")]
-    for block in files:  # a block that starts with a comment `# name.py` is that file
+    files = [block for block in blocks(page) if block.language in ("python", "yaml") and block.text.startswith("# ")]
+    for block in files:  # a block that starts with a comment `# name.py` or `# name.yaml` is that file
         name = block.text.split("\n", 1)[0].removeprefix("# ")
-        if name.endswith(".py"):
+        if name.endswith((".py", ".yaml")):
             (own_folder / name).write_text(block.text)
     for block in blocks(page):
         if block.language == "console":

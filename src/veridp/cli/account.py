@@ -104,8 +104,10 @@ class _Attack:
 def _line(mechanism: Mechanism, size: int | None, delta: float | None, seconds: float, attack: _Attack | None) -> Line:
     from veridp.accounting.line import line
 
+    if attack is None:
+        return line(mechanism, size, delta=delta, seconds=seconds)
     with progress_bar(mechanism.name) as progress:
-        attacking = None if attack is None else partial(attack.search, progress=progress)
+        attacking = partial(attack.search, progress=progress)
         return line(mechanism, size, delta=delta, seconds=seconds, attack=attacking)
 
 
