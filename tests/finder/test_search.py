@@ -273,3 +273,8 @@ def test_what_a_lost_worker_had_to_do_is_done_here(monkeypatch: pytest.MonkeyPat
     result = found("finder_sum", restarts=3, workers=2)
     assert [restart.number for restart in result.restarts] == [0, 1, 2]
     assert result.epsilon == pytest.approx(0.1)
+
+
+def test_a_given_pair_must_have_the_size_of_the_search() -> None:
+    with pytest.raises(BadInput, match="this search is for 4"):
+        found("at4", restarts=1, start=[([0.0] * 3, [1.0] * 3)])

@@ -5,6 +5,6 @@ Sampling and Optimization" (CCS 2018).
 """
 
 from veridp.finder.hunt import Found, search
-from veridp.finder.restart import Restart
+from veridp.finder.outcome import Restart
 
 __all__ = ["Found", "Restart", "search"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from veridp.budget import Deadline
-from veridp.errors import NotExplorable, VeridpError
+from veridp.errors import BadInput, NotExplorable, VeridpError
 from veridp.exact.event import Event
 from veridp.exact.masses import log_masses
 from veridp.exact.within import pieces_within
@@ -69,6 +69,10 @@ class OpenData(Explored):
 
     def paths(self, data: Any, form: Form | None = None) -> Sequence[Path]:
         entries = data if isinstance(data, list) else [data]
+        if len(entries) not in self.open:
+            raise BadInput(
+                f"{data!r} has {len(entries)} entries; this search is for {' or '.join(map(str, self.open))}"
+            )
         paths = self.open[len(entries)] if form is None else self.meeting(len(entries), form)
         values: dict[Unknown, Number] = {
             name: exact(value) for name, value in zip(data_unknowns(len(entries)), entries, strict=True)

@@ -14,7 +14,8 @@ from veridp.budget import Deadline, Progress
 from veridp.claim import Claim, Witness
 from veridp.errors import BadInput
 from veridp.finder.estimate import TARGET
-from veridp.finder.restart import Restart, Searcher, Settings
+from veridp.finder.outcome import Restart, Settings
+from veridp.finder.restart import Searcher
 from veridp.finder.verify import MOST_SAMPLES, Finding, judge_by_samples, judge_event, judge_pair
 from veridp.finder.workers import Workers, workers_for
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -119,9 +120,15 @@ def search(
 
 def _checked(mechanism: Mechanism, given: Pair | tuple[Any, Any]) -> Pair:
     pair = given if isinstance(given, Pair) else Pair(*given, "given")
+    pair = Pair(_as_list(pair.left), _as_list(pair.right), pair.pattern)
     if not mechanism.adjacency.adjacent(pair.left, pair.right):
         raise BadInput(f"start: {pair.left!r} and {pair.right!r} are not neighbours under {mechanism.adjacency}")
     return pair
+
+
+def _as_list(data: Any) -> Any:
+    """Arrays and tuples as lists of plain numbers: inputs are compared and shown as such."""
+    return np.asarray(data).tolist() if isinstance(data, tuple | np.ndarray) else data
 
 
 class _Hunt:

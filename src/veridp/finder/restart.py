@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,12 +19,12 @@ from veridp.confidence import log_ratio_lower
 from veridp.errors import NotExact
 from veridp.finder.ascent import PROBE, Climb, exact_ascent, exact_value, pair_ascent, pair_epsilon, relaxed_ascent
 from veridp.finder.estimate import Moments, adaptive, multivariate_clt
-from veridp.finder.events import Form, Forms, OutputEvent, draw_ends
+from veridp.finder.events import Form, Forms, draw_ends
 from veridp.finder.explored import ClosedData, Explored, OpenData
 from veridp.finder.indicator import Draws
 from veridp.finder.neighbourhood import PairSource, Patch, pair_source, patches
+from veridp.finder.outcome import Candidate, Restart, Settings
 from veridp.finder.problem import Problem, Spot, with_ends
-from veridp.mechanism import Mechanism
 
 Array = NDArray[np.float64]
 BLOCK = 2**14  # draws that are evaluated at a time
@@ -33,67 +32,6 @@ LOOK = 2**11  # draws that tell what numbers an output has
 EVENTS = 16  # events among which a short climb chooses
 TRIES = 8  # random starts, until one meets an event
 BASELINE = 128  # random pairs and events for each restart of the baseline: more than a climb evaluates
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a search is about, and what it may spend on each restart."""
-
-    mechanism: Mechanism
-    size: int
-    domain: Domain
-    seed: int
-    alpha: float
-    target: float
-    samples: int
-    start: tuple[Pair, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A pair and an event, as variables that can be climbed from."""
-
-    place: Patch | Spot
-    form: Form
-    z: Array
-    end_low: Array
-    end_high: Array
-
-    @classmethod
-    def of(cls, problem: Problem, z: Array) -> Candidate:
-        return cls(problem.place, problem.form, z, problem.end_low, problem.end_high)
-
-
-@dataclass(frozen=True)
-class Restart:
-    """What one restart came to: the pair and the event, and ε by the relaxed estimate, unrelaxed, and verified.
-
-    `unrelaxed` is an estimate from fresh noise, and `interval` where it lies by the multivariate central limit
-    theorem; `verified` is exact, for this very event, and None where the exact engine cannot evaluate it.
-    `relaxed` is None where nothing was relaxed: in the random baseline, and where only pairs were tried.
-    """
-
-    number: int
-    left: Any
-    right: Any
-    event: OutputEvent
-    relaxed: float | None
-    unrelaxed: float
-    interval: Interval
-    correlation: float
-    samples: int
-    evaluations: int
-    verified: float | None
-    seconds: float
-    score: float = field(repr=False)  # a lower estimate, by which restarts are ranked where none is verified
-    candidate: Candidate = field(repr=False, compare=False)
-    pair: float | None = None  # the exact ε of the pair over all events, where that was computed
-
-    @property
-    def rank(self) -> float:
-        """What restarts are compared by: what is known exactly, else a lower estimate."""
-        known = [value for value in (self.verified, self.pair) if value is not None]
-        return max(known) if known else self.score
 
 
 class Searcher:
@@ -138,32 +76,35 @@ class Searcher:
 
     def restart(self, number: int, seconds: float) -> Restart:
         """The restart of this number: what it does depends on the seed and the number alone."""
-        started, deadline = time.monotonic(), Deadline(max(seconds, 1e-3))
+        deadline = Deadline(max(seconds, 1e-3))
         problem, z, before = self._met(number, deadline)
-        climb = Climb(z)
-        relaxed: float | None = None
+        climb, relaxed, pair = Climb(z), None, None
         unbounded = before.epsilon == math.inf and self._is_candidate(problem, z, before)
         if not unbounded and len(z):
             climb = relaxed_ascent(problem, self._noise_seed(number, 0), z, deadline)
             relaxed = climb.value
         if self.source is not None and not unbounded:
-            problem, climb = self._climb_pairs(self.source, problem, climb, deadline)
-        return self._told(number, problem, climb.best, relaxed, climb.evaluations, started, deadline)
+            problem, pair = self._climb_pairs(self.source, problem, climb, deadline)
+        return replace(self._told(number, problem, climb, deadline), relaxed=relaxed, pair=pair)
 
     def baseline(self, number: int, seconds: float) -> Restart:
         """The best, by the estimate, of random pairs and events: as many as a climb evaluates, and more."""
-        started, deadline = time.monotonic(), Deadline(max(seconds, 1e-3))
-        rng = self._rng(number)
-        best, draws, tried = None, Draws(self._noise_seed(number, 0), 0, BLOCK), 0
-        while tried < BASELINE and not (tried and deadline.passed):
-            problem, z = next(iter(self._random(number, 0, rng, 0)), None) or self._plain(number, rng)
+        deadline, rng = Deadline(max(seconds, 1e-3)), self._rng(number)
+        draws = Draws(self._noise_seed(number, 0), 0, BLOCK)
+        best, z = self._drawn(number, rng)
+        climb, problem = Climb(z), best
+        while True:
             score = _score(problem.drawn(draws).moments(z), self.settings.alpha)
-            tried += 1
-            if best is None or score > best[0]:
-                best = score, problem, z
-        if best is None:
-            raise RuntimeError("the baseline drew nothing")
-        return self._told(number, best[1], best[2], None, tried, started, deadline)
+            climb.evaluations += 1
+            if score > climb.value:
+                best, climb.best, climb.value = problem, z, score
+            if climb.evaluations == BASELINE or deadline.passed:
+                break
+            problem, z = self._drawn(number, rng)
+        return self._told(number, best, climb, deadline)
+
+    def _drawn(self, number: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        return next(iter(self._random(number, 0, rng, 0)), None) or self._plain(number, rng)
 
     def polish(self, restart: Restart, seconds: float) -> Restart:
         """The restart climbed on, by the exact ε of its event; the restart itself where that is out of reach.
@@ -292,8 +233,11 @@ class Searcher:
 
     def _climb_pairs(
         self, source: PairSource, problem: Problem, climb: Climb, deadline: Deadline
-    ) -> tuple[Problem, Climb]:
-        """The pair changed one entry at a time, as long as its exact ε (else the estimate of its event) grows."""
+    ) -> tuple[Problem, float | None]:
+        """The pair changed one entry at a time, as long as its ε grows; and the exact one that it came to.
+
+        Where that is out of reach, a lower estimate of the event's is climbed on.
+        """
         pair = Pair(*problem.place.pair(climb.best), "start")
         best, improved = self._value(problem, climb.best, pair), True
         while improved and best < math.inf and not deadline.passed:
@@ -305,29 +249,24 @@ class Searcher:
                     best, pair, improved = value, near, True
                 if deadline.passed or best == math.inf:
                     break
-        spot = Spot(pair.left, pair.right)
-        return Problem(self.explored, spot, problem.form, problem.end_low, problem.end_high), climb
+        return replace(problem, place=Spot(pair.left, pair.right)), self._exact_pair(pair)
 
     def _value(self, problem: Problem, z: Array, pair: Pair) -> float:
+        exact = self._exact_pair(pair)
+        if exact is not None:
+            return exact
+        spot = replace(problem, place=Spot(pair.left, pair.right))
+        return _score(spot.drawn(Draws(self._noise_seed(0, 3), 0, BLOCK)).moments(z), self.settings.alpha)
+
+    def _exact_pair(self, pair: Pair) -> float | None:
         try:
             return pair_epsilon(self.explored, pair.left, pair.right)
         except NotExact:
-            spot = Problem(self.explored, Spot(pair.left, pair.right), problem.form, problem.end_low, problem.end_high)
-            moments = spot.drawn(Draws(self._noise_seed(0, 3), 0, BLOCK)).moments(z)
-            return _score(moments, self.settings.alpha)
+            return None
 
-    def _told(
-        self,
-        number: int,
-        problem: Problem,
-        z: Array,
-        relaxed: float | None,
-        evaluations: int,
-        started: float,
-        deadline: Deadline,
-    ) -> Restart:
+    def _told(self, number: int, problem: Problem, climb: Climb, deadline: Deadline) -> Restart:
         """What is known of these variables: estimated on fresh noise, and exactly where that can be."""
-        z = problem.inside(z)
+        z = problem.inside(climb.best)
         moments = self._estimate(problem, z, number, deadline)
         left, right = problem.pair(z)
         met = bool(moments.left and moments.right)
@@ -336,14 +275,14 @@ class Searcher:
             left,
             right,
             problem.event(z),
-            relaxed,
+            None,
             moments.epsilon,
             multivariate_clt(moments, self.settings.alpha) if met else Interval(-math.inf, math.inf),
             moments.correlation,
             moments.count,
-            evaluations,
+            climb.evaluations,
             exact_value(problem, z),
-            time.monotonic() - started,
+            deadline.spent,
             _score(moments, self.settings.alpha),
             Candidate.of(problem, z),
         )
