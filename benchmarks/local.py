@@ -1,10 +1,15 @@
 """How fast local-DP collections are, against the libraries of the field. `python benchmarks/local.py [--quick]`
 
 End to end: a million values are perturbed, aggregated and estimated, by GRR, OUE and OLH on a hundred values, with one
-thread. The peers, `multi-freq-ldpy` and `pure-ldp`, do the same work in the same run: give `--peer-python` an
-interpreter that has them (`python -m venv peers && peers/bin/pip install multi-freq-ldpy pure-ldp scikit-learn 'xxhash<4'`); without it this
-interpreter is tried. A peer that is not installed is left out, and the table says so. Compiling is not counted for
-anyone. Below the table: the speed of single steps, and the memory of ten million users.
+thread. The peers, `multi-freq-ldpy` and `pure-ldp`, do the same work in the same run, in an interpreter that has them:
+
+    python -m venv peers && peers/bin/pip install multi-freq-ldpy pure-ldp scikit-learn 'xxhash<4'
+    python benchmarks/local.py --peer-python peers/bin/python
+
+Without `--peer-python` this interpreter is tried. A peer that is not installed is left out, and the table says so.
+Compiling is not counted for anyone. The peers' OLH takes minutes: it runs on a twentieth of the users, and its time is
+multiplied (it hashes every value for every report, so it is linear in the users); `--full` runs it on all of them. Below
+the table: the speed of single steps, and the memory of ten million users.
 
 Read the last columns: how many times faster than each peer. Times vary with the machine, ratios hardly do.
 """
