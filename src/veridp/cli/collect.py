@@ -97,12 +97,13 @@ def create_task(
         session_seconds=session_seconds,
         **domain,
     )
-    asked = _server(server, token_file, ADMIN_VARIABLE, authorities)
-    asked.ask("PUT", f"/tasks/{name}", task.to_json().encode(), "application/json")
     fresh = [secrets.token_urlsafe(24) for _ in range(tokens)]
+    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+        asked.ask("PUT", f"/tasks/{name}", task.to_json().encode(), "application/json")
+        if fresh:
+            body = json.dumps({"hashes": [token_hash(token).hex() for token in fresh]}).encode()
+            asked.ask("PUT", f"/tasks/{name}/tokens", body, "application/json")
     if fresh:
-        body = json.dumps({"hashes": [token_hash(token).hex() for token in fresh]}).encode()
-        asked.ask("PUT", f"/tasks/{name}/tokens", body, "application/json")
         show("\n".join(fresh))
     return 0
 
@@ -125,7 +126,8 @@ def take_part(
     from veridp.local.verifiable.service.joining import join
 
     try:
-        verdict = join(_server(server, token_file, CLIENT_VARIABLE, authorities, seconds), name, value, state, epsilon)
+        with _server(server, token_file, CLIENT_VARIABLE, authorities, seconds) as asked:
+            verdict = join(asked, name, value, state, epsilon)
         accepted, reason = verdict.accepted, verdict.reason
     except Refused as refusal:
         accepted, reason = False, str(refusal)
@@ -150,13 +152,11 @@ def show_estimate(
     _need_extra()
     if (server is None) == (database is None):
         raise BadInput("give either --server or --database")
-    status = (
-        _status_at(str(database), name, confidence)
-        if server is None
-        else _server(server, token_file, ADMIN_VARIABLE, authorities)
-        .ask("GET", f"/tasks/{name}/status?confidence={confidence}")
-        .json()
-    )
+    if server is None:
+        status = _status_at(str(database), name, confidence)
+    else:
+        with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+            status = asked.ask("GET", f"/tasks/{name}/status?confidence={confidence}").json()
     _show_status(status, as_json)
     return 0 if status["estimate"] is not None else REFUSED
 
@@ -175,8 +175,8 @@ def export(
     if (server is None) == (database is None):
         raise BadInput("give either --server or --database")
     if server is not None:
-        content = _server(server, token_file, ADMIN_VARIABLE, authorities).ask("GET", f"/tasks/{name}/log").content
-        pieces = iter([content])
+        with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+            pieces = iter([asked.ask("GET", f"/tasks/{name}/log").content])
     else:
         pieces = _log_at(str(database), name)
     try:

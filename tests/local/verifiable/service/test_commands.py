@@ -113,15 +113,15 @@ def test_tls_by_flags(tmp_path: Path) -> None:
         env={**os.environ, "VERIDP_ADMIN_TOKEN": ADMIN},
     )
     try:
-        trusting = Server(f"https://127.0.0.1:{port}", ADMIN, Deadline(60), certificate)
         document = {"mechanism": "vgrr", "epsilon": 1.0, "items": ["a", "b"]}
-        trusting.ask("PUT", "/tasks/safe", json.dumps(document).encode(), "application/json")
-        assert task_at(trusting, "safe").items == ("a", "b")
-        trusting.close()
-        doubting = Server(f"https://127.0.0.1:{port}", ADMIN, Deadline(0.5))
-        with pytest.raises(BadInput, match=r"(?i)certificate"):
+        with Server(f"https://127.0.0.1:{port}", ADMIN, Deadline(60), certificate) as trusting:
+            trusting.ask("PUT", "/tasks/safe", json.dumps(document).encode(), "application/json")
+            assert task_at(trusting, "safe").items == ("a", "b")
+        with (
+            Server(f"https://127.0.0.1:{port}", ADMIN, Deadline(0.5)) as doubting,
+            pytest.raises(BadInput, match=r"(?i)certificate"),
+        ):
             task_at(doubting, "safe")
-        doubting.close()
     finally:
         process.terminate()
         process.wait(20)

@@ -45,7 +45,10 @@ class Server:
             raise BadInput(f"{self.authorities}: {error.strerror}; give a file of certificates") from None
         self._http = httpx.Client(base_url=self.url, verify=verify, timeout=30.0)
 
-    def close(self) -> None:
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
         self._http.close()
 
     def ask(
