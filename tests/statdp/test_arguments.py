@@ -190,6 +190,16 @@ def test_randomness_of_its_own_is_noticed():
         noise_free(as_mechanism(lambda rng, data: source.random()), None)
 
 
+def test_drawing_until_a_value_pleases_is_given_up():
+    def rejecting(rng, data):
+        while rng.random() > 0.1:
+            pass
+        return data
+
+    with pytest.raises(NotExplorable, match="it draws more than 100000 times, perhaps until a value pleases"):
+        noise_free(as_mechanism(rejecting), 0)
+
+
 def test_a_middle_is_exact():
     found = search_arguments(catalogue["svt6"], [0.0, 0.0], [1.0, 0.5])
     assert math.isclose(found.arguments["threshold"], 0.25)

@@ -207,6 +207,7 @@ def test_the_curve_is_what_its_counts_say():
         )
         worst = max(worst, min(1.0, 4 * min(point.forward, point.backward)))
         assert point.corrected_p_value == pytest.approx(worst)
+        assert point.corrected_p_value == min(point.corrected_forward, point.corrected_backward)
     assert detection.claimed.epsilon == 0.7
     assert detection.p_value == detection.claimed.p_value
     assert detection.finished
@@ -385,4 +386,4 @@ def test_a_mechanism_that_fails_says_where():
 
 
 def test_a_point_without_an_event_proves_nothing():
-    assert Point(0.5, 1.0, 1.0, 1.0).p_value == 1.0
+    assert Point(0.5, 1.0, 1.0, 1.0, 1.0).p_value == 1.0

@@ -222,6 +222,8 @@ def _point_document(point: Point) -> dict[str, Any]:
         "corrected_p_value": point.corrected_p_value,
         "forward": point.forward,
         "backward": point.backward,
+        "corrected_forward": point.corrected_forward,
+        "corrected_backward": point.corrected_backward,
         "event": None if point.event is None else str(point.event),
         "left": point.left,
         "right": point.right,

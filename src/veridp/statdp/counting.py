@@ -39,9 +39,9 @@ class Family:
 
     @cached_property
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The ends of each interval as places among -∞, the cuts, +∞; not both infinite unless it is a product."""
+        """The ends of each interval as places among -∞, the cuts, +∞; not both infinite."""
         first, second = np.triu_indices(len(self.cuts) + 2, k=1)
-        keep = slice(None) if self.also is not None else ~((first == 0) & (second == len(self.cuts) + 1))
+        keep = (first > 0) | (second <= len(self.cuts))
         return first[keep], second[keep]
 
     def counts(self, below: Counts) -> Counts:
@@ -117,10 +117,10 @@ class _Columns:
     def _known(self, family: Family) -> Array:
         """The feature of the outputs that the family is about, where they have it, in any order."""
         feature = family.axis.feature
-        if family.also is None or not isinstance(feature, Number):
+        if family.also is None:
             return feature.known(self.sheet)
         forms = self.sheet.forms_where(family.also.where)
-        if forms is None:
+        if forms is None or not isinstance(feature, Number):
             column = feature.column(self.sheet)[family.also.where(self.sheet)]
             return column[~np.isnan(column)]
         if feature not in self.parts:

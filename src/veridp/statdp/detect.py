@@ -126,10 +126,12 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None]) -> tuple[
         np.array([getattr(one, name) if one is not None else 0 for one in tested]) for name in ("left", "right", "runs")
     )
     forward, backward = p_values([left, right], [right, left], runs, epsilons)
-    corrected = np.maximum.accumulate(np.minimum(CORRECTION * np.minimum(forward, backward), 1.0))
     points = []
+    least = 0.0  # what the smaller test ε had
     for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
-        point = Point(epsilon, float(forward[place]), float(backward[place]), float(corrected[place]))
+        top, bottom = float(forward[place]), float(backward[place])
+        point = Point(epsilon, top, bottom, max(least, _corrected(top)), max(least, _corrected(bottom)))
+        least = point.corrected_p_value
         if one is not None:
             trial = one.candidate.trial
             point = replace(
@@ -144,6 +146,10 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None]) -> tuple[
             )
         points.append(point)
     return tuple(points)
+
+
+def _corrected(p_value: float) -> float:
+    return min(CORRECTION * p_value, 1.0)
 
 
 def _epsilon_lower(curve: Sequence[Point], alpha: float) -> float:

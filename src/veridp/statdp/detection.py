@@ -22,7 +22,8 @@ class Point:
     epsilon: float
     forward: float
     backward: float
-    corrected_p_value: float
+    corrected_forward: float
+    corrected_backward: float
     event: Event | None = None
     left: Any = None
     right: Any = None
@@ -35,6 +36,11 @@ class Point:
     def p_value(self) -> float:
         """The smaller of the two, as the paper reports it: not corrected for anything."""
         return min(self.forward, self.backward)
+
+    @property
+    def corrected_p_value(self) -> float:
+        """The smaller of the two directions, corrected for all that was tested."""
+        return min(self.corrected_forward, self.corrected_backward)
 
 
 @dataclass(frozen=True, eq=False)

@@ -175,8 +175,7 @@ class Occurrences(Discrete):
             return f"output is {'' if low >= 0 else 'not '}{self.value!r}"
         if high == 0:
             return f"`{self.value!r}` never occurs"
-        amount = _amount(low, high)
-        return f"`{self.value!r}` occurs {amount} {'time' if amount == '1' else 'times'}"
+        return f"`{self.value!r}` occurs {_amount(low, high, 'time', 'times')}"
 
 
 @dataclass(frozen=True)
@@ -204,8 +203,7 @@ class Length(Discrete):
         return sheet.by_form(lambda cells: cells.lengths().astype(np.float64))
 
     def sentence(self, low: float, high: float) -> str:
-        amount = _amount(low, high)
-        return f"output has {amount} {'entry' if amount == '1' else 'entries'}"
+        return f"output has {_amount(low, high, 'entry', 'entries')}"
 
 
 @dataclass(frozen=True)
@@ -244,17 +242,17 @@ class Distance(Discrete):
         noise_free = f"[{shown}], the noise-free output on {self.input}"
         if high == 0:
             return f"output is {noise_free}"
-        amount = _amount(low, high)
-        return f"output differs in {amount} {'place' if amount == '1' else 'places'} from {noise_free}"
+        return f"output differs in {_amount(low, high, 'place', 'places')} from {noise_free}"
 
 
-def _amount(low: float, high: float) -> str:
-    """A range of whole numbers, above `low` and at most `high`, in words."""
+def _amount(low: float, high: float, one: str, many: str) -> str:
+    """A range of whole numbers, above `low` and at most `high`, in words, and the word for what is counted."""
+    first, last = _digits(low + 1), _digits(high)
     if np.isneginf(low):
-        return f"at most {high:.12g}"
+        return f"at most {last} {one if last == '1' else many}"
     if np.isposinf(high):
-        return f"at least {low + 1:.12g}"
-    return f"{high:.12g}" if high == low + 1 else f"{low + 1:.12g} to {high:.12g}"
+        return f"at least {first} {one if first == '1' else many}"
+    return f"{last} {one if last == '1' else many}" if first == last else f"{first} to {last} {many}"
 
 
 # ---------------------------------------------------------------------------------------------------- of numbers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from veridp.adjacency import Pair
-from veridp.errors import BadInput, MechanismFailed, NotExplorable, VeridpError
+from veridp.errors import BadInput, MechanismFailed, NotExplorable
 from veridp.mechanism import Mechanism
 from veridp.statdp.arguments import search_arguments
 from veridp.statdp.noiseless import noise_free
@@ -94,5 +94,3 @@ def _references(mechanism: Mechanism, pair: Pair) -> tuple[tuple[NoiseFreeOutput
         return tuple(NoiseFreeOutput(output, data) for output, data in outputs), ()
     except (NotExplorable, MechanismFailed) as error:
         return (), (f"no distance from a noise-free output: {error}",)
-    except VeridpError:
-        raise

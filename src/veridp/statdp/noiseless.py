@@ -30,6 +30,9 @@ class Draw:
     parameter: float
 
 
+MOST_DRAWS = 100_000  # in one run: drawing until a value pleases would never end
+
+
 class NoiseFree(StandInGenerator):
     """A generator whose Laplace, normal, Gumbel, logistic and exponential noise is 0.
 
@@ -39,13 +42,16 @@ class NoiseFree(StandInGenerator):
 
     def __init__(self) -> None:
         self.draws: list[Draw] = []
+        self.drawn = 0
 
     def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+        self._count()
         for width in np.ravel(np.asarray(scale, dtype=object)):
             self._note(kind.__name__, width)
         return over_shape(lambda place, _: place, size, loc, scale)
 
     def noise(self, distribution: Distribution) -> Any:
+        self._count()
         match distribution:
             case Uniform():
                 return 0.5
@@ -61,12 +67,18 @@ class NoiseFree(StandInGenerator):
         raise NotExplorable(f"{distribution} has no value to stand for it without noise; use another engine")
 
     def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
+        self._count()
         chances = [Fraction(weight) for weight in weights]
         self._note("choice", max(chances))
         return values[chances.index(max(chances))]
 
     def refuse(self, what: str) -> NoReturn:
         raise NotExplorable(f"{what}: it cannot be run without noise")
+
+    def _count(self) -> None:
+        self.drawn += 1
+        if self.drawn > MOST_DRAWS:
+            self.refuse(f"it draws more than {MOST_DRAWS} times, perhaps until a value pleases")
 
     def _note(self, kind: str, parameter: Any) -> None:
         if not isinstance(parameter, Symbolic):
