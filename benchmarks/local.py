@@ -8,7 +8,7 @@ thread. The peers, `multi-freq-ldpy` and `pure-ldp`, do the same work in the sam
 
 Without `--peer-python` this interpreter is tried. A peer that is not installed is left out, and the table says so.
 Compiling is not counted for anyone. The peers' OLH takes minutes: it runs on a twentieth of the users, and its time is
-multiplied (it hashes every value for every report, so it is linear in the users); `--full` runs it on all of them. Below
+multiplied (it hashes every value for every report, so it is linear in users); `--full` runs it on all of them. Below
 the table: the speed of single steps, and the memory of ten million users.
 
 Read the last columns: how many times faster than each peer. Times vary with the machine, ratios hardly do.
