@@ -52,12 +52,13 @@ def detect(
     claim always among them). `pairs` replaces the patterns of neighbours, of lengths 5 and 10 or of `size`.
     Arguments that are neither given here nor part of the claim are searched for; `arguments` fixes them.
 
-    For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs, and
-    tested on `samples` fresh ones on either side. What is guaranteed: a corrected p-value is four times the smaller of
-    the two directions' expected p-values, and at least that of every smaller test ε. It is <= α with probability at
-    most α if the mechanism is private with that ε, and all of the curve's are so together: claims are nested (private
-    with ε means private with each larger one), so the first true one on the way up would have to be rejected for
-    any true one to be, and its p-value alone counts. What is not: that a claim which is not refuted is true.
+    For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs on either
+    side (twice as many more for a few pairs, where these do not decide), and tested on `samples` fresh ones. What is
+    guaranteed: a corrected p-value is four times the smaller of the two directions' expected p-values, and at least
+    that of every smaller test ε. It is <= α with probability at most α if the mechanism is private with that ε, and all
+    of the curve's are so together: claims are nested (private with ε means private with each larger one), so the first
+    true one on the way up would have to be rejected for any true one to be, and its p-value alone counts. What is not:
+    that a claim which is not refuted is true.
 
     With less time than it needs, it looks at fewer pairs, or tests on fewer runs, and says so; interrupted while
     testing, it returns what the runs until then say.

@@ -116,5 +116,8 @@ class Selection:
         what = f"{many} of {self.pairs} pairs" if many < self.pairs else f"{many} pair{'' if many == 1 else 's'}"
         lengths = " and ".join(map(str, sizes))
         lines = [f"{what} of length {lengths} ({'; '.join(patterns)}), {self.runs} runs on either side"]
+        if self.looked_again:
+            more = SECOND_LOOK * self.runs
+            lines.append(f"{self.looked_again} of them again, where that did not decide, {more} runs on either side")
         notes = dict.fromkeys(note for trial in self.tried for note in trial.notes)
         return lines + [f"arguments: {note}" for note in notes]
