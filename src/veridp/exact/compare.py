@@ -15,8 +15,8 @@ from veridp.claim import Interval, Witness
 from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
-from veridp.exact.paths import paths_of
-from veridp.exact.space import loss_between
+from veridp.exact.paths import factors_of, paths_of
+from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 if TYPE_CHECKING:
@@ -171,13 +171,20 @@ def compare(
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"
         )
-    mine, theirs = (paths_of(mechanism, data) for data in (left, right))
-    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
     if not certified:
-        return comparison
+        return Comparison(mechanism, left, right, _loss(mechanism, left, right))
     from veridp.exact.certified import certify  # balls are loaded only where they are asked for
 
+    mine, theirs = (paths_of(mechanism, data) for data in (left, right))
+    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
+
+
+def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
+    mine, theirs = (factors_of(mechanism, data) for data in (left, right))
+    if not in_step(mine, theirs):
+        mine, theirs = (factors_of(mechanism, data, split=False) for data in (left, right))
+    return loss_of_factors(mine, theirs)
 
 
 def _sizes(left: Any, right: Any) -> str:

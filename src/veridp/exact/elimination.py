@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,19 +35,29 @@ def tree_root(region: Region) -> int | None:
         return None
     if any(len(form.coefficients) > 1 for _, form in region.densities):
         return None
-    near: dict[int, set[int]] = {variable: set() for variable in region.noise}
-    for form in region.inequalities:
-        if len(form.coefficients) == 2:
-            first, second = form.variables
-            near[first].add(second)
-            near[second].add(first)
+    return _root(
+        tuple((variable, noise.integer) for variable, noise in region.noise.items()),
+        frozenset(form.variables for form in region.inequalities if len(form.coefficients) == 2),
+        frozenset(variable for _, form in region.densities for variable in form.variables),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _root(
+    variables: tuple[tuple[int, bool], ...], links: frozenset[frozenset[int]], tied: frozenset[int]
+) -> int | None:
+    """The middle of the tree of variables, each with whether it is integer; many measures have the same tree."""
+    integer = dict(variables)
+    near: dict[int, set[int]] = {variable: set() for variable in integer}
+    for first, second in links:
+        near[first].add(second)
+        near[second].add(first)
     if sum(map(len, near.values())) // 2 != len(near) - 1:
         return None
-    tied = {variable for _, form in region.densities for variable in form.variables}
-    return min(near, key=lambda v: (_depth(near, v, tied), not region.noise[v].integer, -len(near[v])))
+    return min(near, key=lambda v: (_depth(near, v, tied), not integer[v], -len(near[v])))
 
 
-def _depth(near: dict[int, set[int]], root: int, tied: set[int]) -> int:
+def _depth(near: dict[int, set[int]], root: int, tied: frozenset[int]) -> int:
     """How deep integrals nest below the root: the last variable of a branch needs none, unless a density ties it."""
     depth, layer, seen = 0, {root}, {root}
     deepest = int(root in tied)

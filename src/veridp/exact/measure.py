@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class Form:
 
     @property
     def variables(self) -> frozenset[int]:
-        return frozenset(variable for variable, _ in self.coefficients)
+        return _variables(self.coefficients)
 
     def coefficient(self, variable: int) -> float:
         return next((c for v, c in self.coefficients if v == variable), 0.0)
@@ -80,12 +81,7 @@ class Region:
         """The parts that have no variable in common; variables that nothing bounds are left out."""
         links = [form for form in self.inequalities if form.coefficients]
         ties = [(noise, form) for noise, form in self.densities if form.coefficients]
-        groups: list[set[int]] = []
-        for form in [*links, *(form for _, form in ties)]:
-            touching = [group for group in groups if not group.isdisjoint(form.variables)]
-            groups = [group for group in groups if group.isdisjoint(form.variables)]
-            groups.append(set(form.variables).union(*touching))
-        for group in groups:
+        for group in _groups(tuple(form.variables for form in [*links, *(form for _, form in ties)])):
             yield Region(
                 {variable: self.noise[variable] for variable in sorted(group)},
                 tuple(form for form in links if form.variables <= group),
@@ -112,6 +108,22 @@ class Region:
             tuple((noise, form.some(rows)) for noise, form in self.densities),
             len(range(*rows.indices(self.rows))),
         )
+
+
+@lru_cache(maxsize=4096)
+def _variables(coefficients: tuple[tuple[int, float], ...]) -> frozenset[int]:
+    return frozenset(variable for variable, _ in coefficients)
+
+
+@lru_cache(maxsize=4096)
+def _groups(named: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
+    """The variables in groups that forms, which name these, tie together."""
+    groups: list[frozenset[int]] = []
+    for variables in named:
+        touching = [group for group in groups if not group.isdisjoint(variables)]
+        groups = [group for group in groups if group.isdisjoint(variables)]
+        groups.append(variables.union(*touching))
+    return tuple(groups)
 
 
 def _log_measure(region: Region, cuts: int) -> Array:

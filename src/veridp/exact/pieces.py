@@ -79,11 +79,17 @@ class Factor:
     flat: bool = False  # whether the whole output is a list of scalars
 
 
-def factors(paths: Sequence[Path], split: bool = True) -> list[Factor]:
-    """The law of the output as independent factors: where a single path decides nothing these may be several."""
-    if len(paths) == 1 and split:
-        return _split(paths[0])
-    return [Factor(None, _by_class((path.output, path.weight, path.conditions) for path in paths))]
+def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
+    """The law of the output as independent factors: where a single path decides nothing these may be several.
+
+    Each path is let go when it has been read.
+    """
+    remaining = iter(paths)
+    first = list(itertools.islice(remaining, 2))
+    if len(first) == 1 and split:
+        return _split(first[0])
+    every = itertools.chain(first, remaining)
+    return [Factor(None, _by_class((path.output, path.weight, path.conditions) for path in every))]
 
 
 def _split(path: Path) -> list[Factor]:

@@ -33,9 +33,14 @@ def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
 def shared_factors(left: Sequence[Path], right: Sequence[Path]) -> tuple[list[Factor], list[Factor]]:
     """The factors of two lists of paths, taken apart in the same way."""
     mine, theirs = factors(left), factors(right)
-    if [part.positions for part in mine] != [part.positions for part in theirs]:
+    if not in_step(mine, theirs):
         mine, theirs = factors(left, split=False), factors(right, split=False)
     return mine, theirs
+
+
+def in_step(left: Sequence[Factor], right: Sequence[Factor]) -> bool:
+    """Whether two outputs fall apart in the same way."""
+    return [part.positions for part in left] == [part.positions for part in right]
 
 
 def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:
