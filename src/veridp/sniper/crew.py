@@ -12,7 +12,6 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -35,6 +34,7 @@ class Crew:
         self.setting = setting
         self.executor = executor
         self.own: Workers | None = None
+        self.limits: Any = None
         self.size = workers if workers is not None else _cores()
         if self.size < 1:
             raise BadInput(f"workers = {workers!r} leaves nobody to work; give at least 1")
@@ -47,9 +47,13 @@ class Crew:
             return None
 
     def __enter__(self) -> Crew:
+        if self.payload is None:
+            self.limits = one_thread()
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self.limits is not None:
+            self.limits.restore_original_limits()
         if self.own is not None:
             self.own.dismiss(kill=error[0] is not None)
             self.own = None
@@ -117,9 +121,9 @@ def _cores() -> int:
 def _remotely(payload: bytes, task: bytes) -> Any:
     """The task's result, or a Failure."""
     try:
-        with _one_thread():
-            function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
-            return function(_unpacked(payload), argument)
+        one_thread_for_good()
+        function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
+        return function(_unpacked(payload), argument)
     except VeridpError as error:
         return Failure(type(error)(*error.args), None, f"in a worker:\n{traceback.format_exc()}")
 
@@ -129,9 +133,15 @@ def _unpacked(payload: bytes) -> Any:
     return pickle.loads(payload)  # noqa: S301 - it comes from the process that started this one
 
 
-def _one_thread() -> AbstractContextManager[Any]:
-    """Each worker has a core: numerical libraries should not start threads for all of them."""
+@functools.lru_cache(maxsize=1)
+def one_thread_for_good() -> Any:
+    """As `one_thread`, once in a worker's life."""
+    return one_thread()
+
+
+def one_thread() -> Any:
+    """Tasks run side by side, and are small: threads of numerical libraries would mostly wait for each other."""
+    import sklearn.ensemble  # noqa: F401 - brings in the libraries that are to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    limits: AbstractContextManager[Any] = threadpool_limits(1)
-    return limits
+    return threadpool_limits(1)

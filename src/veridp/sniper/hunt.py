@@ -18,12 +18,13 @@ from veridp.sniper.crew import Crew
 from veridp.sniper.pairs import Pairs, Source
 from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
 
-STAGES = 3  # contests, each with four times the samples of the one before, ahead of the last training
-SHRINK = 4  # a contest keeps one pair of so many, and the next has so many times the samples
+STAGES = 2  # contests ahead of the last training, each with more samples than the one before
+SHRINK = 8  # a contest keeps one pair of so many, and the next has so many times the samples
+LEAST_KEPT = 5
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
-CLOSE = 0.9  # the runner-up is trained too if it promises so much of what the best does
+CLOSE = 0.1  # the runner-up is trained too if it promises at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 SCOUTING_SHARE, MOVING_SHARE = 0.35, 0.5  # of the time that is left when each begins
 DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
@@ -78,7 +79,7 @@ class Entrant:
     families: tuple[Family, ...]
 
 
-def heirs(candidate: Candidate, last: bool) -> tuple[Family, ...]:
+def heirs(candidate: Candidate) -> tuple[Family, ...]:
     """The families worth trying with more samples: the two best, and those that need more samples to show.
 
     Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
@@ -86,7 +87,7 @@ def heirs(candidate: Candidate, last: bool) -> tuple[Family, ...]:
     best = candidate.ranking[:2]
     if best[:1] == (Family.TABLE,):
         return best[:1]
-    network = (Family.NETWORK,) if last and len(candidate.attack.scorer.columns.columns) > 1 else ()
+    network = () if candidate.columns == 1 else (Family.NETWORK,)
     return tuple(dict.fromkeys((*best, Family.BOOSTED, *network)))
 
 
@@ -117,6 +118,13 @@ class Hunt:
     def tell(self, stage: str, share: float) -> None:
         if self.progress is not None:
             self.progress(stage, min(max(share, 0.0), 1.0), max(0.0, self.best))
+
+    def failed(self) -> list[str]:
+        """A sentence about the pairs on which the mechanism failed, if there are any."""
+        if not self.failures:
+            return []
+        first = self.failures[0]
+        return [f"but {len(self.failures)} on which it failed, such as {first.pair.left} and {first.pair.right}"]
 
     # --------------------------------------------------------------------------------------------------------- the way
 
@@ -187,9 +195,8 @@ class Hunt:
                 self.finished = False
             if deadline.passed or not results:
                 break
-            last = len(self.plan.efforts) > 1 and effort == self.plan.efforts[-2]
-            kept = candidates[: math.ceil(len(candidates) / SHRINK)]
-            left = [Entrant(candidate.pair, self.plan.among(heirs(candidate, last))) for candidate in kept]
+            kept = candidates[: max(LEAST_KEPT, math.ceil(len(candidates) / SHRINK))]
+            left = [Entrant(candidate.pair, self.plan.among(heirs(candidate))) for candidate in kept]
         return candidates
 
     def scouted(self, stage: str, entrants: Sequence[Entrant], effort: int, deadline: Deadline) -> list[Candidate]:
@@ -227,7 +234,6 @@ class Hunt:
     def moved(self, best: list[Candidate]) -> list[Candidate]:
         """The candidates after moving away from the best one, as long as that helps and there is time."""
         deadline = self.deadline.part(MOVING_SHARE)
-        efforts = self.plan.efforts[:2]
         rounds = 0
         while rounds < MOST_ROUNDS and not deadline.passed:
             key = (MAKING_PAIRS, 1 + rounds)
@@ -239,16 +245,18 @@ class Hunt:
             self.tried += len(pairs)
             self.searched.append(f"{len(pairs)} moves from the best")
             families = best[0].ranking[:1]
-            found = self.contest("moves", [Entrant(pair, families) for pair in pairs], efforts, deadline)
+            entrants = [Entrant(pair, families) for pair in pairs]
+            found = self.contest("moves", entrants, self.plan.efforts[:1], deadline)
             champion = best[0]
-            best = self.settled(best, found[:1], deadline)
+            best = self.settled(best, found[:2], deadline)
             if not best[0].promise > champion.promise + WORTH * abs(champion.promise):
                 break
         return best
 
     def settled(self, best: list[Candidate], challengers: list[Candidate], deadline: Deadline) -> list[Candidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
-        hopeful = [Entrant(one.pair, best[0].ranking) for one in challengers if one.promise > 0.9 * best[0].promise]
+        enough = best[0].promise - CLOSE * abs(best[0].promise)
+        hopeful = [Entrant(one.pair, best[0].ranking) for one in challengers if one.promise >= enough]
         found = self.contest("challenge", hopeful, self.plan.efforts[-1:], deadline) if hopeful else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
 
@@ -256,7 +264,8 @@ class Hunt:
 
     def trained(self, best: Sequence[Candidate]) -> Candidate:
         """The winner: the best candidates trained with all samples, by all families that may be worth it."""
-        finalists = [candidate for candidate in best[:2] if candidate.promise >= CLOSE * best[0].promise]
+        enough = best[0].promise - CLOSE * abs(best[0].promise)
+        finalists = [best[0], *(candidate for candidate in best[1:2] if candidate.promise >= enough)]
         entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
         results: list[Candidate] = []
         tasks = self.tasks_for(entrants, self.plan.samples, 2 * self.plan.samples)

@@ -69,7 +69,7 @@ def dp_sniper(setting: Setting, task: Task) -> Candidate:
     left, right = (_mass(setting, attack, data, task, side) for side, data in enumerate((pair.left, pair.right)))
     power = math.log(left / right) if left and right else -math.inf
     drawn = 2 * task.samples + 3 * task.held_out
-    return Candidate(pair, attack, power, left, right, (scorer.family,), (), drawn)
+    return Candidate(pair, attack, power, left, right, (scorer.family,), (), len(scorer.columns.columns), drawn)
 
 
 def _mass(setting: Setting, attack: ThresholdAttack, data: Any, task: Task, side: int) -> float:

@@ -19,7 +19,7 @@ from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_
 from veridp.errors import BadInput
 
 Floats = NDArray[np.float64]
-MOST_THRESHOLDS = 512
+MOST_THRESHOLDS = 128  # from the scores of either side
 DOUBT = 0.03  # held-out rates are read this pessimistically, so that luck with rare events is not taken for power
 
 

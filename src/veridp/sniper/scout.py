@@ -80,6 +80,7 @@ class Candidate:
     right: float
     ranking: tuple[Family, ...]  # the families tried, the most promising first
     levels: tuple[float, ...]  # of scores: events for the privacy profile
+    columns: int  # that tell outputs apart
     drawn: int
 
     @property
@@ -96,7 +97,7 @@ def scout(setting: Setting, task: Task) -> Candidate:
     columns, training = _training(setting, task, [outputs[: task.samples] for outputs in drawn])
     held_out = [outputs[task.samples :] for outputs in drawn]
     found = []
-    for family in task.families:
+    for family in task.families if columns.columns else ():
         fit = fitted(family, training, seed_for(setting.seed, *task.key, len(drawn)))
         if fit is not None:
             found.append(_aimed(Scorer(columns.only(fit.places), fit.model), pair, held_out, setting.goal))
@@ -104,7 +105,7 @@ def scout(setting: Setting, task: Task) -> Candidate:
         return _nothing(pair, columns, 2 * count)
     best = _simplest_good(found)
     ranking = tuple(c.attack.scorer.family for c in sorted(found, key=lambda c: -c.promise))
-    return replace(best, ranking=ranking, drawn=2 * count)
+    return replace(best, ranking=ranking, columns=len(columns.columns), drawn=2 * count)
 
 
 def _training(setting: Setting, task: Task, outputs: list[Outputs]) -> tuple[Columns, Labelled]:
@@ -134,6 +135,7 @@ def _aimed(scorer: Scorer, pair: Pair, held_out: Sequence[Outputs], goal: Goal) 
         (),
         tuple(np.unique(levels).tolist()),
         0,
+        0,
     )
 
 
@@ -149,4 +151,4 @@ def _simplest_good(found: Sequence[Candidate]) -> Candidate:
 def _nothing(pair: Pair, columns: Columns, drawn: int) -> Candidate:
     """Where no column varies, there is nothing to tell the inputs apart by."""
     attack = ThresholdAttack(Scorer(columns, Constant()), 0.0, text="any output")
-    return Candidate(pair, attack, -math.inf, 1.0, 1.0, (), (), drawn)
+    return Candidate(pair, attack, -math.inf, 1.0, 1.0, (), (), 0, drawn)

@@ -115,7 +115,7 @@ def search(
         confidence=confidence,
         drawn=hunt.drawn,
         tried=hunt.tried,
-        searched=tuple(hunt.searched),
+        searched=(*hunt.searched, *hunt.failed()),
         finished=hunt.finished,
         seconds=deadline.spent,
     )

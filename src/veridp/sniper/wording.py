@@ -37,7 +37,7 @@ def described(attack: ThresholdAttack, outputs: Outputs) -> str:
     weights = _weights(model)
     if weights is not None:
         return _weighted(weights[0], weights[1], names, sign, attack.level) + _coin(attack)
-    spans = _spans(attack, outputs) if len(names) == 1 else None
+    spans = _spans(attack, outputs) if len(names) == 1 and attack.tie in (0.0, 1.0) else None
     if spans is not None:
         return spans
     shown = ", ".join(names[:TERMS]) + (f" and {len(names) - TERMS} more columns" if len(names) > TERMS else "")
