@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from veridp.budget import Progress
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
+from veridp.local.rates import checked_epsilon
 from veridp.mechanism import Function, Mechanism
 
 Reports = NDArray[Any]
@@ -156,11 +158,17 @@ class PureOracle(FrequencyOracle):
         return np.asarray((share * p * (1 - p) + (1 - share) * q * (1 - q)) / (users * (p - q) ** 2))
 
 
-def checked_size(size: int) -> int:
-    """The number of values of a domain, if there are any two to hide among each other."""
-    if not 2 <= size <= MOST_VALUES:
-        raise BadInput(f"size = {size} is no domain to hide in; give 2 to 2^31 - 1 values")
-    return int(size)
+@dataclass(frozen=True)
+class Sized:
+    """What most oracles are made of: the number of values, and ε."""
+
+    size: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.size <= MOST_VALUES:
+            raise BadInput(f"size = {self.size} is no domain to hide in; give 2 to 2^31 - 1 values")
+        checked_epsilon(self.epsilon)
 
 
 def checked_numbers(oracle: Oracle, values: ArrayLike, low: float, high: float) -> Floats:

@@ -92,7 +92,7 @@ def _svg(figure: Figure) -> str:
         from matplotlib.figure import Figure as Canvas
     except ImportError:
         raise BadInput("the page needs matplotlib; install it with: pip install 'veridp[plot]'") from None
-    panels = list(dict.fromkeys(point.panel for point in figure.points))
+    panels = sorted(dict.fromkeys(point.panel for point in figure.points), key=lambda panel: panel.rpartition(",")[0])
     columns = min(len(panels), PANELS_IN_A_ROW)
     rows = math.ceil(len(panels) / columns)
     canvas = Canvas(figsize=(4.2 * columns + 0.6, 3.2 * rows), layout="constrained")

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from veridp.local.counts import Counts
 from veridp.local.estimate import Floats
-from veridp.local.oracle import PureOracle, Reports, checked_size
-from veridp.local.rates import GRAIN, checked_epsilon, lying_rate
+from veridp.local.oracle import PureOracle, Reports, Sized
+from veridp.local.rates import GRAIN, lying_rate
 from veridp.mechanism import Mechanism
 
 
@@ -27,19 +27,13 @@ def respond(rng: Generator, value: int, *, size: int, lie: float) -> int:
 
 
 @dataclass(frozen=True)
-class GRR(PureOracle):
+class GRR(Sized, PureOracle):
     """Generalised randomised response (Kairouz, Bonawitz, Ramage 2016), Warner's for two values.
 
     p = e^ε/(e^ε + d - 1), q = 1/(e^ε + d - 1). The best oracle for few values: d < 3e^ε + 2.
     """
 
     name: ClassVar[str] = "grr"
-    size: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        checked_size(self.size)
-        checked_epsilon(self.epsilon)
 
     @cached_property
     def lie(self) -> float:

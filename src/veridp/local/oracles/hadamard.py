@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
-from veridp.local.oracle import FrequencyOracle, Reports, checked_size
-from veridp.local.rates import checked_epsilon, lying_rate
+from veridp.local.oracle import FrequencyOracle, Reports, Sized
+from veridp.local.rates import lying_rate
 from veridp.mechanism import Mechanism
 
 
@@ -33,7 +33,7 @@ def respond_in_block(rng: Generator, value: int, *, block: int, points: int, lie
 
 
 @dataclass(frozen=True)
-class Hadamard(FrequencyOracle):
+class Hadamard(Sized, FrequencyOracle):
     """Hadamard response (Acharya, Sun, Zhang 2019): a report of about log2 d bits, decoded in d log d steps.
 
     There are B blocks of b points, where B is about e^ε/2; a value has a block and a row in it, and favours the s = b/2
@@ -41,12 +41,6 @@ class Hadamard(FrequencyOracle):
     """
 
     name: ClassVar[str] = "hadamard"
-    size: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        checked_size(self.size)
-        checked_epsilon(self.epsilon)
 
     @cached_property
     def block(self) -> int:

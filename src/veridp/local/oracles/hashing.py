@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
-from veridp.local.oracle import PureOracle, Reports, checked_size
+from veridp.local.oracle import PureOracle, Reports, Sized
 from veridp.local.oracles import direct
-from veridp.local.rates import GRAIN, checked_epsilon, lying_rate
+from veridp.local.rates import GRAIN, lying_rate
 from veridp.mechanism import Mechanism
 
 MOST_BUCKETS = 1 << 16
@@ -44,7 +44,7 @@ def respond_hashed(
 
 
 @dataclass(frozen=True)
-class OLH(PureOracle):
+class OLH(Sized, PureOracle):
     """Optimised local hashing (Wang et al. 2017): g = round(e^ε) + 1 buckets, p = e^ε/(e^ε + g - 1), q = 1/g.
 
     Every user draws a hash function; its seed is part of the report and independent of the value. Reports stay small
@@ -52,13 +52,11 @@ class OLH(PureOracle):
     """
 
     name: ClassVar[str] = "olh"
-    size: int
-    epsilon: float
     buckets: int = 0  # 0: the best number of them
 
     def __post_init__(self) -> None:
-        checked_size(self.size)
-        best = min(round(math.exp(checked_epsilon(self.epsilon))) + 1, MOST_BUCKETS)
+        super().__post_init__()
+        best = min(round(math.exp(self.epsilon)) + 1, MOST_BUCKETS)
         object.__setattr__(self, "buckets", self.buckets or best)
         if not 2 <= self.buckets <= MOST_BUCKETS:
             raise BadInput(f"buckets = {self.buckets} is not possible; give 2 to {MOST_BUCKETS}, or leave it out")

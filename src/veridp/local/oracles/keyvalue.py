@@ -16,8 +16,8 @@ from veridp.adjacency import adjacency
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate
-from veridp.local.oracle import Reports, checked_size
-from veridp.local.rates import GRAIN, checked_epsilon, exp_below, lying_rate
+from veridp.local.oracle import Reports, Sized
+from veridp.local.rates import GRAIN, exp_below, lying_rate
 from veridp.mechanism import Mechanism
 
 
@@ -38,7 +38,7 @@ def respond_by_key(rng: Generator, pair: tuple[int, float], *, size: int, b: flo
 
 
 @dataclass(frozen=True)
-class KeyValue:
+class KeyValue(Sized):
     """PCKV with unary encoding (Gu et al. 2020): the own key is claimed with a = 1/2, any other with b = 2/(e^ε + 3).
 
     The value is rounded to a sign, which is right with p = e^ε/(e^ε + 1); other keys have random signs. The most
@@ -47,12 +47,6 @@ class KeyValue:
     """
 
     name: ClassVar[str] = "keyvalue"
-    size: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        checked_size(self.size)
-        checked_epsilon(self.epsilon)
 
     @cached_property
     def lie(self) -> float:

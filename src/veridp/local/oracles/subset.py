@@ -12,9 +12,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from veridp.errors import BadInput
-from veridp.local.oracle import Reports, checked_size
+from veridp.local.oracle import Reports, Sized
 from veridp.local.oracles.unary import BitReports
-from veridp.local.rates import checked_epsilon, lying_rate
+from veridp.local.rates import lying_rate
 from veridp.mechanism import Mechanism
 
 
@@ -27,20 +27,18 @@ def select(rng: Generator, value: int, *, size: int, count: int, lie: float) -> 
 
 
 @dataclass(frozen=True)
-class SubsetSelection(BitReports):
+class SubsetSelection(Sized, BitReports):
     """ω-subset selection (Ye and Barg 2018; Wang et al. 2019): sets of ω = d/(e^ε + 1) values; GRR where that is 1.
 
     A set holds the user's own value with probability p = ωe^ε/(ωe^ε + d - ω), any other with (p(ω-1) + (1-p)ω)/(d-1).
     """
 
     name: ClassVar[str] = "subset"
-    size: int
-    epsilon: float
     count: int = 0  # ω; 0: the best
 
     def __post_init__(self) -> None:
-        checked_size(self.size)
-        best = max(1, round(self.size / (math.exp(checked_epsilon(self.epsilon)) + 1)))
+        super().__post_init__()
+        best = max(1, round(self.size / (math.exp(self.epsilon) + 1)))
         object.__setattr__(self, "count", self.count or best)
         if not 1 <= self.count < self.size:
             raise BadInput(f"count = {self.count} is not possible; give 1 to {self.size - 1}, or leave it out")

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
-from veridp.local.oracle import PureOracle, Reports, checked_size
-from veridp.local.rates import GRAIN, checked_epsilon, lying_rate
+from veridp.local.oracle import PureOracle, Reports, Sized
+from veridp.local.rates import GRAIN, lying_rate
 from veridp.mechanism import Mechanism
 
 
@@ -57,15 +57,8 @@ class BitReports(PureOracle):
 
 
 @dataclass(frozen=True)
-class _Unary(BitReports):
+class _Unary(Sized, BitReports):
     """One bit for each value; the rates tell the kinds apart."""
-
-    size: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        checked_size(self.size)
-        checked_epsilon(self.epsilon)
 
     @property
     @abstractmethod
