@@ -598,7 +598,7 @@ def test_boundaries_count_where_data_alone_decide():
 # -------------------------------------------------------------------- tampering at random, judged by another means
 
 FUZZED = [("svt1", 2), ("gap_svt", 2), ("noisy_max2", 2), ("smart_sum", 2), ("coin_or_threshold", 2), ("geometric", 2)]
-FUZZED += [("prefix_sum", 2), ("geometric_linf", 2)]
+FUZZED += [("prefix_sum", 3), ("geometric_linf", 2)]
 LAW = {
     "laplace": lambda scale: stats.laplace(scale=scale),
     "exponential": lambda scale: stats.expon(scale=scale),
@@ -802,17 +802,18 @@ def test_the_logarithm_is_bounded_from_above_and_closely(x):
 # ------------------------------------------------------------------------------------------------- it stands alone
 
 CHECKER = (
-    "aligned",
-    "carrying",
-    "check",
-    "check_alignment",
-    "check_induction",
-    "covering",
-    "document",
-    "inducted",
-    "noise_rules",
+    *(
+        "aligned",
+        "carrying",
+        "check",
+        "check_alignment",
+        "check_cases",
+        "check_coupling",
+        "check_induction",
+        "covering",
+    ),
+    *("document", "inducted", "noise_rules", "paired", "recording", "replay"),
 )
-CHECKER += ("recording", "replay")
 
 
 def test_the_checker_imports_nothing_of_the_search():

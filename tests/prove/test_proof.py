@@ -209,9 +209,11 @@ def test_the_alignment_in_words():
 
 
 def test_bad_input():
-    with pytest.raises(BadInput, match="no polytope"):
-        prove(catalogue["rappor"], 1)
-    with pytest.raises(NotAffine, match=r"np\.exp of the open value"):
+    with pytest.raises(
+        BadInput, match=r"no polytope of differences to prove over, and the domain \(-1, 1\) is no list"
+    ):
+        prove(catalogue["finder_sum"], 2)
+    with pytest.raises(NotAffine, match=r"np\.exp of the open value.*give it a domain that is a list of values"):
         prove(catalogue["exponential_mechanism"], 3)
     with pytest.raises(BadInput, match="at least 1"):
         prove(catalogue["svt1"], 0)

@@ -16,8 +16,9 @@ from veridp.program.affine import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Corner, Polytope
 from veridp.prove.rules import MANY, Rule, RuleProgram, dearest
-from veridp.prove.shifts import NO_SHIFT, Corners, Shift, Task, requirements_of
+from veridp.prove.shifts import NO_SHIFT, Corners, Shift, Task, failing_corner, requirements_of
 
+FEW = 2  # mixed entries: their corners are gone through at once
 MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their whole differences are not gone through
 
 
@@ -60,8 +61,9 @@ def cheapest(tasks: Sequence[Task]) -> list[Alignment]:
     Each cost is the least possible, but where more than MANY entries are mixed: then it may be above.
     """
     wanted = [_Wanted(task) for task in tasks]
-    _go_through_corners([each for each in wanted if not each.by_rule])
-    _find_rules([each for each in wanted if each.by_rule])
+    open_yet = [each for each in wanted if not each.is_hopeless()]
+    _go_through_corners([each for each in open_yet if not each.by_rule])
+    _find_rules([each for each in open_yet if each.by_rule])
     return [each.alignment for each in wanted]
 
 
@@ -74,8 +76,16 @@ class _Wanted:
         # Between the ends of a two-sided interval lies 0, and a mean of whole steps need not be whole.
         self.whole = task.whole and isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed)
         self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (MANY_WHOLE if self.whole else MANY)
-        self.by_rule = isinstance(box, Box) and len(task.mixed) > 1 and not (self.whole and self.by_corners)
+        self.by_rule = isinstance(box, Box) and len(task.mixed) > FEW and not (self.whole and self.by_corners)
         self.alignment = Alignment(Table((), (NO_SHIFT,)), task.base, NO_SHIFT, NO_SHIFT.cost)
+
+    def is_hopeless(self) -> bool:
+        """Whether some requirement has no noise to meet it by; then the corner where it fails is kept."""
+        for each in self.task.requirements:
+            if not each.noise and (corner := failing_corner(each, self.task.polytope)) is not None:
+                self.alignment = Alignment(Table((), (NO_SHIFT,)), corner, NO_SHIFT, NO_SHIFT.cost)
+                return True
+        return False
 
 
 def _go_through_corners(wanted: Sequence[_Wanted]) -> None:

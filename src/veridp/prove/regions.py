@@ -7,6 +7,7 @@ every such hyperplane; on the data of one region all these conditions are decide
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from veridp.prove.events import entry_of, events_of
 from veridp.prove.neighbours import Box, Polytope
 
 MANY = 64  # regions
+MANY_SIDES = 4096  # choices of a side of every hyperplane
 SECONDS = 20
 
 Side = str  # of a hyperplane: ">", "<" or "=="
@@ -29,19 +31,23 @@ Side = str  # of a hyperplane: ">", "<" or "=="
 def region_cases(paths: Sequence[Path]) -> list[Case]:
     """The regions that the paths tell apart, each with its events; one without conditions where data decide nothing."""
     planes = _planes(paths)
+    if math.prod(len(plane.choices) for plane in planes) > MANY_SIDES:
+        raise NotExplorable(_too_many(MANY_SIDES))
     found: list[Case] = []
     for sides in itertools.product(*(plane.choices for plane in planes)):
         conditions = tuple(plane.condition(side) for plane, side in zip(planes, sides, strict=True))
         if not _possible([_claim(condition, None) for condition in conditions]):
             continue
         if len(found) == MANY:
-            raise NotExplorable(
-                f"the data alone decide which of more than {MANY} ways to go; prove a smaller size, or let noise decide"
-            )
+            raise NotExplorable(_too_many(MANY))
         chosen = dict(zip([plane.key for plane in planes], sides, strict=True))
         here = [path for path in paths if all(_holds(c, chosen) for c in path.conditions if is_on_data(c))]
         found.append(Case(None, conditions, (Part(None, tuple(events_of([_on_noise(path) for path in here]))),)))
     return found
+
+
+def _too_many(count: int) -> str:
+    return f"the data alone decide which of more than {count} ways to go; prove a smaller size, or let noise decide"
 
 
 def is_on_data(condition: Condition) -> bool:

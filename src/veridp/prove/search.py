@@ -12,11 +12,10 @@ from veridp.program.affine import unknowns
 from veridp.program.path import Path
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
 from veridp.prove.coupled import CouplingProof, prove_on_regions, prove_on_values
-from veridp.prove.events import events_of
 from veridp.prove.exploring import explored
 from veridp.prove.neighbours import polytopes_of
 from veridp.prove.pieces import piece_of
-from veridp.prove.proof import Proof, prove_by_alignment
+from veridp.prove.proof import AlignmentProof, Proof, prove_by_alignment
 from veridp.prove.regions import is_on_data
 
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
@@ -49,18 +48,20 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
         raise type(error)(
             f"{error}; or give it a domain that is a list of values, which a proof can go through"
         ) from error
-    proof: Proof = prove_by_alignment(mechanism, size, paths, polytopes)
-    if _has_choices(paths):
-        coupled = prove_on_regions(mechanism, size, paths)
-        proof = coupled if coupled.epsilon < proof.epsilon * CLEARLY else proof
+    proof = _coupled_if_cheaper(prove_by_alignment(mechanism, size, paths, polytopes), paths)
     return _on_values_if_better(proof) if math.isinf(proof.epsilon) and listed else proof
 
 
-def _has_choices(paths: Sequence[Path]) -> bool:
-    """Whether chance or data alone decide anything: then a coupling may be cheaper than to keep all choices."""
-    if any(path.weight != 1 or any(map(is_on_data, path.conditions)) for path in paths):
-        return True
-    return any(piece_of(event).weight != 1 for event in events_of(paths))
+def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path]) -> Proof:
+    """A proof by couplings, where chance or data alone decide something, and that is cheaper than to keep it."""
+    on_data = any(is_on_data(condition) for path in paths for condition in path.conditions)
+    if not on_data and all(piece_of(event).weight == 1 for event in proof.events):
+        return proof
+    try:
+        coupled = prove_on_regions(proof.mechanism, proof.size, paths)
+    except NotExplorable:  # too many regions
+        return proof
+    return coupled if coupled.epsilon < proof.epsilon * CLEARLY else proof
 
 
 def _on_values_if_better(proof: Proof) -> Proof:

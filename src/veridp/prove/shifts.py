@@ -134,9 +134,8 @@ def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple
                 helps.add(entry)
             if each.equal or coefficient < 0:
                 harms.add(entry)
-    ends = enumerate(zip(box.low, box.high, strict=True))
     base = tuple(
-        high if i in harms else low if i in helps else min(max(Fraction(0), low), high) for i, (low, high) in ends
+        box.high[i] if i in harms else box.low[i] if i in helps else none for i, none in enumerate(_at_zero(box))
     )
     return tuple(sorted(helps & harms)), base
 
@@ -147,6 +146,22 @@ def moved_to(base: Corner, entries: Sequence[int], values: Sequence[Fraction]) -
     for entry, value in zip(entries, values, strict=True):
         corner[entry] = value
     return tuple(corner)
+
+
+def failing_corner(each: Requirement, polytope: Polytope) -> Corner | None:
+    """A difference at which a requirement without noise is not met; None where it always is."""
+    if isinstance(polytope, Hull):
+        return next((corner for corner in polytope.listed if not each.met((), corner)), None)
+    low, high = list(_at_zero(polytope)), list(_at_zero(polytope))
+    for entry, coefficient in each.data.items():
+        ends = (polytope.low[entry], polytope.high[entry])
+        low[entry], high[entry] = ends if coefficient > 0 else ends[::-1]
+    return next((tuple(corner) for corner in (low, high) if not each.met((), corner)), None)
+
+
+def _at_zero(box: Box) -> Corner:
+    """The difference of the box that is nearest to none."""
+    return tuple(min(max(Fraction(0), low), high) for low, high in zip(box.low, box.high, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------ corner by corner
