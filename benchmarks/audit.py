@@ -2,8 +2,8 @@
 
 Prints a line for each mechanism. The full plan: its verdict, the interval for ε, the true ε, seconds. Samples alone: in
 how many of the seeds the claim was refuted, the median of the lower bounds, and the seconds of one audit. A right
-mechanism that is refuted is a false alarm, of which at most a share of `alpha` is allowed; the last lines count them, the
-classic bugs that were found, and the intervals that closed to within 1 %.
+mechanism that is refuted is a false alarm, of which at most a share of `alpha` is allowed; the last lines count them,
+the classic bugs that were found, and the intervals that closed to within 1 %.
 
     python benchmarks/audit.py [--seeds 20] [--time 6] [--only NAME] [--quick]
 """
@@ -66,9 +66,8 @@ def main(arguments: Sequence[str]) -> None:
     right = [name for name in names if veridp.catalogue[name].keeps_claim()]
     closed = sum(verdict.epsilon.lower >= 0.99 * verdict.epsilon.upper for verdict in verdicts.values())
     print(f"\nintervals closed to within 1 %: {closed} of {len(names)}")
-    print(
-        f"false alarms: {sum(refuted[name] for name in right)} in {seeds * len(right)} audits, {ALPHA:g} of them allowed"
-    )
+    alarms = sum(refuted[name] for name in right)
+    print(f"false alarms: {alarms} in {seeds * len(right)} audits; a share of {ALPHA:g} of them is allowed")
     for name in CLASSIC:
         if name in refuted:
             print(f"classic bug {name}: found in {refuted[name]} of {seeds}")
