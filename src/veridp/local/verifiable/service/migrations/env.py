@@ -6,6 +6,7 @@ from alembic import context
 
 from veridp.local.verifiable.service.schema import metadata
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
-with context.begin_transaction():
-    context.run_migrations()
+if hasattr(context, "config"):  # it has one only while Alembic runs this file
+    context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+    with context.begin_transaction():
+        context.run_migrations()

@@ -1,0 +1,112 @@
+"""How many sessions a second the service sustains. `python benchmarks/service.py [--quick] [--database URL]`
+
+A server is started on this machine, and a crowd of honest clients in this process takes part over loopback: three
+requests for each, every one durable before it is answered (SQLite flushes at every commit). On two cores the crowd
+takes about as much time as the server, so a server that has them for itself does more. The latencies are as the
+clients see them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import math
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import httpx
+
+from veridp.local.verifiable import Task
+from veridp.local.verifiable.service.crowd import STEPS, Rehearsal, rehearse
+from veridp.local.verifiable.service.store import token_hash
+
+ADMIN = secrets.token_hex(16)
+MOST_CLIENTS = 20_000
+PATIENCE = 60.0  # seconds until the server must answer
+
+
+@contextlib.contextmanager
+def served(database: str, processes: int):  # type: ignore[no-untyped-def]
+    """The address of a server that ends with the block."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "veridp.cli", "collect", "serve", "--port", str(port), "--rate", "0"]
+    process = subprocess.Popen(  # noqa: S603
+        [*command, "--database", database, "--processes", str(processes)],
+        env={**os.environ, "VERIDP_ADMIN_TOKEN": ADMIN},
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{url}/healthz").status_code == 200:
+                    break
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def prepared(url: str, task: Task, clients: int) -> list[str]:
+    """The task, with so many tokens."""
+    tokens = [secrets.token_urlsafe(16) for _ in range(clients)]
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {ADMIN}"}, timeout=120) as http:
+        http.put(f"/tasks/{task.name}", json=json.loads(task.to_json())).raise_for_status()
+        hashes = {"hashes": [token_hash(token).hex() for token in tokens]}
+        http.put(f"/tasks/{task.name}/tokens", json=hashes).raise_for_status()
+    return tokens
+
+
+def share(latencies: list[float], part: float) -> float:
+    """The latency, in milliseconds, that this part of the requests does not exceed."""
+    return sorted(latencies)[min(int(part * len(latencies)), len(latencies) - 1)] * 1e3
+
+
+def show(found: Rehearsal, clients: int, what: str) -> None:
+    lost = clients - len(found.accepted)
+    print(f"{what}: {clients / found.seconds:.0f} sessions/s sustained over {found.seconds:.1f} s, {lost} not accepted")
+    for step in STEPS:
+        times = found.latencies[step]
+        print(f"  {step:<8} median {share(times, 0.5):7.1f} ms   p99 {share(times, 0.99):7.1f} ms")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="fewer clients")
+    parser.add_argument("--database", help="a URL; a fresh SQLite file if not given")
+    parser.add_argument("--processes", type=int, default=1, help="server processes")
+    parser.add_argument("--clients", type=int, default=6000)
+    parser.add_argument("--connections", type=int, default=16)
+    given = parser.parse_args()
+    clients = min(1000 if given.quick else given.clients, MOST_CLIENTS)
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        url = given.database or f"sqlite:///{folder}/collect.db"
+        with served(url, given.processes) as address:
+            for scheme in ("blake2b", "ristretto255"):
+                number = clients if scheme == "blake2b" else clients // 4
+                name = f"load-{scheme}-{secrets.token_hex(4)}"
+                task = Task(name, "vgrr", math.log(2), items=tuple(map(str, range(73))), scheme=scheme)
+                tokens = prepared(address, task, number)
+                warm, rest = tokens[: number // 10], tokens[number // 10 :]
+                asyncio.run(rehearse(address, task, ["7"] * len(warm), warm, seed=1, connections=given.connections))
+                found = asyncio.run(
+                    rehearse(address, task, ["7"] * len(rest), rest, seed=2, connections=given.connections, seconds=300)
+                )
+                show(found, len(rest), f"{url.split(':')[0]}, {scheme}, 73 items, {given.connections} connections")
+                good &= len(found.accepted) == len(rest)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
