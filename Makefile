@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: audit test lint types unit bench clean
+.PHONY: audit test lint types unit bench clean system
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -26,7 +26,14 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
+# A browser and a PostgreSQL for the tests of the collection service, which are skipped without them.
+system:
+	@command -v chromedriver >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
+	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	&& apt-get update -qq && apt-get install -y -qq chromium chromium-driver postgresql; } >/dev/null 2>&1 \
+	|| echo "no chromium or no PostgreSQL here; the tests that need them are skipped"
+
+unit: $(READY) system
 	$(BIN)/pytest -n 2
 
 bench: $(READY)

@@ -49,6 +49,9 @@ class Task:
     expires: int = 4_102_444_800
 
     def __post_init__(self) -> None:
+        for name in ("epsilon", "low", "high", "closeness", "maximum_abort_rate"):  # 17 and 17.0 are one definition
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "items", tuple(self.items))
         _check(NAME.fullmatch(self.name) is not None, "name", self.name, "lower-case letters, digits, '.', '_', '-'")
         _check(self.mechanism in MECHANISMS, "mechanism", self.mechanism, f"one of {', '.join(MECHANISMS)}")
         _check(self.scheme in SCHEMES, "scheme", self.scheme, f"one of {', '.join(SCHEMES)}")

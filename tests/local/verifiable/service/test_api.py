@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -215,6 +216,20 @@ def test_tokens_are_needed_and_only_good_for_their_purpose(server: Any) -> None:
     assert reason(sender(server.url, missing, token)("session", b""), 404) == "unknown-task"
     assert reason(HTTP.get(f"{server.url}/nowhere"), 404) == "not-found"
     assert reason(HTTP.delete(f"{server.url}/tasks/{task.name}"), 405) == "not-found"
+
+
+@pytest.mark.slow
+def test_who_asks_too_often_waits(serving: Callable[..., Any], tmp_path: Path) -> None:
+    """Five requests at once and then one in ten seconds, for each client; guesses count against the address."""
+    server = serving(f"sqlite:///{tmp_path}/collect.db", "--rate", "0.1", "--burst", "5")
+    task = Task("limited", "vgrr", 1.0, items=("a", "b"))
+    sends = [sender(server.url, task, f"guess {i}") for i in range(8)]
+    found = [send("session", b"").status_code for send in sends]
+    assert found[0] == 404  # there is no such task
+    assert found[-1] == 429
+    assert reason(HTTP.get(f"{server.url}/openapi.json"), 429) == "too-fast"
+    assert reason(sends[0]("session", b""), 429) == "too-fast"
+    server.stop()
 
 
 def test_an_expired_session_burns_its_token_and_counts_as_aborted(server: Any) -> None:

@@ -193,6 +193,10 @@ def test_limits_let_bursts_through_and_no_more() -> None:
     limiter.check("a")
     with pytest.raises(Refused):
         limiter.check("a")
+    with pytest.raises(Refused):
+        limiter.check("a", taken=0)
+    for _ in range(5):
+        limiter.check("c", taken=0)
     for _ in range(1000):
         Limiter(0.0, 1).check("a")
 

@@ -78,13 +78,15 @@ class Service:
 
     async def session(self, request: Request) -> Response:
         """The invitation of the token's one session."""
-        task, token = await self._task(request), self._client(request)
+        token = self._client(request)
+        task = await self._task(request)
         found = await self.ledger.do(token, lambda connection: store.invite(connection, task, token, time.time()))
         return _message(found.invitation)
 
     async def commit(self, request: Request) -> Response:
         """The challenge that answers a commitment."""
-        task, token = await self._task(request), self._client(request)
+        token = self._client(request)
+        task = await self._task(request)
         commit = await self._message(request, task, Commit)
         _check_task(task, commit)
         await self.judges.check(task, commit)
@@ -95,7 +97,8 @@ class Service:
 
     async def open(self, request: Request) -> Response:
         """The verdict on an opening."""
-        task, token = await self._task(request), self._client(request)
+        token = self._client(request)
+        task = await self._task(request)
         opening = await self._message(request, task, Opening)
         _check_task(task, opening)
         before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
@@ -205,8 +208,8 @@ class Service:
 
     def _client(self, request: Request) -> bytes:
         """The hash of the client's token."""
-        token = _bearer(request)
-        hashed = store.token_hash(token)
+        self.limiter.check(_address(request), taken=0)  # whoever guessed too often waits
+        hashed = store.token_hash(_bearer(request))
         self.limiter.check(hashed.hex())
         return hashed
 
@@ -216,7 +219,7 @@ class Service:
             raise Refused(Reason.UNKNOWN_TOKEN, "this needs the admin token")
 
     def _limit(self, request: Request) -> None:
-        self.limiter.check("" if request.client is None else request.client.host)
+        self.limiter.check(_address(request))
 
 
 def application(settings: Settings) -> Starlette:
@@ -281,6 +284,9 @@ def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[
             return await method(service, request)
         except Refused as refusal:
             found = refusal
+            if refusal.reason in (Reason.UNKNOWN_TOKEN, Reason.UNKNOWN_TASK):
+                with contextlib.suppress(Refused):
+                    service.limiter.check(_address(request))  # a guess
         except BadInput as error:
             found = Refused(Reason.MALFORMED, str(error))
         except DBAPIError as error:
@@ -306,6 +312,10 @@ async def _not_found(request: Request, error: Exception) -> Response:
     answer = _refusal(Refused(Reason.NOT_FOUND, "there is nothing at this address; see /openapi.json"), status)
     answer.headers.update(headers or {})
     return answer
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def _bearer(request: Request) -> str:

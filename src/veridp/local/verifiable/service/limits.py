@@ -23,15 +23,15 @@ class Limiter:
     clock: Callable[[], float] = time.monotonic
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)  # level, when
 
-    def check(self, client: str) -> None:
-        """Refuse the request of a client whose bucket is empty."""
+    def check(self, client: str, taken: int = 1) -> None:
+        """Refuse the request of a client whose bucket is empty; else take out what it costs, which may be nothing."""
         if self.rate == 0:
             return
         now = self.clock()
         level, when = self._buckets.pop(client, (float(self.burst), now))
         level = min(self.burst, level + (now - when) * self.rate)
         refused = level < 1
-        self._buckets[client] = (level if refused else level - 1, now)
+        self._buckets[client] = (level if refused else level - taken, now)
         if len(self._buckets) > MOST_CLIENTS:
             self._buckets.popitem(last=False)
         if refused:
