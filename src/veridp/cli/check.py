@@ -79,7 +79,8 @@ def _page(file: Path, checked: Checked) -> Text:
 
 
 def _number(value: Fraction) -> str:
-    decimal = f"{float(value):.12g}"
-    if Fraction(decimal) == value:
-        return decimal
+    for digits in (12, 15):
+        decimal = f"{float(value):.{digits}g}"
+        if Fraction(decimal) == value:
+            return decimal
     return str(value) if value.denominator < 10_000 else f"{value} (about {decimal})"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.prove.carrying import count
 from veridp.prove.covering import check_runs
 from veridp.prove.document import NUMERIC, Flaw, Linear
 from veridp.prove.inducted import QUERY, Alignment, Loop, Move, Place, Step
@@ -69,7 +70,7 @@ def check_system(certificate: Loop) -> str:
         for when in ("step", "end"):
             _check_ways(certificate, when, number, len(state.symbols))
     return (
-        f"{len(certificate.states)} states, {len(certificate.steps)} steps; "
+        f"{count(len(certificate.states), 'state')}, {count(len(certificate.steps), 'step')}; "
         f"just one leads on, whatever noise, query and symbols are"
     )
 
@@ -173,7 +174,7 @@ def check_shifts(certificate: Loop) -> str:
     sum that does not depend on what they are; so no inequality that held can fail if that is >= 0, and no equation if
     it is 0. A query that moves by less is a mean of those looked at; the same mean of shifts and differences serves.
     """
-    count = 0
+    checked = 0
     for each in _all(certificate):
         for k, condition in enumerate(each.step.conditions):
             change = each.change(condition.slack)
@@ -183,8 +184,10 @@ def check_shifts(certificate: Loop) -> str:
             if change := each.change(number):
                 raise Flaw(each.place, f"it changes the number /steps/{each.move.step}/numbers/{k} by {change}")
         _check_updates(certificate, each)
-        count += 1
-    return f"{count} moves, each of which keeps every condition and number, and leads to the differences stated"
+        checked += 1
+    return (
+        f"{count(checked, 'move')}, each of which keeps every condition and number, and leads to the differences stated"
+    )
 
 
 def _check_updates(certificate: Loop, each: _Taken) -> None:
