@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from veridp.local.verifiable.service.joining import Server
 
 REFUSED = 1
+TOKENS_AT_ONCE = 20_000
 ADMIN_VARIABLE, CLIENT_VARIABLE = "VERIDP_ADMIN_TOKEN", "VERIDP_TOKEN"
 
 ServerUrl = Annotated[str, typer.Option("--server", help="the address of the server, http(s)://…")]
@@ -100,9 +102,9 @@ def create_task(
     fresh = [secrets.token_urlsafe(24) for _ in range(tokens)]
     with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
         asked.ask("PUT", f"/tasks/{name}", task.to_json().encode(), "application/json")
-        if fresh:
-            body = json.dumps({"hashes": [token_hash(token).hex() for token in fresh]}).encode()
-            asked.ask("PUT", f"/tasks/{name}/tokens", body, "application/json")
+        for start in range(0, len(fresh), TOKENS_AT_ONCE):
+            hashes = [token_hash(token).hex() for token in fresh[start : start + TOKENS_AT_ONCE]]
+            asked.ask("PUT", f"/tasks/{name}/tokens", json.dumps({"hashes": hashes}).encode(), "application/json")
     if fresh:
         show("\n".join(fresh))
     return 0
@@ -174,17 +176,11 @@ def export(
     _need_extra()
     if (server is None) == (database is None):
         raise BadInput("give either --server or --database")
-    if server is not None:
-        with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
-            pieces = iter([asked.ask("GET", f"/tasks/{name}/log").content])
+    if server is None:
+        _write(file, _log_at(str(database), name))
     else:
-        pieces = _log_at(str(database), name)
-    try:
-        with file.open("wb") as out:
-            for piece in pieces:
-                out.write(piece)
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+        with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+            _write(file, asked.pieces(f"/tasks/{name}/log"))
     return 0
 
 
@@ -213,6 +209,14 @@ def verify_log(
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")
     return 0 if found.good else REFUSED
+
+
+def _write(file: Path, pieces: Iterable[bytes]) -> None:
+    try:
+        with file.open("wb") as out:
+            out.writelines(pieces)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
 
 
 def _show_status(status: dict[str, Any], as_json: bool) -> None:
@@ -251,7 +255,7 @@ def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
         database.close()
 
 
-def _log_at(url: str, name: str) -> Any:
+def _log_at(url: str, name: str) -> Iterator[bytes]:
     import time
 
     from veridp.local.verifiable.service import store

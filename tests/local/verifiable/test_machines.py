@@ -209,6 +209,19 @@ def test_a_server_that_breaks_its_promise_gets_no_opening(small_task: Callable[.
     assert session.invitation.promise == promise(session.context, session.nonce)
 
 
+def test_a_server_that_lies_about_the_report_is_caught(small_task: Callable[..., Task]) -> None:
+    task = small_task("vgrr")
+    session, client = begun(task), client_of(task)
+    session = session.committed(client.commit(session.invitation, "dog"), NOW, task.verifier)
+    session = session.opened(client.open(session.challenge), NOW, task.verifier)
+    assert session.verdict is not None
+    wrong = replace(session.verdict, outputs=((session.verdict.outputs[0] + 1) % 5,))
+    assert reason_of(lambda: client.finish(wrong)) == Reason.WRONG_VERDICT
+    elsewhere = replace(session.verdict, session=bytes(16))
+    assert reason_of(lambda: client.finish(elsewhere)) == Reason.WRONG_SESSION
+    assert client.verdict is None
+
+
 def test_neither_side_can_grind_the_challenge(small_task: Callable[..., Task]) -> None:
     """A client that tries many commitments without the nonce is selected as if it had tried one.
 

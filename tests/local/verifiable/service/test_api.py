@@ -322,8 +322,9 @@ def test_an_estimate_is_withheld_until_there_are_enough_reports(server: Any) -> 
     found = server.status(task)
     assert found["withheld"] is None
     assert sum(column["value"] for column in found["estimate"]) == pytest.approx(1.0)
-    wide = server.admin("GET", f"/tasks/{task.name}/status?confidence=0.999").json()["estimate"][0]
-    assert wide["upper"] > found["estimate"][0]["upper"]
+    wide = server.admin("GET", f"/tasks/{task.name}/status?confidence=0.999").json()["estimate"]
+    widths = [sum(column["upper"] - column["lower"] for column in columns) for columns in (wide, found["estimate"])]
+    assert widths[0] > widths[1]
     for text in ("2", "nan", "x", "0"):
         assert reason(server.admin("GET", f"/tasks/{task.name}/status?confidence={text}"), 400) == "malformed"
 

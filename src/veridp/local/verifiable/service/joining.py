@@ -6,6 +6,7 @@ import json
 import random
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +22,6 @@ from veridp.local.verifiable.reasons import Reason, Refused
 from veridp.local.verifiable.task import Task
 from veridp.local.verifiable.vault import FileVault
 
-MOST = 64 << 20  # bytes of an answer
 AGAIN = {429, 502, 503, 504}
 
 M = TypeVar("M", bound=Message)
@@ -71,6 +71,14 @@ class Server:
                 raise BadInput(f"{self.url} does not serve: {trouble}; try again later, nothing is lost")
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not come back together
             wait = min(2 * wait, 5.0)
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """A long answer, piece by piece."""
+        with self._http.stream("GET", path, headers={"Authorization": f"Bearer {self.token}"}) as answer:
+            if not answer.is_success:
+                answer.read()
+                _checked(answer)
+            yield from answer.iter_bytes()
 
     def message(self, path: str, content: Message | None, kind: type[M]) -> M:
         """The message that answers a message."""

@@ -83,7 +83,7 @@ def token_hash(token: str) -> bytes:
 def put_task(connection: Connection, task: Task) -> None:
     """Keep the task; refuse it if there is another one of its name."""
     document = task.to_json()
-    connection.execute(_insert_if_new(connection, tasks, name=task.name, document=document))
+    connection.execute(_insert_if_new(connection, tasks), {"name": task.name, "document": document})
     if _document(connection, task.name) != document:
         raise Refused(Reason.CONFLICT, f"there is another task {task.name!r}; give this one another name")
 
@@ -103,8 +103,9 @@ def task_names(connection: Connection) -> list[str]:
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
     """Let clients with tokens of these hashes take part, once each; those that may already are left as they are."""
-    for token in sorted(hashes):
-        connection.execute(_insert_if_new(connection, tokens, task=task.name, token=token))
+    if hashes:
+        rows = [{"task": task.name, "token": token} for token in sorted(set(hashes))]
+        connection.execute(_insert_if_new(connection, tokens), rows)
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
@@ -266,8 +267,8 @@ def _document(connection: Connection, name: str) -> str:
     return found
 
 
-def _insert_if_new(connection: Connection, table: Table, **values: object) -> Insert:
+def _insert_if_new(connection: Connection, table: Table) -> Insert:
     """An insertion that does nothing where the row is there: both databases say it alike."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    found: Insert = dialect.insert(table).values(**values).on_conflict_do_nothing()
+    found: Insert = dialect.insert(table).on_conflict_do_nothing()
     return found
