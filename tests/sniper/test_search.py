@@ -99,7 +99,7 @@ def test_a_finite_domain_is_searched_as_a_whole() -> None:
         f=0.7,
         pairs=["patterns"],
         models=["logistic regression"],
-        **{**SMALL, "samples": 1500, "final_samples": 100_000},
+        **{**SMALL, "samples": 1000, "final_samples": 100_000},
     )
     assert finding.tried == 210
     assert finding.witness is not None
