@@ -18,8 +18,8 @@ from veridp.accounting import (
     Subsampled,
     account,
 )
-from veridp.accounting.account import pairs_of_node
 from veridp.accounting.by_dp_accounting import INSTALL
+from veridp.accounting.domination import Domination
 from veridp.accounting.renyi import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.adjacency import adjacency
 from veridp.claim import Claim, Evidence, Interval, Standing, Verdict, Witness
@@ -101,6 +101,27 @@ def test_zcdp_and_rdp_of_normal_noise_have_their_closed_forms() -> None:
     assert found["zCDP"].epsilon <= rho + 2 * math.sqrt(rho * math.log(1e6))
     assert found["RDP"].epsilon == pytest.approx(found["zCDP"].epsilon, rel=1e-4)
     assert epsilon_of_zcdp(0.0, 1e-6) == 0.0
+
+
+def test_zcdp_of_a_pair_that_gives_away_on_one_side() -> None:
+    """P sits on one of two outputs that Q is likely to give: no ε²/2 holds there, for Q can do what P cannot."""
+    table = [[1.0, 0.0], [0.5, 0.5]]
+    leaf = Leaf.exact(compare(lambda rng, data: rng.choice(2, p=table[data]), 0, 1))
+    found = account(Repeated(3, leaf), 0.9, second_opinion=False)
+    # with probability 1/2 each, the second output tells all; given that it does not, the two are the same
+    assert found["zCDP"].note == "ρ = 0"
+    assert found[PLD].epsilon <= found["RDP"].epsilon + 1e-9
+    assert math.isinf(account(Repeated(3, leaf), 0.5, second_opinion=False)["zCDP"].epsilon)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.6])
+def test_leaks_of_a_sampled_claim_are_paid_in_full(rate: float) -> None:
+    """One person more: the leak is as likely as without a sample, even if the loss stays finite."""
+    release = Subsampled(rate, Leaf.claimed(0.5, 1e-3))
+    found = account(release, 2e-3, second_opinion=False)
+    for method in ("basic", "advanced", "zCDP", "RDP"):
+        assert found[method].epsilon >= found[PLD].epsilon - 1e-9
+    assert math.isinf(account(release, 5e-4, second_opinion=False)["zCDP"].epsilon)
 
 
 def test_advanced_composition_has_its_closed_form() -> None:
@@ -291,5 +312,5 @@ def test_bad_input_is_named(make: Any, complaint: str) -> None:
 def test_a_node_is_dominated_as_a_whole() -> None:
     """A sequence as one pair: the same δ as when it is composed at the top."""
     sequence = Sequential([Leaf.laplace(0.3), Leaf.laplace(0.2)])
-    pair = pairs_of_node(sequence).removed
+    pair = Domination(sequence).of(sequence).removed
     assert pair.epsilon(1e-4) == pytest.approx(tight(sequence, 1e-4), rel=1e-5)

@@ -60,7 +60,7 @@ def test_a_wrong_declared_sensitivity_shows_on_the_line_and_is_refuted_by_audit(
     assert (found.ledger.epsilon, found.exact) == (pytest.approx(0.2), pytest.approx(1.0))
     assert found.exceeded
     assert "the ledger is wrong" in str(found)
-    verdict = veridp.audit(declared, 2, seconds=20.0)
+    verdict = veridp.audit(declared, size=2, seconds=20.0)
     assert verdict.standing is Standing.REFUTED
 
 

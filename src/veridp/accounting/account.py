@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.accounting.composition import Composition
+from veridp.accounting.concentrated import concentrated, spared, together
+from veridp.accounting.domination import Domination
 from veridp.accounting.lattice import Part
-from veridp.accounting.pairs import AddedToSample, Envelope, Finite, Pair, RemovedFromSample, SampledWithoutReplacement
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import ROUNDING, Bound, advanced, basic
 from veridp.accounting.tree import (
     Basis,
-    Leaf,
     Node,
     Pairs,
     Parallel,
-    PostProcessed,
-    Repeated,
     Subsampled,
-    flattened,
     relation_of,
 )
 from veridp.claim import Claim
@@ -113,13 +110,15 @@ def account(release: Node, delta: float = DELTA, *, step: float | None = None, s
     _check(release)
     from veridp.accounting.by_dp_accounting import dp_accounting_bounds
 
+    domination = Domination(release)
+    parts = domination.parts(release)
     bounds = [
         basic(release, delta),
         advanced(release, delta),
-        _zcdp(release, delta),
-        _rdp(release, delta),
-        _losses(release, delta, step),
-        *(dp_accounting_bounds(release, delta, step) if second_opinion else ()),
+        _zcdp(release, delta, domination),
+        _rdp(parts, delta),
+        _losses(parts, delta, step),
+        *(dp_accounting_bounds(parts, delta, step) if second_opinion else ()),
     ]
     leaves = list(release.leaves())
     basis = Basis.PROVED
@@ -155,103 +154,20 @@ def _assumptions(release: Node) -> Iterable[str]:
         yield f"samples: secret, {how}"
 
 
-# ------------------------------------------------------------------------------------------------- flattening
-
-
-def pairs_of_node(node: Node) -> Pairs:
-    """What dominates a node as a whole."""
-    if isinstance(node, Leaf):
-        return node.pairs
-    if isinstance(node, PostProcessed):
-        return pairs_of_node(node.of)
-    if isinstance(node, Parallel):
-        return _on_both([pairs_of_node(part) for part in node.children], _envelope)
-    if isinstance(node, Subsampled):
-        inner = pairs_of_node(node.of)
-        if relation_of(node) == "replace":
-            return _on_both([inner], lambda pairs: SampledWithoutReplacement(pairs[0], node.rate))
-        return Pairs(RemovedFromSample(inner.removed, node.rate), AddedToSample(inner.added, node.rate))
-    parts = parts_of(node)
-    removed = Composition(Part(pairs.removed, count) for pairs, count in parts.items()).pair()
-    if all(pairs.removed is pairs.added for pairs in parts):
-        return Pairs.both(removed)
-    return Pairs(removed, Composition(Part(pairs.added, count) for pairs, count in parts.items()).pair())
-
-
-def _on_both(inner: list[Pairs], combine: Callable[[list[Pair]], Pair]) -> Pairs:
-    removed = combine([pairs.removed for pairs in inner])
-    if all(pairs.removed is pairs.added for pairs in inner):
-        return Pairs.both(removed)
-    return Pairs(removed, combine([pairs.added for pairs in inner]))
-
-
-def _envelope(pairs: list[Pair]) -> Pair:
-    different = list(dict.fromkeys(pairs))
-    if not different:
-        return Finite(np.zeros(1), np.ones(1))
-    return different[0] if len(different) == 1 else Envelope(tuple(different))
-
-
-def parts_of(node: Node) -> dict[Pairs, int]:
-    """The independent parts of a node, and how many times each takes part."""
-    found: dict[Pairs, int] = {}
-    for atom, count in flattened(node):
-        pairs = pairs_of_node(atom)
-        found[pairs] = found.get(pairs, 0) + count
-    return found
-
-
 # --------------------------------------------------------------------------------------------------- methods
 
 
-def _spared(parts: dict[Pairs, int], delta: float) -> float:
-    """What is left of δ once infinite losses are paid."""
-    lost = 0.0
-    for pairs, count in parts.items():
-        infinite = max(pair.infinite for pair in pairs.directions)
-        lost = 1.0 if infinite >= 1 else -math.expm1(math.log1p(-lost) + count * math.log1p(-infinite))
-    return 1 - (1 - delta) / (1 - lost) if lost < delta else 0.0
-
-
-def _zcdp(release: Node, delta: float) -> Bound:
-    """ρ adds up (Bun and Steinke, TCC 2016); ε-DP is ε²/2-zCDP, normal noise ratio²/2-zCDP."""
-    spare = _spared(parts_of(release), delta)
-    rho = rho_of(release)
-    epsilon = epsilon_of_zcdp(rho, spare) if math.isfinite(rho) else math.inf
-    note = f"ρ = {rho:.6g}" if math.isfinite(epsilon) else "no δ is left over for it; give a larger delta"
+def _zcdp(release: Node, delta: float, domination: Domination) -> Bound:
+    found = concentrated(release, domination)
+    paid = found.leak <= delta and math.isfinite(found.rho)
+    epsilon = epsilon_of_zcdp(found.rho, spared(delta, found.leak)) if paid else math.inf
+    note = f"ρ = {found.rho:.6g}" if math.isfinite(epsilon) else "no δ is left over for it; give a larger delta"
     return Bound("zCDP", epsilon, delta, note)
 
 
-def rho_of(node: Node) -> float:
-    """The ρ of zCDP, infinite losses left out: these are paid from δ."""
-    if isinstance(node, Leaf):
-        return max(_rho(pair) for pair in node.pairs.directions)
-    inner = [rho_of(child) for child in node.children]
-    if isinstance(node, Parallel):
-        return max(inner, default=0.0)
-    if isinstance(node, Subsampled):  # a mixture is no worse than its parts; more is known where ε is finite
-        return min(inner[0], _rho_of_loss(pairs_of_node(node).supremum))
-    return (node.times if isinstance(node, Repeated) else 1) * math.fsum(inner)
-
-
-def _rho(pair: Pair) -> float:
-    from veridp.accounting.pairs import GaussianPair
-
-    if isinstance(pair, GaussianPair):
-        return pair.ratio**2 / 2
-    if pair.atoms is not None:
-        return _rho_of_loss(max(abs(pair.span.low), abs(pair.span.high)))
-    return _rho_of_loss(pair.supremum)
-
-
-def _rho_of_loss(epsilon: float) -> float:
-    return epsilon**2 / 2
-
-
-def _rdp(release: Node, delta: float) -> Bound:
+def _rdp(parts: Mapping[Pairs, int], delta: float) -> Bound:
     """Rényi divergences add up at every order."""
-    parts = parts_of(release)
-    spare = _spared(parts, delta)
+    spare = spared(delta, together((max(p.infinite for p in pairs.directions), k) for pairs, k in parts.items()))
     if spare <= 0:
         return Bound("RDP", math.inf, delta, "no δ is left over for it; give a larger delta")
     total = np.zeros(len(ORDERS))
@@ -260,9 +176,8 @@ def _rdp(release: Node, delta: float) -> Bound:
     return Bound("RDP", epsilon_of_rdp(total, ORDERS, spare), delta)
 
 
-def _losses(release: Node, delta: float, step: float | None) -> Bound:
+def _losses(parts: Mapping[Pairs, int], delta: float, step: float | None) -> Bound:
     """The distribution of the privacy loss, convolved."""
-    parts = parts_of(release)
     directions = {
         tuple((getattr(pairs, side), count) for pairs, count in parts.items()) for side in ("removed", "added")
     }

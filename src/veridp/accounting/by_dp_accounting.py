@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,30 +20,31 @@ from veridp.accounting.pairs import (
     Pair,
     RemovedFromSample,
     SampledWithoutReplacement,
+    tails_on,
 )
 
 if TYPE_CHECKING:
     from veridp.accounting.simple import Bound
-    from veridp.accounting.tree import Node, Pairs
+    from veridp.accounting.tree import Pairs
 
 STEP = 1e-4  # its own default for the distance of the lattice
 FINEST = 2_000_000  # points that a single distribution may take on its lattice
 INSTALL = "dp-accounting is not installed; pip install 'veridp[accounting]'"
 
 
-def dp_accounting_bounds(release: Node, delta: float, step: float | None) -> Iterator[Bound]:
+def dp_accounting_bounds(parts: Mapping[Pairs, int], delta: float, step: float | None) -> Iterator[Bound]:
     """Its RDP and its privacy loss distributions; a line that says why, where it has no answer."""
-    from veridp.accounting.account import parts_of
     from veridp.accounting.simple import Bound
 
     names = "RDP (dp-accounting)", "privacy loss distribution (dp-accounting)"
     if importlib.util.find_spec("dp_accounting") is None:
         yield from (Bound(name, math.inf, delta, INSTALL) for name in names)
         return
-    parts = parts_of(release)
     for name, method in zip(names, (_rdp, _distribution), strict=True):
         try:
-            yield Bound(name, method(parts, delta, STEP if step is None else step), delta)
+            with _quietly():
+                found = Bound(name, method(parts, delta, STEP if step is None else step), delta)
+            yield found
         except _NotThere as error:
             yield Bound(name, math.inf, delta, str(error))
 
@@ -50,7 +53,7 @@ class _NotThere(Exception):
     """dp-accounting has nothing for a part."""
 
 
-def _rdp(parts: dict[Pairs, int], delta: float, step: float) -> float:
+def _rdp(parts: Mapping[Pairs, int], delta: float, step: float) -> float:
     import dp_accounting
 
     accountant = dp_accounting.rdp.RdpAccountant()
@@ -60,6 +63,18 @@ def _rdp(parts: dict[Pairs, int], delta: float, step: float) -> float:
             raise _NotThere("it has no RDP for some part")
         accountant.compose(event)
     return float(accountant.get_epsilon(delta)) if delta else math.inf
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what it logs about orders that it leaves out: leaving some out is sound."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _event(pairs: Pairs) -> Any:
@@ -81,7 +96,7 @@ def _single_event(pair: Pair) -> Any:
     raise _NotThere("it has no RDP for some part")
 
 
-def _distribution(parts: dict[Pairs, int], delta: float, step: float) -> float:
+def _distribution(parts: Mapping[Pairs, int], delta: float, step: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
     total = privacy_loss_distribution.identity(step)
@@ -126,6 +141,8 @@ def _mass_function(pair: Pair, step: float) -> Any:
         last += last * step < pair.span.high  # rounding must not put the largest loss past the last point
         if last - first > FINEST:
             raise _NotThere(f"its losses, {step:g} apart, are too many; give a larger step")
-        deltas = np.minimum.accumulate(pair.delta(np.arange(first, last + 1, dtype=float) * step))
+        levels = np.arange(first, last + 1, dtype=float) * step
+        tails = tails_on(pair, levels)
+        deltas = np.minimum.accumulate(np.clip(tails.left - np.exp(levels) * tails.right, 0.0, 1.0))
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, first, last, deltas)
     raise _NotThere("it has no distribution for some part")

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import SAME, Finite, Pair, Span, Tails, dots
+from veridp.accounting.pairs import SAME, Finite, Pair, Span, dots, tails_on
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
@@ -106,13 +106,14 @@ def window_of(rows: Sequence[Row], tilt: float) -> Span:
 
 def log_moments(pair: Pair, tilts: Array, points: int) -> Array:
     """ln E[e^(tilt · loss)] over the finite losses of a pair: exactly where these are few, else from above."""
-    if pair.atoms is not None:
+    if pair.atoms is not None and len(pair.atoms.losses) <= points:
         return log_sums(pair.atoms.masses, tilts[:, None] * pair.atoms.losses)
     scale = _width(pair.span) * DENSE
     if not scale:
         return np.zeros(len(tilts))
     levels = scale * np.sinh(np.linspace(math.asinh(pair.span.low / scale), math.asinh(pair.span.high / scale), points))
-    return log_sums(dots(levels, pair.above(levels)), tilts[:, None] * levels)
+    levels[-1] = max(levels[-1], pair.span.high)
+    return log_sums(dots(levels, tails_on(pair, levels)), tilts[:, None] * levels)
 
 
 def multiplied_out(parts: list[Part]) -> list[Part]:
@@ -137,7 +138,8 @@ def on_lattice(parts: Sequence[Part], step: float | None) -> list[Row]:
 def aligned(parts: Sequence[Part]) -> list[Row] | None:
     """The parts where finite losses lie already, if that is a lattice that they share."""
     pairs = [part.pair.atoms for part in parts]
-    step = min((gap for pair in pairs if pair is not None for gap in _gaps(pair)), default=1.0)
+    step = min((_least_gap(pair) for pair in pairs if pair is not None), default=1.0)
+    step = step if math.isfinite(step) else 1.0
     rows = []
     for part, pair in zip(parts, pairs, strict=True):
         if pair is None:
@@ -152,8 +154,10 @@ def aligned(parts: Sequence[Part]) -> list[Row] | None:
     return rows
 
 
-def _gaps(pair: Finite) -> list[float]:
-    return [float(gap) for gap in np.diff(pair.losses) if gap > SAME]
+def _least_gap(pair: Finite) -> float:
+    """The least distance of two losses; inf where there is one loss only."""
+    gaps = np.diff(pair.losses)
+    return float(gaps.min(initial=math.inf, where=gaps > SAME))
 
 
 def _chosen_step(parts: Sequence[Part]) -> float:
@@ -181,7 +185,5 @@ def dotted(part: Part, step: float) -> Row:
             f"losses from {span.low:g} to {span.high:g} in steps of {step:g} are too many; give a larger step"
         )
     levels = np.arange(first, last + 1, dtype=float) * step
-    tails = part.pair.above(levels)
-    if levels[-1] >= part.pair.supremum:  # whatever rounding says of a loss that is the largest
-        tails = Tails(np.append(tails.left[:-1], part.pair.infinite), np.append(tails.right[:-1], 0.0))
+    tails = tails_on(part.pair, levels)
     return Row(0.0, first, dots(levels, tails), step, part.count, float(tails.left[-1]))

@@ -24,7 +24,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from veridp.accounting.account import rho_of
+from veridp.accounting.concentrated import concentrated
+from veridp.accounting.domination import Domination
 from veridp.accounting.recording import leaf_of_call
 from veridp.accounting.renyi import epsilon_of_zcdp, zcdp_within
 from veridp.accounting.simple import basic_charge, exactly
@@ -210,11 +211,10 @@ def _leaf(mechanism: Mechanism, data: Any) -> Leaf:
 
 def _cost(node: Node, statement: Statement) -> Cost:
     if statement.method == "zcdp":
-        infinite = max((pair.infinite for leaf in node.leaves() for pair in leaf.pairs.directions), default=0.0)
-        rho = rho_of(node)
-        if infinite or not math.isfinite(rho):
+        found = concentrated(node, Domination(node))
+        if found.leak or not math.isfinite(found.rho):
             raise BadInput("a mechanism known by (ε, δ) alone has no ρ; give its noise, or keep a ledger by basic sums")
-        return Cost(rho=exactly(rho))
+        return Cost(rho=exactly(found.rho))
     charge = basic_charge(node)
     if charge is None:
         raise BadInput("normal noise has no ε of its own; give its epsilon and delta, or keep a ledger by zcdp")

@@ -87,6 +87,17 @@ class Pair(ABC):
         return np.clip(tails.left - np.exp(np.minimum(epsilons, HUGE)) * tails.right, 0.0, 1.0)
 
 
+def tails_on(pair: Pair, levels: Array) -> Tails:
+    """The tails above the levels, the last of which is at least the largest finite loss.
+
+    Rounding may find a largest loss, which often has a mass of its own, above itself: so the last level is raised by a
+    little, and what lies in between belongs to it.
+    """
+    raised = levels.copy()
+    raised[-1] += SAME * (1 + abs(raised[-1]))
+    return pair.above(raised)
+
+
 def dots(levels: Array, tails: Tails) -> Array:
     """Masses on the levels that dominate what has these tails above them, its mass above the last level left out.
 

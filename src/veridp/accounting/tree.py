@@ -33,7 +33,7 @@ class Basis(enum.Enum):
         return max(self, other, key=order.index)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Pairs:
     """What dominates a mechanism where a record goes (`removed`) and where one comes (`added`)."""
 
