@@ -27,7 +27,7 @@ def look_quickly(findings: Findings) -> None:
     with findings.timed("statdp") as found:
         try:
             detection = detect(
-                case.mechanism,
+                case.mechanism.bind(**case.mechanism.values),  # as it is: no other arguments are to be judged
                 size=case.size,
                 test_epsilons=[case.claim.epsilon],
                 selection_samples=QUICK_SELECTION,
