@@ -714,6 +714,7 @@ def _carried(document, event, noise, data, difference, which) -> bool:
     return spent <= float(Fraction(document["epsilon"])) + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_accepted_after_random_tampering_is_still_true(data):

@@ -347,6 +347,7 @@ def test_the_means_by_which_tampering_is_judged_sees_what_is_false(pointer):
     assert not carries_random_runs(document, np.random.default_rng(3), runs=3000)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_accepted_after_random_tampering_is_still_true(data):
