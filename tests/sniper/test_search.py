@@ -15,7 +15,8 @@ from veridp.catalogue.local import bloom_filter
 from veridp.claim import Claim
 from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
-from veridp.sniper import Finding, search
+from veridp.sniper import Finding, scout, search
+from veridp.sniper.power import Goal
 
 SMALL: dict[str, Any] = {"samples": 20_000, "final_samples": 200_000, "seconds": 600.0, "workers": 1}
 
@@ -262,3 +263,16 @@ def test_the_published_configuration_takes_ties_by_a_coin() -> None:
         workers=1,
     )
     assert network.model == "neural network"
+
+
+def test_outputs_are_drawn_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked for, one piece is held at a time; how they are taken makes no difference."""
+    monkeypatch.setattr(scout, "PIECE", 1000)
+    setting = scout.Setting(catalogue["laplace"], 0, Goal(1000, 0.05))
+    stream = scout.Stream(setting, [1.0], 5500, (1,))
+    taken = [list(stream.take(count)) for count in (300, 2000, 3200)]
+    assert [[len(part) for part in parts] for parts in taken] == [[300], [700, 1000, 300], [700, 1000, 1000, 500]]
+    assert stream.drawn == 5500
+    again = [output for part in scout.Stream(setting, [1.0], 5500, (1,)).take(5500) for output in part]
+    assert again == [output for parts in taken for part in parts for output in part]
+    assert len(set(again)) == 5500

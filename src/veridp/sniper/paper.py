@@ -92,7 +92,7 @@ def _drawn(setting: Setting, data: Any, count: int, key: tuple[int, ...]) -> Ite
 
 def train_classifier(setting: Setting, task: Task) -> Scorer:
     """A classifier of outputs by the input that they come from, trained on `samples` outputs of either (line 2)."""
-    first = [setting.draw(d, COLUMN_ROWS // 2, *task.key, 9, side) for side, d in enumerate(_sides(task))]
+    first = [setting.draw(d, COLUMN_ROWS, *task.key, 9, side) for side, d in enumerate(_sides(task))]
     columns = columns_for(concatenate(first), composed=False)
     if not columns.columns:
         return Scorer(columns, Constant())

@@ -8,10 +8,11 @@ reversal cost one training.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veridp.adjacency import Pair
 from veridp.mechanism import Mechanism
@@ -23,7 +24,10 @@ from veridp.sniper.classifier import Constant, Family, Labelled, fitted
 from veridp.sniper.columns import Columns, columns_for
 from veridp.sniper.power import Goal, best_threshold, profile_levels
 
-COLUMN_ROWS = 20_000  # outputs from which the columns are learnt
+Floats = NDArray[np.float64]
+COLUMN_ROWS = 10_000  # outputs of either side from which the columns are learnt
+PIECE = 2**20  # outputs that are drawn at once
+MOST_HELD_OUT = 2**22  # of either side: their scores are kept until the threshold is chosen
 MOST_NUMBERS = 2**25  # entries of a training matrix, 256 MB: more samples than fit are left out
 WORTH = 0.03  # a family less simple must promise so much more, relatively
 PROFILE_EVENTS = 8
@@ -89,37 +93,70 @@ class Candidate:
         return math.log(self.left / self.right) if self.left and self.right else math.inf if self.left else -math.inf
 
 
+class Stream:
+    """Fresh outputs of an input, drawn piece by piece as they are taken: memory is needed for one piece at a time."""
+
+    def __init__(self, setting: Setting, data: object, count: int, key: tuple[int, ...]) -> None:
+        sizes = [min(PIECE, count - start) for start in range(0, count, PIECE)]
+        self.pieces = (setting.draw(data, size, *key, number) for number, size in enumerate(sizes))
+        self.piece: Outputs | None = None
+        self.drawn = 0
+
+    def take(self, count: int) -> Iterator[Outputs]:
+        """The next `count` outputs, in parts."""
+        while count > 0:
+            if self.piece is None or not len(self.piece):
+                self.piece = next(self.pieces)
+                self.drawn += len(self.piece)
+            part, self.piece = self.piece[:count], self.piece[count:]
+            count -= len(part)
+            yield part
+
+
 def scout(setting: Setting, task: Task) -> Candidate:
     """The most promising attack on the pair, in either direction."""
-    pair = task.pair
-    count = task.samples + task.held_out
-    drawn = [setting.draw(data, count, *task.key, side) for side, data in enumerate((pair.left, pair.right))]
-    columns, training = _training(setting, task, [outputs[: task.samples] for outputs in drawn])
-    held_out = [outputs[task.samples :] for outputs in drawn]
-    found = []
-    for family in task.families if columns.columns else ():
-        fit = fitted(family, training, seed_for(setting.seed, *task.key, len(drawn)))
-        if fit is not None:
-            found.append(_aimed(Scorer(columns.only(fit.places), fit.model), pair, held_out, setting.goal))
+    pair, held_out = task.pair, min(task.held_out, MOST_HELD_OUT)
+    sides = enumerate((pair.left, pair.right))
+    streams = [Stream(setting, data, task.samples + held_out, (*task.key, side)) for side, data in sides]
+    columns, training = _training(setting, task, streams)
+    seed = seed_for(setting.seed, *task.key, len(streams))
+    fits = [fitted(family, training, seed) for family in task.families] if columns.columns else []
+    del training
+    scorers = [Scorer(columns.only(fit.places), fit.model) for fit in fits if fit is not None]
+    left, right = (_scores(scorers, stream.take(held_out)) for stream in streams)
+    found = [_aimed(scorer, pair, *scores, setting.goal) for scorer, *scores in zip(scorers, left, right, strict=True)]
+    drawn = sum(stream.drawn for stream in streams)
     if not found:
-        return _nothing(pair, columns, 2 * count)
+        return _nothing(pair, columns, drawn)
     best = _simplest_good(found)
     ranking = tuple(c.attack.scorer.family for c in sorted(found, key=lambda c: -c.promise))
-    return replace(best, ranking=ranking, columns=len(columns.columns), drawn=2 * count)
+    return replace(best, ranking=ranking, columns=len(columns.columns), drawn=drawn)
 
 
-def _training(setting: Setting, task: Task, outputs: list[Outputs]) -> tuple[Columns, Labelled]:
+def _training(setting: Setting, task: Task, streams: Sequence[Stream]) -> tuple[Columns, Labelled]:
+    """The columns, learnt from the first outputs, and as much of the training set as its matrix has room for."""
     extra = [bit_columns((task.pair.left, task.pair.right))] if setting.bits else []
-    some = concatenate([replace(side[: COLUMN_ROWS // 2], notes=()) for side in outputs])
-    columns = columns_for(some, extra=extra)
-    rows = MOST_NUMBERS // (2 * max(1, len(columns.columns)))
-    left, right = (columns.matrix(side[:rows]) for side in outputs)
-    return columns, Labelled.of(left, right)
+    first = [concatenate(list(stream.take(min(task.samples, COLUMN_ROWS)))) for stream in streams]
+    columns = columns_for(concatenate([replace(side, notes=()) for side in first]), extra=extra)
+    rows = min(task.samples, MOST_NUMBERS // (2 * max(1, len(columns.columns))))
+    matrices = [
+        np.concatenate([columns.matrix(part) for part in (side, *stream.take(max(0, rows - len(side))))])
+        for side, stream in zip(first, streams, strict=True)
+    ]
+    return columns, Labelled.of(*matrices)
 
 
-def _aimed(scorer: Scorer, pair: Pair, held_out: Sequence[Outputs], goal: Goal) -> Candidate:
-    """The best threshold on the scores, in the better direction."""
-    left, right = (np.sort(scorer(outputs)) for outputs in held_out)
+def _scores(scorers: Sequence[Scorer], parts: Iterator[Outputs]) -> list[Floats]:
+    """The scores of all parts by each of the scorers, sorted."""
+    scored: list[list[Floats]] = [[] for _ in scorers]
+    for part in parts:
+        for scorer, scores in zip(scorers, scored, strict=True):
+            scores.append(scorer(part))
+    return [np.sort(np.concatenate(scores)) for scores in scored]
+
+
+def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) -> Candidate:
+    """The best threshold on the sorted scores of held-out outputs, in the better direction."""
     forward, backward = best_threshold(left, right, goal), best_threshold(-right[::-1], -left[::-1], goal)
     turned = backward.promise > forward.promise
     chosen = backward if turned else forward

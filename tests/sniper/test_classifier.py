@@ -1,0 +1,105 @@
+"""Classifiers against the likelihood ratio that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from veridp.sniper.classifier import ALL, Boosted, Family, Labelled, Linear, Table, fitted, independent, row_keys
+
+
+def labelled(left: np.ndarray, right: np.ndarray) -> Labelled:
+    return Labelled.of(left.astype(float), right.astype(float))
+
+
+def power(family: Family, training: Labelled, left: np.ndarray, right: np.ndarray) -> float:
+    """The share of pairs (one output of either side) that the scores put in the right order."""
+    fit = fitted(family, training, 0)
+    assert fit is not None
+    assert fit.model.family is family
+    scores = [fit.model.scores(side[:, fit.places]) for side in (left, right)]
+    return float(np.mean(np.searchsorted(np.sort(scores[1]), scores[0]) / len(right)))
+
+
+@pytest.mark.parametrize("family", [Family.ENTRY, Family.LINEAR, Family.BOOSTED, Family.NETWORK])
+def test_every_family_finds_a_shift_of_one_column(family: Family) -> None:
+    """Normal columns, one of them shifted by 1: the best order has P = Φ(1/√2) = 0.7602."""
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, 40_000, 3))
+    left[:, 1] += 1
+    train = labelled(left[:20_000], right[:20_000])
+    assert power(family, train, left[20_000:], right[20_000:]) == pytest.approx(0.7602, abs=0.01)
+
+
+@pytest.mark.parametrize("family", [Family.BOOSTED, Family.NETWORK])
+def test_trees_and_networks_find_what_no_line_can(family: Family) -> None:
+    """Normal columns of deviation 2 against 1: only the distance from 0 tells."""
+    rng = np.random.default_rng(1)
+    left, right = 2 * rng.normal(size=(40_000, 1)), rng.normal(size=(40_000, 1))
+    train = labelled(left[:20_000], right[:20_000])
+    best = np.searchsorted(np.sort(np.abs(right[20_000:, 0])), np.abs(left[20_000:, 0])).mean() / 20_000
+    assert power(family, train, left[20_000:], right[20_000:]) > best - 0.02
+    assert power(Family.LINEAR, train, left[20_000:], right[20_000:]) < 0.55
+
+
+def test_a_table_is_the_log_ratio_of_counts() -> None:
+    fit = fitted(Family.TABLE, labelled(np.array([[1], [1], [1], [2]]), np.array([[1], [2], [2], [3]])), 0)
+    assert fit is not None
+    assert isinstance(fit.model, Table)
+    scores = fit.model.scores(np.array([[1.0], [2.0], [3.0], [9.0]]))
+    assert scores == pytest.approx(np.log([3.5 / 1.5, 1.5 / 2.5, 0.5 / 1.5, 1.0]))
+
+
+def test_a_table_does_not_serve_for_numbers_that_never_repeat() -> None:
+    rng = np.random.default_rng(2)
+    assert fitted(Family.TABLE, labelled(rng.normal(size=(5000, 1)), rng.normal(size=(5000, 1))), 0) is None
+
+
+def test_rows_have_the_same_key_if_and_only_if_they_are_equal() -> None:
+    rows = np.array([[0.0, np.nan], [-0.0, np.nan], [np.nan, 0.0], [1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
+    keys = row_keys(rows)
+    assert keys[0] == keys[1]
+    assert keys[3] == keys[5]
+    assert len(set(keys.tolist())) == 4
+
+
+def test_columns_that_are_sums_of_others_are_left_to_them() -> None:
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(size=(2, 5000))
+    table = np.column_stack([first, 3 * first - 1, second, first + second, first * second])
+    assert independent(table) == (0, 2, 4)
+
+
+def test_logistic_regression_gives_the_log_ratio_of_normals() -> None:
+    """Means 0 and (1, -2): the log-ratio is x - 2y - 5/2, up to a constant."""
+    rng = np.random.default_rng(4)
+    right = rng.normal(size=(200_000, 2))
+    fit = fitted(Family.LINEAR, labelled([*right, 1, -2], right[::-1]), 0)
+    assert fit is not None
+    assert isinstance(fit.model, Linear)
+    slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))
+    assert slope == pytest.approx([1, -2], abs=0.03)  # a standard error is below 0.006
+
+
+def test_scores_of_separable_outputs_do_not_tie() -> None:
+    """Where a probability would be 1.0 in doubles, the log-odds still tell 10 from 20."""
+    rng = np.random.default_rng(5)
+    train = labelled(rng.normal(5, 1, size=(5000, 2)), rng.normal(-5, 1, size=(5000, 2)))
+    for family in (Family.LINEAR, Family.NETWORK):
+        fit = fitted(family, train, 0)
+        assert fit is not None
+        near, far = fit.model.scores(np.array([[10.0, 10.0], [20.0, 20.0]])[:, fit.places])
+        assert far > near
+
+
+def test_what_is_missing_is_no_obstacle() -> None:
+    rng = np.random.default_rng(6)
+    left, right = rng.normal(size=(2, 4000, 2))
+    left[:2500, 0] = right[:500, 0] = np.nan
+    for family in ALL:
+        fit = fitted(family, labelled(left, right), 0)
+        if fit is not None:
+            assert np.isfinite(fit.model.scores(left[:, fit.places])).all()
+            if isinstance(fit.model, Boosted):
+                scores = fit.model.scores(np.array([[np.nan, 0.0], [0.0, 0.0]]))
+                assert scores[0] > scores[1]  # it is missing five times as often on the left
