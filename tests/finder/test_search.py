@@ -91,7 +91,8 @@ def test_the_witness_shows_what_is_claimed() -> None:
 def test_other_neighbourhoods_and_outputs(name: str, size: int) -> None:
     """Finite domains, integer noise, numbers without noise, many outputs."""
     chosen = veridp.catalogue[name]
-    result = finder.search(chosen, size, restarts=1, seconds=PLENTY, workers=1, samples=2**15)
+    restarts = 1 if size == 1 else 4  # the third query alone is harmless: others must be drawn
+    result = finder.search(chosen, size, restarts=restarts, seconds=PLENTY, workers=1, samples=2**15)
     assert result.epsilon == pytest.approx(chosen.true_epsilon(size))
 
 
