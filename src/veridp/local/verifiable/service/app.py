@@ -8,8 +8,9 @@ import hmac
 import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -33,11 +34,12 @@ from veridp.local.verifiable.service.openapi import document
 from veridp.local.verifiable.service.page import CONTENT_POLICY, page
 from veridp.local.verifiable.service.settings import Settings
 from veridp.local.verifiable.service.standing import status_of
-from veridp.local.verifiable.session import Stage
+from veridp.local.verifiable.session import Session, Stage
 from veridp.local.verifiable.task import NAME, Task
 from veridp.local.verifiable.transcript import written
 
 MESSAGE_TYPE = "application/msgpack"
+MOST_CHALLENGED = 10_000
 STATUS = {
     Reason.UNKNOWN_TOKEN: 401,
     Reason.UNKNOWN_TASK: 404,
@@ -63,6 +65,24 @@ log = logging.getLogger("veridp.collect")
 
 
 @dataclass(frozen=True)
+class Challenged:
+    """Sessions that this process challenged lately, so that their openings are judged without asking the database.
+
+    Commitment and nonce of a challenged session never change; whether it is still open, the database says in the end.
+    """
+
+    sessions: OrderedDict[bytes, Session] = field(default_factory=OrderedDict)
+
+    def keep(self, token: bytes, session: Session) -> None:
+        self.sessions[token] = session
+        if len(self.sessions) > MOST_CHALLENGED:
+            self.sessions.popitem(last=False)
+
+    def take(self, token: bytes) -> Session | None:
+        return self.sessions.pop(token, None)
+
+
+@dataclass(frozen=True)
 class Service:
     """A process of the service."""
 
@@ -73,6 +93,7 @@ class Service:
     limiter: Limiter
     metrics: Metrics
     known: dict[str, Task]  # tasks never change
+    challenged: Challenged
 
     # ------------------------------------------------------------------------------------------------- clients
 
@@ -93,6 +114,7 @@ class Service:
         found = await self.ledger.do(
             token, lambda connection: store.put_commit(connection, task, token, commit, time.time(), Known())
         )
+        self.challenged.keep(token, found)
         return _message(found.challenge)
 
     async def open(self, request: Request) -> Response:
@@ -101,7 +123,9 @@ class Service:
         task = await self._task(request)
         opening = await self._message(request, task, Opening)
         _check_task(task, opening)
-        before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
+        before = self.challenged.take(token)
+        if before is None:
+            before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
         known = Known()
         if before.stage == Stage.CHALLENGED and before.commit is not None:
             known = Known(await self.judges.judge(task, before.commit, before.challenge, opening))
@@ -271,7 +295,9 @@ def _started(settings: Settings) -> Service:
 
     ledger.start()
     judges.start()
-    return Service(settings, database, ledger, judges, Limiter(settings.rate, settings.burst), Metrics(standings), {})
+    return Service(
+        settings, database, ledger, judges, Limiter(settings.rate, settings.burst), Metrics(standings), {}, Challenged()
+    )
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:
