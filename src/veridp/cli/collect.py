@@ -54,6 +54,8 @@ def serve(
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or none behind a proxy that ends TLS")
     settings = Settings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
+    kind = "http" if tls_cert is None else "https"
+    typer.echo(f"veridp collect: serving at {kind}://{host}:{port}, from {_without_password(database)}", err=True)
     run(settings, host, port, processes, tls_cert=tls_cert, tls_key=tls_key, proxy=proxy, access_log=access_log)
     return 0
 
@@ -289,6 +291,17 @@ def _token(file: Path | None, variable: str) -> str:
     if variable not in os.environ:
         raise BadInput(f"no token; give --token-file, or set {variable}")
     return os.environ[variable].strip()
+
+
+def _without_password(url: str) -> str:
+    """The URL of a database, fit to be shown."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url
 
 
 def _need_extra() -> None:
