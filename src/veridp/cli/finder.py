@@ -111,7 +111,8 @@ def _summary(found: Found) -> list[str]:
     """How the search went."""
     each = sum(restart.seconds for restart in found.restarts) / len(found.restarts)
     draws = sum(restart.samples for restart in found.restarts) / len(found.restarts)
-    lines = [f"{len(found.restarts)} restarts, {each:.2g} s and {draws:.0f} draws each; {'; '.join(found.searched)}"]
+    count = "1 restart" if len(found.restarts) == 1 else f"{len(found.restarts)} restarts"
+    lines = [f"{count}, {each:.2g} s and {draws:.0f} draws each; {'; '.join(found.searched)}"]
     if found.correlations:
         low, high = min(found.correlations), max(found.correlations)
         lines.append(f"with the same noise, left and right correlate by {low:.3g} to {high:.3g}")

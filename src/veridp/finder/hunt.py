@@ -63,10 +63,11 @@ class Found:
 
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="
+        count = "1 restart" if len(self.restarts) == 1 else f"{len(self.restarts)} restarts"
         end = "" if self.finished else "; not finished"
         return (
             f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} ({self.verified}) between {self.witness.left} and "
-            f"{self.witness.right}, where {self.witness.event} ({len(self.restarts)} restarts{end})"
+            f"{self.witness.right}, where {self.witness.event} ({count}{end})"
         )
 
 
