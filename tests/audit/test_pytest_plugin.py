@@ -81,7 +81,7 @@ def test_marked_functions_are_tests(tmp_path: Path, arguments: list[str]) -> Non
     assert "1-DP is not proved" in text
     assert "it raised RuntimeError: no luck" in text
     (summary,) = [line for line in lines if "the probability of a false alarm in this session" in line]
-    assert summary.startswith("6 checks, ")
+    assert summary.startswith("7 checks, ")
     assert "(--dp-alpha 0.01)" in summary
 
 
