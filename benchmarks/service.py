@@ -1,9 +1,9 @@
 """How many sessions a second the service sustains. `python benchmarks/service.py [--quick] [--database URL]`
 
 A server is started on this machine, and a crowd of honest clients in this process takes part over loopback: three
-requests for each, every one durable before it is answered (SQLite flushes at every commit). On two cores the crowd
-takes about as much time as the server, so a server that has them for itself does more. The latencies are as the
-clients see them.
+requests for each, every one durable before it is answered (SQLite flushes at every commit). The latencies are as the
+clients see them; the crowd shares the cores with the server, so a server that has them for itself does more. The
+processor time for each session, of the server with its judges and of the crowd, says how much.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import httpx
+import psutil
 
 from veridp.local.verifiable import Task
 from veridp.local.verifiable.service.crowd import STEPS, Rehearsal, rehearse
@@ -32,9 +35,22 @@ MOST_CLIENTS = 20_000
 PATIENCE = 60.0  # seconds until the server must answer
 
 
+@dataclass(frozen=True)
+class Served:
+    """A server that runs."""
+
+    url: str
+    process: psutil.Process
+
+    def cpu(self) -> float:
+        """The processor seconds that it and its processes have taken."""
+        family = [self.process, *self.process.children(recursive=True)]
+        return float(sum(member.cpu_times().user + member.cpu_times().system for member in family))
+
+
 @contextlib.contextmanager
-def served(database: str, processes: int):  # type: ignore[no-untyped-def]
-    """The address of a server that ends with the block."""
+def served(database: str, processes: int) -> Iterator[Served]:
+    """A server that ends with the block."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -51,7 +67,7 @@ def served(database: str, processes: int):  # type: ignore[no-untyped-def]
                 if httpx.get(f"{url}/healthz").status_code == 200:
                     break
             time.sleep(0.1)
-        yield url
+        yield Served(url, psutil.Process(process.pid))
     finally:
         process.terminate()
         process.wait(30)
@@ -72,9 +88,12 @@ def share(latencies: list[float], part: float) -> float:
     return sorted(latencies)[min(int(part * len(latencies)), len(latencies) - 1)] * 1e3
 
 
-def show(found: Rehearsal, clients: int, what: str) -> None:
+def show(found: Rehearsal, clients: int, what: str, server: float, crowd: float) -> None:
     lost = clients - len(found.accepted)
-    print(f"{what}: {clients / found.seconds:.0f} sessions/s sustained over {found.seconds:.1f} s, {lost} not accepted")
+    rate = clients / found.seconds
+    print(f"{what}: {rate:.0f} sessions/s sustained over {found.seconds:.1f} s, {lost} not accepted")
+    each = [spent / clients * 1e3 for spent in (server, crowd)]
+    print(f"  processor time for each session: server {each[0]:.2f} ms, crowd {each[1]:.2f} ms")
     for step in STEPS:
         times = found.latencies[step]
         print(f"  {step:<8} median {share(times, 0.5):7.1f} ms   p99 {share(times, 0.99):7.1f} ms")
@@ -92,7 +111,8 @@ def main() -> int:
     good = True
     with tempfile.TemporaryDirectory() as folder:
         url = given.database or f"sqlite:///{folder}/collect.db"
-        with served(url, given.processes) as address:
+        with served(url, given.processes) as server:
+            address = server.url
             for scheme in ("blake2b", "ristretto255"):
                 number = clients if scheme == "blake2b" else clients // 4
                 name = f"load-{scheme}-{secrets.token_hex(4)}"
@@ -100,10 +120,13 @@ def main() -> int:
                 tokens = prepared(address, task, number)
                 warm, rest = tokens[: number // 10], tokens[number // 10 :]
                 asyncio.run(rehearse(address, task, ["7"] * len(warm), warm, seed=1, connections=given.connections))
+                before = server.cpu(), time.process_time()
                 found = asyncio.run(
                     rehearse(address, task, ["7"] * len(rest), rest, seed=2, connections=given.connections, seconds=300)
                 )
-                show(found, len(rest), f"{url.split(':')[0]}, {scheme}, 73 items, {given.connections} connections")
+                spent = server.cpu() - before[0], time.process_time() - before[1]
+                what = f"{url.split(':')[0]}, {scheme}, 73 items, {given.connections} connections"
+                show(found, len(rest), what, *spent)
                 good &= len(found.accepted) == len(rest)
     return 0 if good else 1
 
