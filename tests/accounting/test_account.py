@@ -256,6 +256,24 @@ def test_a_budget_is_checked() -> None:
         found.check(Claim(0.5, 1e-5))
 
 
+@pytest.mark.parametrize(
+    "release",
+    [
+        Subsampled(0.5, Leaf.laplace(800.0)),
+        Repeated(10_000, Leaf.gaussian(scale=1.0)),
+        Leaf.gaussian(scale=0.01),
+        Repeated(3, Leaf.claimed(30.0)),
+        Repeated(10, Leaf.laplace(0.0)),
+    ],
+)
+def test_losses_out_of_the_ordinary_are_never_understated(release: Any) -> None:
+    """Where e^ε is out of reach of floats, and where there is no loss at all."""
+    found = account(release, 1e-5, second_opinion=False)
+    for method in ("basic", "advanced", "zCDP", "RDP"):
+        assert found[method].epsilon >= found[PLD].epsilon * (1 - 1e-9)
+    assert math.isfinite(found[PLD].epsilon)
+
+
 def test_relations_do_not_mix() -> None:
     mixed = Sequential([Leaf.laplace(0.1, relation="replace"), Leaf.laplace(0.1, relation="add-remove")])
     with pytest.raises(BadInput, match="state both under one relation"):

@@ -18,6 +18,7 @@ POINTS = 1 << 19  # over the window of the sum, where the step is ours to choose
 MOST_POINTS = 1 << 24
 CELLS = 1000  # of losses, where a bound on their moments will do
 DENSE = 1e-4  # of the width of the losses: within this of 0, levels for moments are evenly spaced, beyond ever less
+CUT = 1e-100  # the mass of losses that a span may leave out
 OUTSIDE = -34.0  # ln of the tilted mass that may lie on either side of a window
 TILTS = np.geomspace(1e-3, 1e3, 100)  # the tilts to choose from, times 1 / (standard deviation of the sum)
 
@@ -113,7 +114,10 @@ def log_moments(pair: Pair, tilts: Array, points: int) -> Array:
         return np.zeros(len(tilts))
     levels = scale * np.sinh(np.linspace(math.asinh(pair.span.low / scale), math.asinh(pair.span.high / scale), points))
     levels[-1] = max(levels[-1], pair.span.high)
-    return log_sums(dots(levels, tails_on(pair, levels)), tilts[:, None] * levels)
+    tails = tails_on(pair, levels)
+    if tails.left[-1] - pair.infinite > CUT:
+        return np.full(len(tilts), math.inf)  # some large losses are out of sight: nothing can be said
+    return log_sums(dots(levels, tails), tilts[:, None] * levels)
 
 
 def multiplied_out(parts: list[Part]) -> list[Part]:

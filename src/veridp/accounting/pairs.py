@@ -109,7 +109,7 @@ def dots(levels: Array, tails: Tails) -> Array:
     # of a cell's mass p, the share at its upper end is (p e^(-low) - q) / (e^(-low) - e^(-high))
     with np.errstate(over="ignore", invalid="ignore"):
         upper = (left - right * np.exp(levels[:-1])) / -np.expm1(-np.diff(levels))
-    upper = np.clip(np.nan_to_num(upper, nan=0.0, posinf=0.0, neginf=0.0), 0.0, left)
+    upper = np.clip(np.where(np.isfinite(upper), upper, left), 0.0, left)  # out of reach of floats: up, which only adds
     masses = np.zeros(len(levels))
     masses[1:] += upper
     masses[:-1] += left - upper
@@ -321,9 +321,10 @@ class RemovedFromSample(Pair):
     rate: float
 
     def above(self, levels: Array) -> Tails:
-        ratios = np.exp(np.minimum(levels, HUGE))
-        inner = self.pair.above(_log((ratios - 1 + self.rate) / self.rate))
-        everything = ratios < 1 - self.rate
+        # ln((1-γ) + γ e^l) > x where l > ln(e^x - (1-γ)) - ln γ, and everywhere where x is below ln(1-γ)
+        everything = levels < _log1m(self.rate)
+        rest = (1 - self.rate) * np.exp(-np.where(everything, 0.0, levels))
+        inner = self.pair.above(levels + _log1p(-rest) - math.log(self.rate))
         left = (1 - self.rate) * inner.right + self.rate * inner.left
         return Tails(np.where(everything, 1.0, left), np.where(everything, 1.0, inner.right))
 
@@ -351,9 +352,10 @@ class AddedToSample(Pair):
     rate: float
 
     def above(self, levels: Array) -> Tails:
-        rest = (np.exp(np.minimum(-levels, HUGE)) - 1 + self.rate) / self.rate
-        nothing = rest <= 0
-        inner = self.pair.above(-_log(np.where(nothing, 1.0, rest)))
+        # -ln((1-γ) + γ e^-l) > x where l > ln γ - ln(e^-x - (1-γ)), and nowhere where x is above -ln(1-γ)
+        nothing = levels >= -_log1m(self.rate)
+        rest = (1 - self.rate) * np.exp(np.where(nothing, 0.0, levels))
+        inner = self.pair.above(levels - _log1p(-rest) + math.log(self.rate))
         right = (1 - self.rate) * inner.left + self.rate * inner.right
         return Tails(np.where(nothing, 0.0, inner.left), np.where(nothing, 0.0, right))
 
@@ -408,6 +410,6 @@ def _log1m(rate: float) -> float:
     return math.log1p(-rate) if rate < 1 else -math.inf
 
 
-def _log(values: Array) -> Array:
+def _log1p(values: Array) -> Array:
     with np.errstate(divide="ignore"):
-        return np.log(np.maximum(values, 0.0))
+        return np.log1p(np.maximum(values, -1.0))

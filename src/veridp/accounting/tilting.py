@@ -14,6 +14,7 @@ from veridp.accounting.lattice import MOST_POINTS, OUTSIDE, TILTS, Row, deviatio
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
+REACH = 300.0  # how far below the ε that is wanted losses are looked at, over 1 + tilt: e to the reach is no overflow
 LONGEST = 700.0  # e to more than this is out of reach of floats
 
 
@@ -28,12 +29,13 @@ class Tilted:
 
     def at(self, around: float, unbounded: float) -> Curve:
         """δ as a function of ε, where it is about this ε that it is wanted."""
-        seen = self.losses > around - min(LONGEST / max(self.tilt, 1e-300), LONGEST)
+        seen = self.losses > around - REACH / (1 + self.tilt)
         losses = self.losses[seen] - around
         with np.errstate(under="ignore"):
             masses = self.masses[seen] * np.exp(-self.tilt * losses)
             sums = [np.append(np.cumsum(side[::-1])[::-1], 0.0) for side in (masses, masses * np.exp(-losses))]
-        return Curve(around, losses, sums[0], sums[1], self.log_moment - self.tilt * around, unbounded)
+        cut = not bool(seen[0])
+        return Curve(around, losses, sums[0], sums[1], self.log_moment - self.tilt * around, unbounded, cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,12 @@ class Curve:
     right: Array
     scale: float  # ln of what the sums have to be multiplied with
     unbounded: float
+    cut: bool  # whether there are lower losses
+
+    @property
+    def lowest(self) -> float:
+        """The lowest loss that was looked at."""
+        return self.around + float(self.losses[0]) if len(self.losses) else self.around
 
     def delta(self, epsilon: float) -> float:
         distance = epsilon - self.around
@@ -105,8 +113,13 @@ class Sum:
         peaks = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
         bounds = (logs + peaks - math.log(delta - self.infinite)) / tilts
         best = int(np.argmin(bounds))
-        around = max(0.0, float(bounds[best]))
-        return max(0.0, self.at(float(tilts[best])).at(around, self.infinite).epsilon(delta))
+        tilted, around = self.at(float(tilts[best])), max(0.0, float(bounds[best]))
+        while True:
+            curve = tilted.at(around, self.infinite)
+            found = curve.epsilon(delta)
+            if found > curve.lowest or not 0 < curve.lowest < around or not curve.cut:
+                return max(0.0, found)
+            around = curve.lowest  # the ε is further down than was looked
 
     def at(self, tilt: float) -> Tilted:
         """The masses of the sum at this tilt."""
