@@ -98,6 +98,37 @@ def test_every_wrong_order_is_refused(small_task: Callable[..., Task]) -> None:
     assert reason_of(lambda: reference.opened(opening, NOW, task.verifier)) == Reason.OUT_OF_ORDER
 
 
+def test_the_server_follows_its_rules_in_every_order(small_task: Callable[..., Task]) -> None:
+    """All sequences of four messages, right and wrong, early and late, against the rules in a few lines."""
+    task = small_task("vgrr")
+    fresh, honest, other = begun(task), client_of(task), client_of(task, random.Random(9))
+    first, second = (client.commit(fresh.invitation, "bee") for client in (honest, other))
+    good = honest.open(Challenge(first.task, first.session, fresh.nonce))
+    bad = replace(good, proof=bytes(len(good.proof)))
+    messages = {"A": first, "B": second, "g": good, "b": bad}
+    for sequence in itertools.product("ABgb", [NOW, LATER], repeat=3):
+        session, committed, decided = fresh, "", ""
+        for name, now in zip(sequence[::2], sequence[1::2], strict=True):
+            if name in "AB":
+                due = None if committed == name else Reason.SECOND_COMMITMENT if committed else None
+                due = Reason.EXPIRED if not committed and now == LATER else due
+            elif not committed:
+                due = Reason.OUT_OF_ORDER
+            elif decided:
+                due = None if decided == name else Reason.REPLAYED
+            else:
+                due = Reason.EXPIRED if now == LATER else None
+            step = session.committed if name in "AB" else session.opened
+            if due is not None:
+                assert reason_of(lambda: step(messages[name], now, task.verifier)) == due  # type: ignore[operator] # noqa: B023
+                continue
+            session = step(messages[name], now, task.verifier)  # type: ignore[operator]
+            committed = committed or (name if name in "AB" else "")
+            decided = decided or (name if name in "gb" else "")
+        accepted = session.verdict is not None and session.verdict.accepted
+        assert accepted == ((committed, decided) == ("A", "g"))
+
+
 def test_steps_may_be_repeated_and_not_be_changed(small_task: Callable[..., Task]) -> None:
     task = small_task("vgrr")
     session, client, other = begun(task), client_of(task), client_of(task, random.Random(9))

@@ -17,6 +17,7 @@ from veridp.local.verifiable.context import digest
 from veridp.local.verifiable.harmless import Harmless, Outputs, Scaled
 from veridp.local.verifiable.layout import Counts, Layout
 
+AT_ONCE = 1 << 21  # hashes that are computed together
 PRIME = 2**31 - 1  # of the hash family; products of two numbers below it fit 64 bits
 
 
@@ -147,10 +148,11 @@ class VOLH(OfItems):
 
     def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
         total: NDArray[np.int64] = np.zeros(self.inputs, dtype=np.int64)
-        for row, session in zip(outputs[:, 0], sessions, strict=True):
-            factor, offset = _coefficients(session)
-            hashed = (np.uint64(factor) * self._inverses + np.uint64(offset)) % np.uint64(PRIME)
-            total += hashed % np.uint64(self.buckets) == np.uint64(row)
+        step = max(1, AT_ONCE // self.inputs)
+        for start in range(0, len(sessions), step):
+            drawn = np.array([_coefficients(session) for session in sessions[start : start + step]], dtype=np.uint64)
+            hashed = (drawn[:, :1] * self._inverses + drawn[:, 1:]) % np.uint64(PRIME) % np.uint64(self.buckets)
+            total += (hashed == outputs[start : start + step].astype(np.uint64)).sum(axis=0)
         found: list[int] = total.tolist()
         return found
 

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -94,6 +94,7 @@ class Service:
     metrics: Metrics
     known: dict[str, Task]  # tasks never change
     challenged: Challenged
+    underway: dict[tuple[str, float], asyncio.Future[dict[str, Any]]]
 
     # ------------------------------------------------------------------------------------------------- clients
 
@@ -167,7 +168,12 @@ class Service:
         self._administrator(request)
         task = await self._task(request)
         confidence = _confidence(request)
-        return JSONResponse(await self._read(lambda connection: status_of(connection, task, time.time(), confidence)))
+        key = (task.name, confidence)
+        if key not in self.underway:  # all who ask meanwhile get the same answer: it may take long to compute
+            reading = self._read(lambda connection: status_of(connection, task, time.time(), confidence))
+            self.underway[key] = asyncio.ensure_future(reading)
+            self.underway[key].add_done_callback(lambda _: self.underway.pop(key))
+        return JSONResponse(await asyncio.shield(self.underway[key]))
 
     async def log(self, request: Request) -> Response:
         """The whole transcript, for auditors."""
@@ -295,9 +301,8 @@ def _started(settings: Settings) -> Service:
 
     ledger.start()
     judges.start()
-    return Service(
-        settings, database, ledger, judges, Limiter(settings.rate, settings.burst), Metrics(standings), {}, Challenged()
-    )
+    limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
+    return Service(settings, database, ledger, judges, limiter, metrics, {}, Challenged(), {})
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:
