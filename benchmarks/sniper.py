@@ -7,14 +7,13 @@ For every mechanism: the certified lower bound on ε at 95 % confidence from at 
 regression / neural network; Bichsel et al., S&P 2021), and the true ε of the mechanism, which no bound may exceed but
 with probability 5 % each. A bound is marked ✓ if it is at least the published one minus 0.01, and ✓✓ if it is above.
 RAPPOR and OneTimeRAPPOR are searched over all integers from -10 to 10, where the study compared 0 and 1 only.
-Seconds are wall-clock with as many workers as there are cores; `cpu` is what all of them spent.
+Seconds are wall-clock, with as many workers as there are cores; a busy machine makes them longer.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import time
 from dataclasses import asdict, dataclass
@@ -67,7 +66,6 @@ class Row:
     samples: int
     drawn: int
     seconds: float
-    cpu: float
 
     @property
     def mark(self) -> str:
@@ -78,7 +76,7 @@ class Row:
 
 def measured(name: str, samples: int, final_samples: int, seed: int) -> Row:
     mechanism = catalogue[name]
-    before, start = _cpu(), time.perf_counter()
+    start = time.perf_counter()
     finding: Finding = search(mechanism, samples=samples, final_samples=final_samples, seconds=3600.0, seed=seed)
     took = time.perf_counter() - start
     witness = finding.witness
@@ -94,14 +92,7 @@ def measured(name: str, samples: int, final_samples: int, seed: int) -> Row:
         finding.samples,
         finding.drawn,
         took,
-        _cpu() - before,
     )
-
-
-def _cpu() -> float:
-    """Seconds of CPU of this process and of the workers that it has ended."""
-    spent = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in spent)
 
 
 def table_of(rows: list[Row]) -> Table:

@@ -20,7 +20,7 @@ from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
 SHRINK = 8  # a contest keeps one pair of so many, and the next has so many times the samples
-LEAST_KEPT = 5
+LEAST_KEPT, MOST_KEPT = 5, 8
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
@@ -195,7 +195,7 @@ class Hunt:
                 self.finished = False
             if deadline.passed or not results:
                 break
-            kept = candidates[: max(LEAST_KEPT, math.ceil(len(candidates) / SHRINK))]
+            kept = candidates[: min(MOST_KEPT, max(LEAST_KEPT, math.ceil(len(candidates) / SHRINK)))]
             left = [Entrant(candidate.pair, self.plan.among(heirs(candidate))) for candidate in kept]
         return candidates
 
