@@ -15,10 +15,10 @@ TARGETS = ("svt1", "svt4", "noisy_max1", "noisy_max3", "smart_sum", "prefix_sum"
 
 def main() -> None:
     console = Console(record=True, width=132, file=io.StringIO())
-    console.print(f"$ veridp audit {' '.join(TARGETS)}", style="bold")
+    console.print(f"$ veridp audit {' '.join(TARGETS)} --size 5", style="bold", highlight=False)
     results = [Audited(name, veridp.audit(veridp.catalogue[name], size=5, seconds=10)) for name in TARGETS]
     console.print(audited_table(results))
-    console.print("$ veridp audit svt4 --size 5", style="bold")
+    console.print("$ veridp audit svt4 --size 5", style="bold", highlight=False)
     console.print(verdict_page(veridp.audit(veridp.catalogue["svt4"], size=5, seconds=10)))
     picture = Path(__file__).parent / "audit.svg"
     picture.write_text(console.export_svg(title="veridp"), encoding="utf-8")
