@@ -18,6 +18,7 @@ POINTS = 1 << 19  # over the window of the sum, where the step is ours to choose
 MOST_POINTS = 1 << 24
 CELLS = 1000  # of losses, where a bound on their moments will do
 DENSE = 1e-4  # of the width of the losses: within this of 0, levels for moments are evenly spaced, beyond ever less
+RARE = 1e-15  # the mass of losses that need not be inside the window for which a step is chosen
 CUT = 1e-100  # the mass of losses that a span may leave out
 OUTSIDE = -34.0  # ln of the tilted mass that may lie on either side of a window
 TILTS = np.geomspace(1e-3, 1e3, 100)  # the tilts to choose from, times 1 / (standard deviation of the sum)
@@ -167,7 +168,9 @@ def _least_gap(pair: Finite) -> float:
 def _chosen_step(parts: Sequence[Part]) -> float:
     """A step that puts about POINTS on the window of the sum: at first guessed from a coarse lattice."""
     finest = min((_width(part.pair.span) for part in parts if _width(part.pair.span) > 0), default=1.0)
-    coarse = [dotted(part, max(finest / 64, _width(part.pair.span) / 4096)) for part in parts]
+    coarse = [
+        dotted(part, max(finest / 64, _width(part.pair.span) / 4096)).trimmed(RARE / part.count) for part in parts
+    ]
     window = window_of(coarse, 0.0)
     step = max(_width(window), finest) / POINTS
     # many mechanisms have their largest loss with positive probability: let that of the commonest be a lattice point

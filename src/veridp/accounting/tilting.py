@@ -73,7 +73,10 @@ class Curve:
         reached = self.left[1:] - np.exp(np.minimum(self.losses, LONGEST)) * self.right[1:] <= target
         place = int(np.argmax(reached)) if reached.any() else len(self.losses) - 1
         # between this loss and the one before, δ = left - e^ε right with the sums from here upwards
-        return self.around + math.log(max(self.left[place] - target, 1e-300) / max(self.right[place], 1e-300))
+        above = float(self.left[place]) - target
+        if above <= 0 or not self.right[place] > 0:
+            return self.lowest  # δ is no more than this already there
+        return self.around + math.log(above) - math.log(float(self.right[place]))
 
 
 class Sum:
