@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.local.verifiable.messages import (
@@ -72,6 +72,7 @@ JSON_LIKE = st.recursive(
 
 
 @given(st.lists(JSON_LIKE, max_size=8), st.sampled_from(sorted(KINDS)))
+@settings(max_examples=60, deadline=None)
 def test_any_fields_are_a_message_or_refused(fields: list[object], kind: int) -> None:
     data = msgpack.packb([VERSION, kind, *fields], use_bin_type=True)
     try:
