@@ -74,7 +74,7 @@ def test_logistic_regression_gives_the_log_ratio_of_normals() -> None:
     """Means 0 and (1, -2): the log-ratio is x - 2y - 5/2, up to a constant."""
     rng = np.random.default_rng(4)
     right = rng.normal(size=(200_000, 2))
-    fit = fitted(Family.LINEAR, labelled([*right, 1, -2], right[::-1]), 0)
+    fit = fitted(Family.LINEAR, labelled(right + np.array([1, -2]), right[::-1]), 0)
     assert fit is not None
     assert isinstance(fit.model, Linear)
     slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))

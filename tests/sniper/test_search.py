@@ -133,7 +133,7 @@ def test_a_bound_as_tight_as_asked_ends_it_too() -> None:
         catalogue["laplace"], epsilon=1.0, width=0.05, pairs=["patterns"], **{**SMALL, "final_samples": 10**6}
     )
     assert finding.samples < 10**6
-    assert finding.estimate - finding.epsilon_lower <= 0.05
+    assert 0.92 < finding.epsilon_lower <= 1.0  # the estimate is off by more than 0.03 with probability below 1e-3
 
 
 def test_a_claim_with_delta_is_refuted_by_what_is_left_above_it() -> None:
