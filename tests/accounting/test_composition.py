@@ -191,10 +191,27 @@ def test_mixed_releases_equal_dp_accounting() -> None:
 @pytest.mark.parametrize("kind", [RemovedFromSample, AddedToSample])
 def test_a_lattice_of_our_own_is_about_as_good_as_a_given_one(kind: type[RemovedFromSample], k: int) -> None:
     """Sampled normal noise, whose losses have a long tail, on a lattice that is chosen to fit."""
-    parts = [Part(kind(GaussianPair(1.0), 0.01), k)]
-    own, coarse = Composition(parts).epsilon(DELTA), Composition(parts, STEP).epsilon(DELTA)
-    assert own == pytest.approx(coarse, rel=1e-2)  # less where the given one is coarse for a single mechanism
-    assert own <= coarse * (1 + 2e-5)
+    pair = kind(GaussianPair(1.0), 0.01)
+    own, given_ = Composition([Part(pair, k)]).epsilon(DELTA), Composition([Part(pair, k)], STEP).epsilon(DELTA)
+    assert own == pytest.approx(given_, rel=1e-3)
+    assert own <= given_ * (1 + 2e-5)
+    if k == 1:
+        assert own == pytest.approx(pair.epsilon(DELTA), rel=1e-4)
+        assert own >= pair.epsilon(DELTA) * (1 - 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([1e-1, 1e-3, 1e-5, 1e-9]),
+    st.floats(0.02, 2.0),
+    st.floats(0.003, 1.0),
+    st.sampled_from([1e-2, 1e-3, 2e-4]),
+)
+def test_one_mechanism_alone_is_never_understated(delta: float, ratio: float, rate: float, step: float) -> None:
+    """On any lattice, ε is at least what the pair's own curve says."""
+    for inner in (LaplacePair(ratio), GaussianPair(ratio)):
+        for pair in (inner, RemovedFromSample(inner, rate), AddedToSample(inner, rate)):
+            assert Composition([Part(pair)], step).epsilon(delta) >= pair.epsilon(delta) * (1 - 1e-7) - 1e-12
 
 
 def test_steps_that_make_no_lattice_are_refused() -> None:

@@ -15,6 +15,8 @@ from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
 REACH = 300.0  # how far below the ε that is wanted losses are looked at, over 1 + tilt: e to the reach is no overflow
+TURNS = 12  # of looking for an ε with ever better tilts
+CLOSE = 1e-9
 LONGEST = 700.0  # e to more than this is out of reach of floats
 
 
@@ -35,7 +37,7 @@ class Tilted:
             masses = self.masses[seen] * np.exp(-self.tilt * losses)
             sums = [np.append(np.cumsum(side[::-1])[::-1], 0.0) for side in (masses, masses * np.exp(-losses))]
         cut = not bool(seen[0])
-        return Curve(around, losses, sums[0], sums[1], self.log_moment - self.tilt * around, unbounded, cut)
+        return Curve(around, losses, sums[0], sums[1], self.log_moment - self.tilt * around, unbounded, cut, self.tilt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class Curve:
     scale: float  # ln of what the sums have to be multiplied with
     unbounded: float
     cut: bool  # whether there are lower losses
+    tilt: float
 
     @property
     def lowest(self) -> float:
@@ -59,14 +62,12 @@ class Curve:
     def delta(self, epsilon: float) -> float:
         distance = epsilon - self.around
         first = int(np.searchsorted(self.losses, distance, side="right"))
-        return self._total(max(0.0, float(self.left[first] - math.exp(distance) * self.right[first])))
-
-    def _total(self, finite: float) -> float:
-        """With what the window may hide: tilted mass of e^OUTSIDE on either side."""
-        return min(1.0, (finite + 2 * math.exp(OUTSIDE)) * math.exp(min(self.scale, LONGEST)) + self.unbounded)
+        finite = max(0.0, float(self.left[first] - math.exp(distance) * self.right[first]))
+        hidden = 2 * math.exp(min(OUTSIDE - self.tilt * distance, LONGEST))  # tilted mass on either side of the window
+        return min(1.0, (finite + hidden) * math.exp(min(self.scale, LONGEST)) + self.unbounded)
 
     def epsilon(self, delta: float) -> float:
-        """The least ε at which δ is no more than this."""
+        """The least ε at which δ is no more than this, if what the window hides is as little there as around here."""
         target = (delta - self.unbounded) * math.exp(-self.scale) - 2 * math.exp(OUTSIDE)
         if target <= 0:
             return self.around + float(self.losses[-1])
@@ -106,8 +107,7 @@ class Sum:
 
     def delta(self, epsilon: float) -> float:
         """δ at this ε."""
-        best = int(np.argmin(self._moments - self._tilts * epsilon))
-        return self.at(float(self._tilts[best])).at(epsilon, self.infinite).delta(epsilon)
+        return self.at(self._best_tilt(epsilon)).at(epsilon, self.infinite).delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """The least ε >= 0 at this δ, which is above the mass of infinite losses."""
@@ -116,13 +116,27 @@ class Sum:
         peaks = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
         bounds = (logs + peaks - math.log(delta - self.infinite)) / tilts
         best = int(np.argmin(bounds))
-        tilted, around = self.at(float(tilts[best])), max(0.0, float(bounds[best]))
-        while True:
-            curve = tilted.at(around, self.infinite)
-            found = curve.epsilon(delta)
-            if found > curve.lowest or not 0 < curve.lowest < around or not curve.cut:
-                return max(0.0, found)
-            around = curve.lowest  # the ε is further down than was looked
+        tilt, around = float(tilts[best]), max(0.0, float(bounds[best]))
+        for _ in range(TURNS):
+            curve = self.at(tilt).at(around, self.infinite)
+            found = max(0.0, curve.epsilon(delta))
+            below = curve.cut and found <= curve.lowest  # it may be further down than was looked
+            # what the window hides weighs more, the further ε lies below where the tilt was for: look there again
+            if not below and self.delta(found) <= delta * (1 + CLOSE):
+                return found
+            tilt, around = self._best_tilt(found), found
+        return self._bisected(delta, 0.0, max(0.0, float(bounds[best])))
+
+    def _bisected(self, delta: float, low: float, high: float) -> float:
+        """The ε between two at which δ falls to this: slower, and always right."""
+        while high - low > CLOSE * (1 + high):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+        return high
+
+    def _best_tilt(self, epsilon: float) -> float:
+        """The tilt for which the window hides least at this ε."""
+        return float(self._tilts[np.argmin(self._moments - self._tilts * epsilon)])
 
     def at(self, tilt: float) -> Tilted:
         """The masses of the sum at this tilt."""
