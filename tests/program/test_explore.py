@@ -598,3 +598,12 @@ def test_isclose_is_a_comparison() -> None:
         "True where 0.5 > n0 and n0 >= 0.25",
         "True where n0 >= 0.5 and 0.75 >= n0",
     ]
+
+
+def test_an_open_value_may_be_called_like_a_noise() -> None:
+    def between(rng, data):  # type: ignore[no-untyped-def]
+        count = rng.geometric(0.5)
+        return bool(count - data[0] > 0) and bool(count - data[0] < 0.5)
+
+    same_name, other_name = (len(explore(between, [unknown(name)])) for name in ("n0", "x"))
+    assert same_name == other_name == 3

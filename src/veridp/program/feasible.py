@@ -192,7 +192,8 @@ def _bound(solver: Any, expression: Any, span: _Range) -> None:
 
 def _variable(symbol: Symbol) -> Any:
     integer = isinstance(symbol, Noise) and symbol.distribution.integer
-    return _z3().Int(symbol.name) if integer else _z3().Real(symbol.name)
+    name = f"open {symbol.name}" if isinstance(symbol, Unknown) else symbol.name  # it may be called like a noise
+    return _z3().Int(name) if integer else _z3().Real(name)
 
 
 def _rational(number: Number) -> Any:
