@@ -14,7 +14,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from veridp.program.affine import Condition, Noise, Relation, Symbol
+from veridp.program.affine import Condition, Noise, Relation, Symbol, Unknown
 from veridp.program.distribution import Number, exact
 
 SOLVER_SECONDS = 5  # past this a path counts as possible: pruning is only ever done on proof
