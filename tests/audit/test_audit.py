@@ -215,3 +215,17 @@ def test_a_verdict_may_not_say_more_than_it_has() -> None:
         Verdict(Standing.REFUTED, Claim(1.0), Interval(0, 2))
     with pytest.raises(BadInput, match="PROVED needs an upper bound"):
         Verdict(Standing.PROVED, Claim(1.0), Interval(0, 2))
+
+
+def test_a_composition_is_shown_beside_its_ledger() -> None:
+    laplace = veridp.mechanism(epsilon=1.0, adjacency="l1", size=1)(lambda rng, data: data[0] + rng.laplace())
+
+    def twice(rng: Any, data: Any) -> Any:
+        return [laplace(rng, data), laplace(rng, data)]
+
+    verdict = veridp.audit(twice, epsilon=1.5, adjacency="l1", size=1, seconds=10.0)
+    assert verdict.standing is Standing.REFUTED
+    (line,) = [one.finding for one in verdict.evidence if one.engine == "ledger"]
+    assert "ledger 2 (basic), exact 2, attack not tried" in line
+    plain = veridp.audit(lambda rng, data: data[0] + rng.laplace(), epsilon=1.0, size=1, seconds=10.0)
+    assert "ledger" not in {one.engine for one in plain.evidence}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -58,6 +57,23 @@ class Line:
         )
 
 
+@dataclass(frozen=True)
+class Ledger:
+    """What the mechanisms that a function calls cost together; `every` tells whether all ways through it were seen."""
+
+    bound: Bound
+    every: bool
+
+
+def ledger_of(mechanism: Mechanism, size: int, delta: float | None = None) -> Ledger:
+    """The ledger's bound on a function that calls mechanisms, from what it calls on a few inputs of this size."""
+    pairs = mechanism.adjacency.pairs(size, mechanism.domain)
+    inputs = [side for pair in itertools.islice(pairs, INPUTS // 2) for side in (pair.left, pair.right)]
+    recorded = releases_of(mechanism, *inputs)
+    bounds = [_bound(release, delta) for release in recorded.releases]
+    return Ledger(max(bounds, key=lambda bound: bound.epsilon), recorded.every)
+
+
 def line(
     mechanism: Mechanism | Function,
     size: int | None = None,
@@ -74,17 +90,13 @@ def line(
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
-    pairs = mechanism.adjacency.pairs(size, mechanism.domain)
-    inputs = [side for pair in itertools.islice(pairs, INPUTS // 2) for side in (pair.left, pair.right)]
-    recorded = releases_of(mechanism, *inputs)
-    bounds = [_bound(release, delta) for release in recorded.releases]
-    ledger = max(bounds, key=lambda bound: bound.epsilon)
+    ledger = ledger_of(mechanism, size, delta)
     attacked = None if attack is None else attack(mechanism, size)
     return Line(
         str(mechanism),
-        ledger,
-        recorded.every,
-        _exact(mechanism, size, ledger.delta, seconds),
+        ledger.bound,
+        ledger.every,
+        _exact(mechanism, size, ledger.bound.delta, seconds),
         None if attacked is None else attacked.epsilon_lower,
         None if attacked is None else attacked.confidence,
     )
@@ -102,20 +114,6 @@ def _exact(mechanism: Mechanism, size: int, delta: float, seconds: float) -> flo
     from veridp.exact import worst
 
     try:
-        found = worst(mechanism, size, seconds=seconds)
-        if not delta:
-            return found.epsilon
-        return _epsilon_at(lambda epsilon: found.comparison.delta_bounds(epsilon).lower, delta, found.epsilon)
+        return worst(mechanism, size, seconds=seconds, at=delta).epsilon
     except (NotExact, NotExplorable):
         return None
-
-
-def _epsilon_at(delta_at: Callable[[float], float], delta: float, most: float) -> float:
-    """The least ε at which δ is no more than this; with lower bounds on δ, a lower bound on it."""
-    low, high = 0.0, most if math.isfinite(most) else 1.0
-    while delta_at(high) > delta:
-        low, high = high, 2 * high + 1
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
-    return high if delta_at(0.0) > delta else 0.0

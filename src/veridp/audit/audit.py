@@ -10,6 +10,7 @@ from veridp.adjacency import Adjacency, Domain
 from veridp.adjacency import adjacency as relation_named
 from veridp.audit import explored, sampled
 from veridp.audit.case import Case
+from veridp.audit.composed import compare_with_ledger
 from veridp.audit.findings import Findings
 from veridp.audit.pilot import run_once
 from veridp.audit.randomness import reused_noise
@@ -57,6 +58,7 @@ def audit(
     try:
         findings.remarks += reused_noise(findings.case)
         _sample_only(findings) if black_box else _explore_first(findings)
+        compare_with_ledger(findings)
     except KeyboardInterrupt:
         findings.finished = False
         findings.note("audit", "interrupted", 0.0)
