@@ -124,7 +124,8 @@ def scout(setting: Setting, task: Task) -> Candidate:
     del training
     scorers = [Scorer(columns.only(fit.places), fit.model) for fit in fits if fit is not None]
     left, right = (_scores(scorers, stream.take(held_out)) for stream in streams)
-    found = [_aimed(scorer, pair, *scores, setting.goal) for scorer, *scores in zip(scorers, left, right, strict=True)]
+    scored = zip(scorers, left, right, strict=True)
+    found = [_aimed(scorer, pair, mine, theirs, setting.goal) for scorer, mine, theirs in scored]
     drawn = sum(stream.drawn for stream in streams)
     if not found:
         return _nothing(pair, columns, drawn)
