@@ -14,7 +14,7 @@ from veridp.claim import Claim
 from veridp.errors import BadInput
 
 Function = Callable[..., Any]
-# Where set, it is called in place of a mechanism that is called by name, with the mechanism, the generator and the data.
+# Where set, it is called in place of a mechanism called by name, with the mechanism, the generator and the data.
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
 
 
