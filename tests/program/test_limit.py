@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import threading
 import time
@@ -83,4 +84,24 @@ def test_no_interruption_is_lost_in_a_finaliser(capfd: pytest.CaptureFixture[str
 
     with pytest.raises(OutOfTime), at_most(0.02):
         run()
+    assert "Exception ignored" not in capfd.readouterr().err
+
+
+def test_no_interruption_is_lost_in_a_callback_of_the_collector(capfd: pytest.CaptureFixture[str]) -> None:
+    def callback(phase: str, info: object) -> None:
+        busy = time.monotonic() + 0.02
+        while time.monotonic() < busy:
+            pass
+
+    def run() -> None:
+        while True:
+            gc.collect()
+            time.sleep(0.05)
+
+    gc.callbacks.append(callback)
+    try:
+        with pytest.raises(OutOfTime), at_most(0.02):
+            run()
+    finally:
+        gc.callbacks.remove(callback)
     assert "Exception ignored" not in capfd.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import threading
 import time
@@ -60,7 +61,7 @@ class _Signal:
         if self.delay and elapsed >= self.delay and callable(self.handler):
             self.delay = self.interval and elapsed + self.interval
             self.handler(number, frame)
-        if self.armed and elapsed >= self.seconds * 0.999 and not _finalising(frame):
+        if self.armed and elapsed >= self.seconds * 0.999 and not _unraisable(frame):
             self.rung = True
             raise OutOfTime
 
@@ -73,10 +74,11 @@ class _Signal:
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), self.interval)
 
 
-def _finalising(frame: FrameType | None) -> bool:
-    """Whether an object is being taken apart, where an exception would only be printed; the alarm rings again."""
+def _unraisable(frame: FrameType | None) -> bool:
+    """Whether memory is being reclaimed, where an exception would only be printed; the alarm rings again."""
+    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
-        if frame.f_code.co_name == "__del__":
+        if frame.f_code.co_name == "__del__" or frame.f_code in callbacks:
             return True
         frame = frame.f_back
     return False
