@@ -19,12 +19,13 @@ from veridp.sniper.pairs import Pairs, Source
 from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
-SHRINK = 8  # a contest keeps one pair of so many, and the next has so many times the samples
-LEAST_KEPT, MOST_KEPT = 5, 8
+SHRINK = 4  # each contest has so many times the samples of the one before
+KEPT, KEPT_BY_TABLES = 6, 16  # pairs that go on to the next contest: more where trying one costs little
+FINALISTS, FINALISTS_BY_TABLES = 2, 8
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
-CLOSE = 0.1  # the runner-up is trained too if it promises at most so much less, relatively
+CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 SCOUTING_SHARE, MOVING_SHARE = 0.35, 0.5  # of the time that is left when each begins
 DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
@@ -89,6 +90,11 @@ def heirs(candidate: Candidate) -> tuple[Family, ...]:
         return best[:1]
     network = () if candidate.columns == 1 else (Family.NETWORK,)
     return tuple(dict.fromkeys((*best, Family.BOOSTED, *network)))
+
+
+def going_on(candidates: Sequence[Candidate], usual: int, by_tables: int) -> int:
+    """How many of the candidates go on: more where tables of counts, which cost little, do best."""
+    return by_tables if candidates[0].ranking[:1] == (Family.TABLE,) else usual
 
 
 @dataclass
@@ -195,8 +201,10 @@ class Hunt:
                 self.finished = False
             if deadline.passed or not results:
                 break
-            kept = candidates[: min(MOST_KEPT, max(LEAST_KEPT, math.ceil(len(candidates) / SHRINK)))]
-            left = [Entrant(candidate.pair, self.plan.among(heirs(candidate))) for candidate in kept]
+            left = [
+                Entrant(one.pair, self.plan.among(heirs(one)))
+                for one in candidates[: going_on(candidates, KEPT, KEPT_BY_TABLES)]
+            ]
         return candidates
 
     def scouted(self, stage: str, entrants: Sequence[Entrant], effort: int, deadline: Deadline) -> list[Candidate]:
@@ -265,7 +273,8 @@ class Hunt:
     def trained(self, best: Sequence[Candidate]) -> Candidate:
         """The winner: the best candidates trained with all samples, by all families that may be worth it."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
-        finalists = [best[0], *(candidate for candidate in best[1:2] if candidate.promise >= enough)]
+        others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
+        finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
         entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
         results: list[Candidate] = []
         tasks = self.tasks_for(entrants, self.plan.samples, 2 * self.plan.samples)

@@ -20,7 +20,7 @@ from veridp.errors import BadInput
 
 Floats = NDArray[np.float64]
 MOST_THRESHOLDS = 128  # from the scores of either side
-DOUBT = 0.03  # held-out rates are read this pessimistically, so that luck with rare events is not taken for power
+DOUBT, DOUBT_PER_DECADE = 0.3, 0.5  # standard errors by which a held-out rate is read pessimistically
 
 
 def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> int:
@@ -48,9 +48,16 @@ class Goal:
     delta: float = 0.0
 
     def promised(self, left: Floats, left_total: int, right: Floats, right_total: int) -> Floats:
-        """The bounds to expect from events that were seen so often on held-out samples."""
-        above = clopper_pearson_lower(left, left_total, DOUBT)
-        below = clopper_pearson_upper(right, right_total, DOUBT)
+        """The bounds to expect from events that were seen so often on held-out samples.
+
+        The best of many events is in part the luckiest, and the rarer events are, the more of them there are and the
+        more luck can do: so the rates of rare ones are read with more doubt.
+        """
+        from scipy.special import ndtr
+
+        doubt = DOUBT + DOUBT_PER_DECADE * np.log10((right_total + 1) / (np.asarray(right) + 1))
+        above = clopper_pearson_lower(left, left_total, ndtr(-doubt))
+        below = clopper_pearson_upper(right, right_total, ndtr(-doubt))
         bounds = log_ratio_lower(above * self.final, self.final, below * self.final, self.final, self.alpha, self.delta)
         return np.atleast_1d(bounds)
 

@@ -20,7 +20,7 @@ from veridp.program.outputs import Outputs, concatenate
 from veridp.program.sample import sample
 from veridp.sniper.attack import Scorer, ThresholdAttack
 from veridp.sniper.bits import bit_columns
-from veridp.sniper.classifier import Constant, Family, Labelled, fitted
+from veridp.sniper.classifier import Constant, Family, Fit, Labelled, Table, fitted
 from veridp.sniper.columns import Columns, columns_for
 from veridp.sniper.power import Goal, best_threshold, profile_levels
 
@@ -28,7 +28,8 @@ Floats = NDArray[np.float64]
 COLUMN_ROWS = 10_000  # outputs of either side from which the columns are learnt
 PIECE = 2**20  # outputs that are drawn at once
 MOST_HELD_OUT = 2**22  # of either side: their scores are kept until the threshold is chosen
-MOST_NUMBERS = 2**25  # entries of a training matrix, 256 MB: more samples than fit are left out
+MOST_NUMBERS = 2**26  # entries of a training matrix, 512 MB: more samples than fit are left out
+SEEN_WELL = 500  # outputs for each that a table knows
 WORTH = 0.03  # a family less simple must promise so much more, relatively
 PROFILE_EVENTS = 8
 
@@ -120,9 +121,9 @@ def scout(setting: Setting, task: Task) -> Candidate:
     streams = [Stream(setting, data, task.samples + held_out, (*task.key, side)) for side, data in sides]
     columns, training = _training(setting, task, streams)
     seed = seed_for(setting.seed, *task.key, len(streams))
-    fits = [fitted(family, training, seed) for family in task.families] if columns.columns else []
+    fits = list(_fits(task.families, training, seed)) if columns.columns else []
     del training
-    scorers = [Scorer(columns.only(fit.places), fit.model) for fit in fits if fit is not None]
+    scorers = [Scorer(columns.only(fit.places), fit.model) for fit in fits]
     left, right = (_scores(scorers, stream.take(held_out)) for stream in streams)
     scored = zip(scorers, left, right, strict=True)
     found = [_aimed(scorer, pair, mine, theirs, setting.goal) for scorer, mine, theirs in scored]
@@ -132,6 +133,16 @@ def scout(setting: Setting, task: Task) -> Candidate:
     best = _simplest_good(found)
     ranking = tuple(c.attack.scorer.family for c in sorted(found, key=lambda c: -c.promise))
     return replace(best, ranking=ranking, columns=len(columns.columns), drawn=drawn)
+
+
+def _fits(families: Sequence[Family], training: Labelled, seed: int) -> Iterator[Fit]:
+    """A model of each family that serves; where a table knows every output well, nothing more complex is tried."""
+    for family in families:
+        fit = fitted(family, training, seed)
+        if fit is not None:
+            yield fit
+            if isinstance(fit.model, Table) and SEEN_WELL * len(fit.model.keys) <= len(training.labels):
+                return
 
 
 def _training(setting: Setting, task: Task, streams: Sequence[Stream]) -> tuple[Columns, Labelled]:
