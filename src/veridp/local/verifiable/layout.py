@@ -85,7 +85,8 @@ class Layout:
                     places[vector[i]].append(i)
             for value, floor in enumerate(self.floors):
                 spare = len(places[value]) - floor + (vector[start + chosen] == value)
-                closed += rng.sample(places[value], spare)
+                if spare:
+                    closed += rng.sample(places[value], spare)
         return sorted(closed)
 
     def openings(self, block: Sequence[int], selected: int) -> Iterator[tuple[int, ...]]:

@@ -17,6 +17,7 @@ import pytest
 from veridp.local.verifiable import SCHEMES, Client, MemoryVault, Task
 from veridp.local.verifiable.commitments.ristretto import ORDER
 from veridp.local.verifiable.messages import Challenge, Commit, Invitation, Opening, Verdict, decode, encode
+from veridp.local.verifiable.service.store import token_hash
 
 HTTP = httpx.Client(verify=False, timeout=60)  # noqa: S501 - plain HTTP; a context for TLS takes long to make
 Send = Callable[[str, bytes], httpx.Response]
@@ -178,6 +179,19 @@ def test_messages_of_other_tasks_are_refused(server: Any) -> None:
     disguised = replace(of_other, task=opening.task, session=opening.session)
     assert refused(talk.send("open", encode(disguised))) in ("wrong-opening", "challenge-not-opened")
     assert reason(sender(server.url, task, foreign)("session", b""), 401) == "unknown-token"
+
+
+def test_one_token_may_serve_two_tasks_at_once(server: Any) -> None:
+    """The sessions of a token that two tasks know are not mixed up, in whatever order their steps come."""
+    task, other = server.new_task(), server.new_task("voue")
+    (token,) = server.put(task, 1)
+    server.put(other)
+    hashes = {"hashes": [token_hash(token).hex()]}
+    assert server.admin("PUT", f"/tasks/{other.name}/tokens", hashes).status_code == 200
+    talks = [Talk(server, one, token) for one in (task, other)]
+    openings = [talk.opening() for talk in talks]
+    for talk, opening in zip(talks, openings, strict=True):
+        assert decode(talk.send("open", encode(opening)).content, Verdict).accepted
 
 
 def test_messages_that_are_none_are_refused(server: Any) -> None:

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,14 @@ from sqlalchemy.exc import IntegrityError
 
 from veridp.errors import BadInput
 from veridp.local.verifiable import Client, MemoryVault, Reason, Refused, Task
+from veridp.local.verifiable.messages import Commit
 from veridp.local.verifiable.played import new_session
 from veridp.local.verifiable.service import store
 from veridp.local.verifiable.service.database import Database
 from veridp.local.verifiable.service.judges import Judges, Known
 from veridp.local.verifiable.service.ledger import Ledger
 from veridp.local.verifiable.service.limits import Limiter
+from veridp.local.verifiable.service.remembered import LARGEST_COMMITMENT, MOST_SESSIONS, Remembered
 from veridp.local.verifiable.service.schema import metadata
 from veridp.local.verifiable.service.settings import Settings
 
@@ -100,6 +103,64 @@ def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) ->
         assert refused.value.reason == Reason.SECOND_COMMITMENT
     with opened.reading() as connection:
         assert store.get_session(connection, TASK, b"t" * 32).commit == commits[0]
+
+
+def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -> None:
+    """What a process remembers may be old: each step then gives what it gives to who asks the database."""
+    token, now = b"t" * 32, time.time()
+    prepared(opened, token)
+    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
+    other = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(2))
+    with opened.writer.begin() as connection:
+        invited = store.invite(connection, TASK, token, now)
+        commit, second = (c.commit(invited.invitation, "dog") for c in (client, other))
+        challenged = store.put_commit(connection, TASK, token, commit, now, Known(), invited)
+        opening = client.open(challenged.challenge)
+        late = invited.expires + 1.0
+        for when in (now, late):
+            assert store.put_commit(connection, TASK, token, commit, when, Known(), invited) == challenged
+        with pytest.raises(Refused, match="second-commitment"):
+            store.put_commit(connection, TASK, token, second, now, Known(), invited)
+        with pytest.raises(Refused, match="expired"):
+            store.put_opening(connection, TASK, token, opening, late, TASK.verifier, challenged)
+        decided = store.put_opening(connection, TASK, token, opening, now, TASK.verifier, invited)
+        assert decided.verdict is not None
+        assert decided.verdict.accepted
+        for when, remembered in ((now, challenged), (late, challenged), (now, invited), (now, None)):
+            assert store.put_opening(connection, TASK, token, opening, when, TASK.verifier, remembered) == decided
+        changed = replace(opening, proof=b"")
+        with pytest.raises(Refused, match="replayed"):
+            store.put_opening(connection, TASK, token, changed, now, TASK.verifier, challenged)
+    with opened.reading() as connection:
+        assert store.get_session(connection, TASK, token) == decided
+
+
+def test_a_verdict_is_good_for_its_opening_alone() -> None:
+    rng = random.Random(2)
+    session = new_session(TASK, rng)
+    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
+    session = session.committed(client.commit(session.invitation, "dog"), 0, TASK.verifier)
+    opening = client.open(session.challenge)
+    assert session.commit is not None
+    known = Known(session.commit, opening, TASK.verifier.judge(session.commit, session.challenge, opening))
+    assert session.opened(opening, 0, known).stage == store.Stage.ACCEPTED
+    for other in (replace(opening, proof=b""), replace(opening, closed=())):
+        with pytest.raises(Refused, match="conflict"):
+            session.opened(other, 0, known)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    remembered, rng = Remembered(), random.Random(3)
+    session = new_session(TASK, rng)
+    long = Commit(TASK.digest, session.context.session, bytes(LARGEST_COMMITMENT + 1))
+    remembered.keep(TASK, b"long", replace(session, commit=long))
+    assert remembered.take(TASK, b"long") is None
+    for number in range(MOST_SESSIONS + 1):
+        remembered.keep(TASK, number.to_bytes(4, "big"), session)
+    assert len(remembered.sessions) == MOST_SESSIONS
+    assert remembered.take(TASK, bytes(4)) is None
+    assert remembered.take(replace(TASK, name="other"), (5).to_bytes(4, "big")) is None
+    assert remembered.take(TASK, (5).to_bytes(4, "big")) == session
 
 
 def run_ledger(database: Database, use: Callable[[Ledger], object]) -> None:

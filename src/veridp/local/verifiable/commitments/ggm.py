@@ -79,10 +79,7 @@ def _below(seed: bytes, salt: bytes, level: int, count: int, hashed: Hash) -> li
 
 def _children(row: Sequence[bytes], salt: bytes, count: int, hashed: Hash) -> list[bytes]:
     """The first `count` nodes of the next level; `count` rounds up what is needed."""
-    children: list[bytes] = []
-    for seed in row:
-        pair = hashed(salt + seed)
-        children.append(pair[:16])
-        children.append(pair[16:])
+    pairs = [hashed(salt + seed) for seed in row]
+    children = [child for pair in pairs for child in (pair[:SEED_BYTES], pair[SEED_BYTES:])]
     del children[count:]
     return children

@@ -6,7 +6,7 @@ nothing homomorphic, so they suffice. Every digest is over a tag, the task, the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -98,7 +98,7 @@ class Compact:
         told = [proof[i : i + SEED_BYTES] for i in range(0, split, SEED_BYTES)]
         seeds = ggm.recomputed(told, nodes, salts.node, layout.size, self.hashed)
         opened = opened_indices(layout.size, closed)
-        entries = list(_entries(salts.entry, opened, values, seeds, self.hashed))
+        entries = _entries(salts.entry, opened, values, seeds, self.hashed)
         for place, index in enumerate(closed):  # in increasing order, so that each lands at its own index
             start = split + place * DIGEST_BYTES
             entries.insert(index, proof[start : start + DIGEST_BYTES])
@@ -180,7 +180,9 @@ def _root(context: Context, secret: bytes) -> bytes:
 
 def _entries(
     salt: bytes, indices: Sequence[int], values: Sequence[int], seeds: Sequence[bytes], hashed: Hash
-) -> Iterator[bytes]:
+) -> list[bytes]:
     """The digests of entries: of the salt, the index, the value and the seed, all of fixed length."""
-    for index, value, seed in zip(indices, values, seeds, strict=True):
-        yield hashed(salt + (index << 32 | value).to_bytes(8, "big") + seed)
+    return [
+        hashed(salt + (index << 32 | value).to_bytes(8, "big") + seed)
+        for index, value, seed in zip(indices, values, seeds, strict=True)
+    ]

@@ -8,9 +8,8 @@ import hmac
 import json
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -32,14 +31,15 @@ from veridp.local.verifiable.service.limits import Limiter, read_body
 from veridp.local.verifiable.service.metrics import Metrics
 from veridp.local.verifiable.service.openapi import document
 from veridp.local.verifiable.service.page import CONTENT_POLICY, page
+from veridp.local.verifiable.service.remembered import Remembered
 from veridp.local.verifiable.service.settings import Settings
 from veridp.local.verifiable.service.standing import status_of
-from veridp.local.verifiable.session import Session, Stage
+from veridp.local.verifiable.session import Stage
 from veridp.local.verifiable.task import NAME, Task
 from veridp.local.verifiable.transcript import written
 
 MESSAGE_TYPE = "application/msgpack"
-MOST_CHALLENGED = 10_000
+CHECKED = Known()  # a commitment of the due form, and no verdict
 STATUS = {
     Reason.UNKNOWN_TOKEN: 401,
     Reason.UNKNOWN_TASK: 404,
@@ -65,24 +65,6 @@ log = logging.getLogger("veridp.collect")
 
 
 @dataclass(frozen=True)
-class Challenged:
-    """Sessions that this process challenged lately, so that their openings are judged without asking the database.
-
-    Commitment and nonce of a challenged session never change; whether it is still open, the database says in the end.
-    """
-
-    sessions: OrderedDict[bytes, Session] = field(default_factory=OrderedDict)
-
-    def keep(self, token: bytes, session: Session) -> None:
-        self.sessions[token] = session
-        if len(self.sessions) > MOST_CHALLENGED:
-            self.sessions.popitem(last=False)
-
-    def take(self, token: bytes) -> Session | None:
-        return self.sessions.pop(token, None)
-
-
-@dataclass(frozen=True)
 class Service:
     """A process of the service."""
 
@@ -93,7 +75,7 @@ class Service:
     limiter: Limiter
     metrics: Metrics
     known: dict[str, Task]  # tasks never change
-    challenged: Challenged
+    remembered: Remembered
     underway: dict[tuple[str, float], asyncio.Future[dict[str, Any]]]
 
     # ------------------------------------------------------------------------------------------------- clients
@@ -103,6 +85,7 @@ class Service:
         token = self._client(request)
         task = await self._task(request)
         found = await self.ledger.do(token, lambda connection: store.invite(connection, task, token, time.time()))
+        self.remembered.keep(task, token, found)
         return _message(found.invitation)
 
     async def commit(self, request: Request) -> Response:
@@ -112,10 +95,11 @@ class Service:
         commit = await self._message(request, task, Commit)
         _check_task(task, commit)
         await self.judges.check(task, commit)
+        before = self.remembered.take(task, token)
         found = await self.ledger.do(
-            token, lambda connection: store.put_commit(connection, task, token, commit, time.time(), Known())
+            token, lambda connection: store.put_commit(connection, task, token, commit, time.time(), CHECKED, before)
         )
-        self.challenged.keep(token, found)
+        self.remembered.keep(task, token, found)
         return _message(found.challenge)
 
     async def open(self, request: Request) -> Response:
@@ -124,14 +108,16 @@ class Service:
         task = await self._task(request)
         opening = await self._message(request, task, Opening)
         _check_task(task, opening)
-        before = self.challenged.take(token)
-        if before is None:
+        before = self.remembered.take(task, token)
+        if before is None or before.stage == Stage.INVITED:
             before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
-        known = Known()
+        known = CHECKED
         if before.stage == Stage.CHALLENGED and before.commit is not None:
-            known = Known(await self.judges.judge(task, before.commit, before.challenge, opening))
+            known = Known(
+                before.commit, opening, await self.judges.judge(task, before.commit, before.challenge, opening)
+            )
         found = await self.ledger.do(
-            token, lambda connection: store.put_opening(connection, task, token, opening, time.time(), known)
+            token, lambda connection: store.put_opening(connection, task, token, opening, time.time(), known, before)
         )
         assert found.verdict is not None  # noqa: S101  `put_opening` decides
         return _message(found.verdict)
@@ -302,7 +288,7 @@ def _started(settings: Settings) -> Service:
     ledger.start()
     judges.start()
     limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
-    return Service(settings, database, ledger, judges, limiter, metrics, {}, Challenged(), {})
+    return Service(settings, database, ledger, judges, limiter, metrics, {}, Remembered(), {})
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:

@@ -36,15 +36,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Known:
-    """What a pool has found already, in the place of the verifier that found it."""
+    """What a pool has found already, in the place of the verifier that found it: the verdict on this opening alone."""
 
+    commit: Commit | None = None
+    opening: Opening | None = None
     verdict: Verdict | None = None
 
     def check(self, commit: Commit) -> None:
         return None
 
     def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict:
-        if self.verdict is None:
+        if self.verdict is None or (commit, opening) != (self.commit, self.opening):
             raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
         return self.verdict
 

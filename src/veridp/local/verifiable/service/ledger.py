@@ -42,10 +42,7 @@ class Asked(Generic[R]):
             self.refused = refusal
 
     def tell(self) -> None:
-        """Give the answer to who waits, if it still does."""
-        self.loop.call_soon_threadsafe(self._tell)
-
-    def _tell(self) -> None:
+        """Give the answer to who waits, if it still does; in the event loop."""
         if self.answer.done():
             return
         if self.refused is not None:
@@ -107,8 +104,7 @@ class Ledger:
                     self._alone(asked)
                 return
             together[0].refused = error
-        for asked in together:
-            asked.tell()
+        _tell_all(together)
 
     def _alone(self, asked: Asked[object]) -> None:
         for _ in range(TRIES):
@@ -120,9 +116,19 @@ class Ledger:
             except Exception as error:  # a fault of the step: who asked hears of it
                 asked.refused = error
                 break
-        asked.tell()
+        _tell_all([asked])
 
     def _transact(self, together: list[Asked[object]]) -> None:
         with self.database.writer.begin() as connection:
             for asked in together:
                 asked.run(connection)
+
+
+def _tell_all(together: list[Asked[object]]) -> None:
+    """Wake the event loop once, for all answers of a transaction."""
+
+    def tell() -> None:
+        for asked in together:
+            asked.tell()
+
+    together[0].loop.call_soon_threadsafe(tell)

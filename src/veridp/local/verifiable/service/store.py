@@ -67,7 +67,10 @@ _INVITED = select(
     literal(""),
 ).where((tokens.c.task == bindparam("of_task")) & (tokens.c.token == bindparam("of_token")))
 _INVITE: dict[str, Insert] = {
-    dialect.__name__.rpartition(".")[2]: dialect.insert(sessions).from_select(_NEW, _INVITED).on_conflict_do_nothing()
+    dialect.__name__.rpartition(".")[2]: dialect.insert(sessions)
+    .from_select(_NEW, _INVITED)
+    .on_conflict_do_nothing()
+    .execution_options(preserve_rowcount=True)
     for dialect in (postgresql, sqlite)
 }
 
@@ -113,17 +116,8 @@ def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> N
 
 def invite(connection: Connection, task: Task, token: bytes, now: float) -> Session:
     """The one session of the token, begun now if there is none yet."""
-    if now < task.expires:
-        connection.execute(
-            _INVITE[connection.dialect.name],
-            {
-                "of_task": task.name,
-                "of_token": token,
-                "new_id": secrets.token_bytes(SESSION_BYTES),
-                "new_nonce": secrets.token_bytes(NONCE_BYTES),
-                "new_expires": min(int(now) + task.session_seconds, task.expires),
-            },
-        )
+    if now < task.expires and (begun := _begin(connection, task, token, now)) is not None:
+        return begun
     found = _find(connection, task, token)
     if found is None:
         _check_token(connection, task, token)
@@ -131,6 +125,18 @@ def invite(connection: Connection, task: Task, token: bytes, now: float) -> Sess
     if found.verdict is None and now >= found.expires:
         raise Refused(Reason.EXPIRED, "the session of this token expired, and the token with it")
     return found
+
+
+def _begin(connection: Connection, task: Task, token: bytes, now: float) -> Session | None:
+    """A new session of the token; None if it has one, or is none of the task's."""
+    context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
+    expires = min(int(now) + task.session_seconds, task.expires)
+    session = Session(context, secrets.token_bytes(NONCE_BYTES), expires)
+    new = {"new_id": context.session, "new_nonce": session.nonce, "new_expires": expires}
+    written = connection.execute(
+        _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
+    ).rowcount
+    return session if written == 1 else None
 
 
 def get_session(connection: Connection, task: Task, token: bytes) -> Session:
@@ -142,10 +148,17 @@ def get_session(connection: Connection, task: Task, token: bytes) -> Session:
     return found
 
 
-def put_commit(connection: Connection, task: Task, token: bytes, commit: Commit, now: float, checks: Checks) -> Session:
-    """The session with this commitment."""
-    for _ in range(2):  # if somebody else was first, the second look says whether it was the same commitment
-        before = get_session(connection, task, token)
+def put_commit(
+    connection: Connection,
+    task: Task,
+    token: bytes,
+    commit: Commit,
+    now: float,
+    checks: Checks,
+    remembered: Session | None = None,
+) -> Session:
+    """The session with this commitment. One that is `remembered` is tried before the database is asked."""
+    for before in _states(connection, task, token, now, remembered):
         after = before.committed(commit, now, checks)
         if after is before or _advance(connection, _COMMITTED, after, Stage.INVITED, with_commitment=commit.commitment):
             return after
@@ -153,27 +166,36 @@ def put_commit(connection: Connection, task: Task, token: bytes, commit: Commit,
 
 
 def put_opening(
-    connection: Connection, task: Task, token: bytes, opening: Opening, now: float, checks: Checks
+    connection: Connection,
+    task: Task,
+    token: bytes,
+    opening: Opening,
+    now: float,
+    checks: Checks,
+    remembered: Session | None = None,
 ) -> Session:
-    """The session with the verdict on this opening."""
-    for _ in range(2):
-        before = get_session(connection, task, token)
+    """The session with the verdict on this opening. One that is `remembered` is tried before the database is asked."""
+    if remembered is not None and remembered.stage == Stage.INVITED:
+        remembered = None  # it may have been committed to elsewhere
+    for before in _states(connection, task, token, now, remembered):
         after = before.opened(opening, now, checks)
         if after is before:
             return after
         assert after.verdict is not None  # noqa: S101  `opened` gives one
-        outputs = msgpack.packb(list(after.verdict.outputs))
-        if _advance(
-            connection,
-            _OPENED,
-            after,
-            Stage.CHALLENGED,
-            with_opening=encode(opening),
-            with_outputs=outputs,
-            with_reason=after.verdict.reason,
-        ):
+        told = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
+        if _advance(connection, _OPENED, after, Stage.CHALLENGED, with_opening=encode(opening), **told):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+
+
+def _states(
+    connection: Connection, task: Task, token: bytes, now: float, remembered: Session | None
+) -> Iterator[Session]:
+    """What the session may be, in turn: as remembered, as it is, and if somebody was first, as it then is."""
+    if remembered is not None and now < remembered.expires:  # after that, what was done in time decides
+        yield remembered
+    for _ in range(2):
+        yield get_session(connection, task, token)
 
 
 def _advance(connection: Connection, statement: Update, after: Session, before: Stage, **values: object) -> bool:
