@@ -6,9 +6,11 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from veridp.errors import BadInput
 from veridp.local.verifiable import Reason, Refused, Task
@@ -86,9 +88,31 @@ def test_aborts_widen_the_bounds_as_far_as_they_could_matter(small_task: Callabl
     with_aborts = estimate_from(task, [60], went(100, expired_challenged=15, rejected=5)).columns[0]
     assert (with_aborts.value, with_aborts.lower, with_aborts.upper) == (alone.value, alone.lower, alone.upper)
     assert alone.worst_lower == pytest.approx(alone.lower)
-    lowest, highest = (float(task.protocol.scaled(end)) for end in (0, 1))  # type: ignore[arg-type]
-    assert with_aborts.worst_lower == pytest.approx((100 * alone.lower + 20 * lowest) / 120)
-    assert with_aborts.worst_upper == pytest.approx((100 * alone.upper + 20 * highest) / 120)
+    none_of_20 = estimate_from(task, [60], went(120)).columns[0]
+    all_of_20 = estimate_from(task, [80], went(120)).columns[0]
+    assert with_aborts.worst_lower == pytest.approx(none_of_20.lower)
+    assert with_aborts.worst_upper == pytest.approx(all_of_20.upper)
+
+
+@pytest.mark.parametrize("leaving", [0, 1])
+def test_worst_bounds_hold_where_clients_leave_because_of_their_report(
+    leaving: int, small_task: Callable[..., Task]
+) -> None:
+    """All clients with one of the two reports leave; the probability that the bounds miss is summed up exactly.
+
+    Those that stay all say the same, so an interval from them alone would be far too narrow.
+    """
+    task = small_task("sr-ho", resolution=1, minimum_batch=1, maximum_abort_rate=1.0)
+    n, truth = 120, 0.5  # half of the clients have the highest number: a report is 1 with probability 1/2
+    mean = float(task.protocol.scaled(Fraction(1, 2)))
+    missed = 0.0
+    for stay in range(1, n + 1):
+        support = 0 if leaving else stay
+        column = estimate_from(task, [support], went(stay, expired_challenged=n - stay), 0.9).columns[0]
+        if not column.worst_lower <= mean <= column.worst_upper:
+            missed += float(binom.pmf(stay, n, truth))
+    assert mean == pytest.approx(2.0)
+    assert 0.01 < missed <= 0.05  # one side alone can miss
 
 
 def test_clients_that_left_before_the_challenge_knew_nothing(small_task: Callable[..., Task]) -> None:

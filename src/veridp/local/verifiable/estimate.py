@@ -46,9 +46,9 @@ class Attendance:
 class Column:
     """The estimate of one frequency, or of the mean.
 
-    `lower` to `upper` holds what the accepted clients have, for all columns at once, at the stated confidence.
-    `worst_lower` to `worst_upper` holds it, at the same confidence, for the clients that were challenged, whatever the
-    reports were that the missing ones kept back.
+    `lower` to `upper` holds what the accepted clients have, for all columns at once, at the stated confidence, if
+    nobody left because of its report. `worst_lower` to `worst_upper` needs no such belief: it holds, at the same
+    confidence, what all clients that were challenged have, whoever left and why.
     """
 
     name: str
@@ -99,23 +99,27 @@ def estimate_from(task: Task, support: Sequence[int], attendance: Attendance, co
     if not 0 < confidence < 1:
         raise BadInput(f"confidence = {confidence!r}; give a number between 0 and 1")
     check_publishable(task, attendance)
-    protocol, total = task.protocol, attendance.accepted
+    protocol = task.protocol
     alpha = (1 - confidence) / len(support)
-    columns = []
-    for name, supported in zip(protocol.columns, support, strict=True):
-        low, high = _mean_support(protocol, supported, total, alpha)
-        columns.append(_column(protocol, name, Fraction(supported, total), low, high, attendance))
+    columns = [
+        _column(protocol, name, supported, attendance, alpha)
+        for name, supported in zip(protocol.columns, support, strict=True)
+    ]
     return Estimate(tuple(columns), attendance, confidence, protocol.epsilon)
 
 
-def _column(
-    protocol: Harmless, name: str, mean: Fraction, low: Fraction, high: Fraction, attendance: Attendance
-) -> Column:
-    """The missing reports support the column by nothing at all, or by as much as a report can."""
-    scaled, all_ = protocol.scaled, attendance.accepted + attendance.missing
-    kept = Fraction(attendance.accepted, all_)
-    least, most = low * kept, high * kept + protocol.highest * (1 - kept)
-    return Column(name, *(float(scaled(bound)) for bound in (mean, low, high, least, most)))
+def _column(protocol: Harmless, name: str, supported: int, attendance: Attendance, alpha: float) -> Column:
+    """The missing reports support the column by nothing at all, or by as much as a report can.
+
+    Who leaves may choose to by its report, so those that stay are no sample; but the reports of all who were
+    challenged are, and their support is between these two. That gives the worst bounds.
+    """
+    accepted, missing = attendance.accepted, attendance.missing
+    low, high = _mean_support(protocol, supported, accepted, alpha)
+    least, _ = _mean_support(protocol, supported, accepted + missing, alpha)
+    _, most = _mean_support(protocol, supported + missing * protocol.highest, accepted + missing, alpha)
+    found = (Fraction(supported, accepted), low, high, least, most)
+    return Column(name, *(float(protocol.scaled(bound)) for bound in found))
 
 
 def _mean_support(protocol: Harmless, supported: int, total: int, alpha: float) -> tuple[Fraction, Fraction]:
