@@ -89,6 +89,17 @@ def test_clients_that_should_not_take_part_do_not(veridp: Command, server: Any, 
     assert "unknown-task" in veridp("estimate", "none", "--server", server.url, status=2)
 
 
+def test_a_state_file_is_good_for_one_task(veridp: Command, server: Any, tmp_path: Path) -> None:
+    """The verdict of one task is not shown for another, and a wrong value does not use up a session."""
+    task, other = server.new_task(), server.new_task()
+    (token,), (second,) = server.put(task, 1), server.put(other, 1)
+    state = ["--server", server.url, "--state", str(tmp_path / "state")]
+    assert veridp("join", task.name, "bee", *state, token=token) == "accepted\n"
+    assert "state file of its own" in veridp("join", other.name, "bee", *state, token=second, status=2)
+    assert "not an item" in veridp("join", other.name, "yak", *state[:3], str(tmp_path / "new"), token=second, status=2)
+    assert server.status(other)["pending_invited"] == 0
+
+
 @pytest.mark.slow
 def test_tls_by_flags(tmp_path: Path) -> None:
     """A certificate of one's own; clients that trust it take part, others do not."""

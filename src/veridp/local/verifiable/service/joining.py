@@ -102,8 +102,13 @@ def join(server: Server, name: str, value: object, state: Path, most_epsilon: fl
         if most_epsilon is not None and cost > most_epsilon:
             raise BadInput(f"the task costs ε = {cost:.6g}, more than {most_epsilon:g}; not taking part")
         client = Client(task.protocol, task.verifier, vault)
+        if client.invitation is not None and client.invitation.task != task.digest:
+            raise BadInput(
+                f"{state} is of another task than {name!r} as defined there; give it a state file of its own"
+            )
         if client.verdict is not None:
             return client.verdict
+        task.protocol.choose(value, random.SystemRandom())  # what is no value must not begin a session
         path = f"/tasks/{quote(name, safe='')}"
         invitation = client.invitation or server.message(f"{path}/session", None, Invitation)
         if invitation.task != task.digest:
