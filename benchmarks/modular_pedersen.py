@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from veridp.local.verifiable.commitments.hashed import opened_indices
+from veridp.local.verifiable.commitments.entrywise import Entrywise
 from veridp.local.verifiable.context import Context
 from veridp.local.verifiable.layout import Layout
-from veridp.local.verifiable.reasons import Reason, Refused
 
 # The largest primes below a power of two such that half of one less is a prime as well.
 SAFE_PRIMES = {128: 2**128 - 15449, 256: 2**256 - 36113, 512: 2**512 - 38117}
 
 
 @dataclass(frozen=True)
-class ModularPedersen:
+class ModularPedersen(Entrywise):
     """g^m h^τ modulo a prime p, for each entry; all are sent."""
 
     prime: int
@@ -38,49 +37,26 @@ class ModularPedersen:
         return f"modular-{self.prime.bit_length()}"
 
     @property
-    def width(self) -> int:
+    def entry_bytes(self) -> int:
         return (self.prime.bit_length() + 7) // 8
+
+    @property
+    def key_bytes(self) -> int:
+        return self.entry_bytes
 
     def one(self, value: int, scalar: int) -> int:
         """The commitment to one value."""
         return pow(self.g, value, self.prime) * pow(self.h, scalar, self.prime) % self.prime
 
-    def commit(self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes) -> bytes:
+    def keys(self, context: Context, layout: Layout, secret: bytes, indices: Sequence[int]) -> list[bytes]:
         seed = context.digest(b"veridp modular", secret)
-        entries = (self.one(value, self._scalar(seed, index)) for index, value in enumerate(vector))
-        return b"".join(entry.to_bytes(self.width, "big") for entry in entries)
+        return [self._scalar(seed, index).to_bytes(self.key_bytes, "big") for index in indices]
 
-    def check(self, layout: Layout, commitment: bytes) -> None:
-        if len(commitment) != self.commitment_bytes(layout):
-            raise Refused(Reason.WRONG_LENGTH, "the commitment has the wrong length")
-
-    def open(
-        self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
-    ) -> bytes:
-        seed = context.digest(b"veridp modular", secret)
-        opened = opened_indices(layout.size, closed)
-        return b"".join(self._scalar(seed, index).to_bytes(self.width, "big") for index in opened)
-
-    def verify(
-        self,
-        context: Context,
-        layout: Layout,
-        commitment: bytes,
-        closed: Sequence[int],
-        values: Sequence[int],
-        proof: bytes,
-    ) -> None:
-        width = self.width
-        for place, (index, value) in enumerate(zip(opened_indices(layout.size, closed), values, strict=True)):
-            scalar = int.from_bytes(proof[place * width : (place + 1) * width], "big")
-            if self.one(value, scalar) != int.from_bytes(commitment[index * width : (index + 1) * width], "big"):
-                raise Refused(Reason.WRONG_OPENING, f"entry {index} is not the one committed to")
-
-    def proof_bytes(self, layout: Layout) -> int:
-        return (layout.size - layout.closed) * self.width
-
-    def commitment_bytes(self, layout: Layout) -> int:
-        return layout.size * self.width
+    def entries(
+        self, context: Context, layout: Layout, indices: Sequence[int], values: Sequence[int], keys: Sequence[bytes]
+    ) -> Iterator[bytes]:
+        for value, scalar in zip(values, keys, strict=True):
+            yield self.one(value, int.from_bytes(scalar, "big")).to_bytes(self.entry_bytes, "big")
 
     def _scalar(self, seed: bytes, index: int) -> int:
         wide = b"".join(blake2b(seed + bytes([part]) + index.to_bytes(8, "big")).digest() for part in range(2))

@@ -22,7 +22,6 @@ from modular_pedersen import ModularPedersen
 from veridp.local.study.people import adult_ages
 from veridp.local.verifiable import Task, scheme
 from veridp.local.verifiable.commitments import Scheme
-from veridp.local.verifiable.commitments.hashed import opened_indices
 from veridp.local.verifiable.comparison import Compared, compared_frequencies, compared_means
 from veridp.local.verifiable.context import Context
 from veridp.local.verifiable.layout import Layout
@@ -51,7 +50,7 @@ def measured(schemes: Sequence[Scheme], layout: Layout, repeats: int) -> list[Co
     counts = (layout.length - sum(layout.floors) + layout.floors[0], *layout.floors[1:])
     vector = layout.draw_vector([counts] * layout.blocks, rng)
     closed = layout.draw_closed(vector, (0,) * layout.blocks, rng)
-    values = [vector[i] for i in opened_indices(layout.size, closed)]
+    values = [vector[i] for i in layout.opened(closed)]
     runs: list[Callable[[], object]] = []
     sent = []
     for kind in schemes:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from veridp.errors import BadInput
 from veridp.local.verifiable.commitments import SCHEMES, Scheme, ggm, scheme
-from veridp.local.verifiable.commitments.hashed import BLAKE2B, opened_indices
+from veridp.local.verifiable.commitments.hashed import BLAKE2B
 from veridp.local.verifiable.commitments.ristretto import ORDER, multiples, second_generator
 from veridp.local.verifiable.context import Context, digest
 from veridp.local.verifiable.layout import Layout
@@ -52,7 +52,7 @@ def kind(request: pytest.FixtureRequest) -> Scheme:
 
 
 def opened_values() -> list[int]:
-    return [VECTOR[i] for i in opened_indices(LAYOUT.size, CLOSED)]
+    return [VECTOR[i] for i in LAYOUT.opened(CLOSED)]
 
 
 def test_what_was_committed_to_opens(kind: Scheme) -> None:

@@ -11,7 +11,6 @@ import msgpack
 
 from veridp.local.verifiable.challenge import check_promise, selected
 from veridp.local.verifiable.commitments import SECRET_BYTES
-from veridp.local.verifiable.commitments.hashed import opened_indices
 from veridp.local.verifiable.harmless import Harmless
 from veridp.local.verifiable.messages import Challenge, Commit, Invitation, Opening, Verdict, decode, encode
 from veridp.local.verifiable.reasons import Reason, Refused
@@ -146,7 +145,7 @@ class Client:
 
     def _opening(self, record: Record, invitation: Invitation) -> Opening:
         layout, scheme = self._protocol.layout, self._verifier.scheme
-        values = [record.vector[i] for i in opened_indices(layout.size, record.closed)]
+        values = [record.vector[i] for i in layout.opened(record.closed)]
         proof = scheme.open(invitation.context, layout, record.vector, record.secret, record.closed)
         return Opening(invitation.task, invitation.session, record.closed, packed_values(layout, values), proof)
 

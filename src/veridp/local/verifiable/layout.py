@@ -62,6 +62,11 @@ class Layout:
         """The bytes of a value in a message."""
         return 1 if self.values <= 256 else 2
 
+    def opened(self, closed: Sequence[int]) -> list[int]:
+        """The entries of the vector that are not among the closed ones, in order."""
+        kept = set(closed)
+        return [i for i in range(self.size) if i not in kept]
+
     def draw_vector(self, counts: Sequence[Counts], rng: random.Random) -> list[int]:
         """A vector with these counts in its blocks, each block in an order that is uniform if rng is."""
         vector: list[int] = []

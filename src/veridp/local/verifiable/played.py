@@ -11,7 +11,6 @@ from veridp.local.poisoning.attack import Freedom
 from veridp.local.verifiable.challenge import selected
 from veridp.local.verifiable.client import Client
 from veridp.local.verifiable.commitments import SECRET_BYTES
-from veridp.local.verifiable.commitments.hashed import opened_indices
 from veridp.local.verifiable.context import NONCE_BYTES, SESSION_BYTES, Context
 from veridp.local.verifiable.guarantee import SOME_SESSION, corners, expected, scores, sum_over_blocks
 from veridp.local.verifiable.harmless import Harmless
@@ -87,7 +86,7 @@ def play_vector(task: Task, counts: Sequence[Counts], rng: random.Random, lie: L
     session = session.committed(commit, 0, task.verifier)
     chosen = selected(session.context, session.challenge.nonce, commit.commitment, layout)
     said = (lie or truthful)(layout, vector, chosen)
-    values = [said.values[i] for i in opened_indices(layout.size, said.closed)]
+    values = [said.values[i] for i in layout.opened(said.closed)]
     proof = kind.open(session.context, layout, vector, secret, said.closed)
     opening = Opening(commit.task, commit.session, tuple(said.closed), packed_values(layout, values), proof)
     return session.opened(opening, 0, task.verifier)

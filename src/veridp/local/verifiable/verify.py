@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from veridp.local.verifiable.challenge import selected
 from veridp.local.verifiable.commitments import Scheme
-from veridp.local.verifiable.commitments.hashed import opened_indices
 from veridp.local.verifiable.layout import Layout
 from veridp.local.verifiable.messages import Challenge, Commit, Opening, Verdict
 from veridp.local.verifiable.reasons import Reason, Refused
@@ -42,7 +41,7 @@ class Verifier:
         check_same_session(commit, challenge)
         check_same_session(commit, opening)
         check_closed(layout, opening.closed)
-        opened = opened_indices(layout.size, opening.closed)
+        opened = layout.opened(opening.closed)
         values = check_values(layout, opened, opening.values)
         context = commit.context
         places = [

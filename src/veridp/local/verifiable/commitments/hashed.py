@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from typing import ClassVar
 
 from veridp.errors import BadInput
 from veridp.local.verifiable.commitments import ggm
+from veridp.local.verifiable.commitments.entrywise import Entrywise, check_length, split
 from veridp.local.verifiable.commitments.ggm import SEED_BYTES, Hash
 from veridp.local.verifiable.context import DIGEST_BYTES, Context
 from veridp.local.verifiable.layout import Layout
@@ -71,7 +73,7 @@ class Compact:
         )
 
     def check(self, layout: Layout, commitment: bytes) -> None:
-        _check_length("commitment", commitment, DIGEST_BYTES)
+        check_length("commitment", commitment, DIGEST_BYTES)
 
     def open(
         self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
@@ -93,16 +95,14 @@ class Compact:
     ) -> None:
         salts = Salts.of(context, self.name)
         nodes = ggm.cover(layout.size, closed)
-        split = len(nodes) * SEED_BYTES
-        _check_length("proof", proof, split + len(closed) * DIGEST_BYTES)
-        told = [proof[i : i + SEED_BYTES] for i in range(0, split, SEED_BYTES)]
+        tree = len(nodes) * SEED_BYTES
+        check_length("proof", proof, tree + len(closed) * DIGEST_BYTES)
+        told, kept = split(proof[:tree], SEED_BYTES), split(proof[tree:], DIGEST_BYTES)
         seeds = ggm.recomputed(told, nodes, salts.node, layout.size, self.hashed)
-        opened = opened_indices(layout.size, closed)
-        entries = _entries(salts.entry, opened, values, seeds, self.hashed)
-        for place, index in enumerate(closed):  # in increasing order, so that each lands at its own index
-            start = split + place * DIGEST_BYTES
-            entries.insert(index, proof[start : start + DIGEST_BYTES])
-        if self.hashed(salts.whole + b"".join(entries)) != commitment:
+        opened = layout.opened(closed)
+        entries = dict(zip(opened, _entries(salts.entry, opened, values, seeds, self.hashed), strict=True))
+        entries.update(zip(closed, kept, strict=True))
+        if self.hashed(salts.whole + b"".join(map(entries.__getitem__, range(layout.size)))) != commitment:
             raise Refused(Reason.WRONG_OPENING, "the entries opened are not those committed to")
 
     def proof_bytes(self, layout: Layout) -> int:
@@ -113,65 +113,24 @@ class Compact:
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Entrywise):
     """A digest for each entry, and a seed for each that is opened: everything is sent, for comparison."""
+
+    entry_bytes: ClassVar[int] = DIGEST_BYTES
+    key_bytes: ClassVar[int] = SEED_BYTES
 
     name: str
     hashed: Hash
 
-    def commit(self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes) -> bytes:
+    def keys(self, context: Context, layout: Layout, secret: bytes, indices: Sequence[int]) -> list[bytes]:
         salts = Salts.of(context, self.name)
         seeds = ggm.leaves(_root(context, secret), salts.node, layout.size, self.hashed)
-        return b"".join(_entries(salts.entry, range(layout.size), vector, seeds, self.hashed))
+        return [seeds[i] for i in indices]
 
-    def check(self, layout: Layout, commitment: bytes) -> None:
-        _check_length("commitment", commitment, self.commitment_bytes(layout))
-
-    def open(
-        self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
-    ) -> bytes:
-        salts = Salts.of(context, self.name)
-        seeds = ggm.leaves(_root(context, secret), salts.node, layout.size, self.hashed)
-        return b"".join(seeds[i] for i in opened_indices(layout.size, closed))
-
-    def verify(
-        self,
-        context: Context,
-        layout: Layout,
-        commitment: bytes,
-        closed: Sequence[int],
-        values: Sequence[int],
-        proof: bytes,
-    ) -> None:
-        salts = Salts.of(context, self.name)
-        opened = opened_indices(layout.size, closed)
-        _check_length("proof", proof, len(opened) * SEED_BYTES)
-        seeds = [proof[i : i + SEED_BYTES] for i in range(0, len(proof), SEED_BYTES)]
-        for index, entry in zip(opened, _entries(salts.entry, opened, values, seeds, self.hashed), strict=True):
-            check_entry(commitment, index, entry)
-
-    def proof_bytes(self, layout: Layout) -> int:
-        return (layout.size - layout.closed) * SEED_BYTES
-
-    def commitment_bytes(self, layout: Layout) -> int:
-        return layout.size * DIGEST_BYTES
-
-
-def opened_indices(size: int, closed: Sequence[int]) -> list[int]:
-    """The indices that are not closed, in order."""
-    kept = set(closed)
-    return [i for i in range(size) if i not in kept]
-
-
-def check_entry(commitment: bytes, index: int, entry: bytes) -> None:
-    """Refuse an entry that is not the one committed to at this index, where every entry was sent."""
-    if commitment[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] != entry:
-        raise Refused(Reason.WRONG_OPENING, f"entry {index} is not the one committed to")
-
-
-def _check_length(what: str, found: bytes, needed: int) -> None:
-    if len(found) != needed:
-        raise Refused(Reason.WRONG_LENGTH, f"the {what} has {len(found)} bytes where {needed} are needed")
+    def entries(
+        self, context: Context, layout: Layout, indices: Sequence[int], values: Sequence[int], keys: Sequence[bytes]
+    ) -> list[bytes]:
+        return _entries(Salts.of(context, self.name).entry, indices, values, keys, self.hashed)
 
 
 def _root(context: Context, secret: bytes) -> bytes:

@@ -6,13 +6,13 @@ logarithm to the base B. They hide perfectly and bind as long as that logarithm 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import blake2b, sha512
 from types import ModuleType
 
 from veridp.errors import BadInput
-from veridp.local.verifiable.commitments.hashed import check_entry, opened_indices
+from veridp.local.verifiable.commitments.entrywise import Entrywise, split
 from veridp.local.verifiable.context import Context
 from veridp.local.verifiable.layout import Layout
 from veridp.local.verifiable.reasons import Reason, Refused
@@ -47,7 +47,7 @@ def _sodium() -> ModuleType:
     return rbcl  # type: ignore[no-any-return]
 
 
-class Ristretto:
+class Ristretto(Entrywise):
     """Pedersen commitments to each entry; all are sent, and the scalars of those opened.
 
     A commitment does not name its task and session; the messages do, the challenge is bound to them, and so are the
@@ -55,55 +55,28 @@ class Ristretto:
     """
 
     name = "ristretto255"
+    entry_bytes = POINT_BYTES
+    key_bytes = SCALAR_BYTES
 
-    def commit(self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes) -> bytes:
-        table = multiples(layout.values)
+    def keys(self, context: Context, layout: Layout, secret: bytes, indices: Sequence[int]) -> list[bytes]:
         seed = context.digest(b"veridp scalars", secret)
-        return b"".join(
-            [_commitment(_scalar(seed, index), table[value]) for index, value in enumerate(vector)],
-        )
+        return [_scalar(seed, index) for index in indices]
 
-    def check(self, layout: Layout, commitment: bytes) -> None:
-        needed = self.commitment_bytes(layout)
-        if len(commitment) != needed:
-            raise Refused(Reason.WRONG_LENGTH, f"the commitment has {len(commitment)} bytes where {needed} are needed")
-        valid = _sodium().crypto_core_ristretto255_is_valid_point
-        for index in range(layout.size):
-            if not valid(commitment[index * POINT_BYTES : (index + 1) * POINT_BYTES]):
-                raise Refused(Reason.WRONG_POINT, f"entry {index} is no canonical point of ristretto255")
-
-    def open(
-        self, context: Context, layout: Layout, vector: Sequence[int], secret: bytes, closed: Sequence[int]
-    ) -> bytes:
-        seed = context.digest(b"veridp scalars", secret)
-        return b"".join([_scalar(seed, index) for index in opened_indices(layout.size, closed)])
-
-    def verify(
-        self,
-        context: Context,
-        layout: Layout,
-        commitment: bytes,
-        closed: Sequence[int],
-        values: Sequence[int],
-        proof: bytes,
-    ) -> None:
+    def entries(
+        self, context: Context, layout: Layout, indices: Sequence[int], values: Sequence[int], keys: Sequence[bytes]
+    ) -> Iterator[bytes]:
         table = multiples(layout.values)
-        opened = opened_indices(layout.size, closed)
-        if len(proof) != len(opened) * SCALAR_BYTES:
-            raise Refused(
-                Reason.WRONG_LENGTH, f"the proof has {len(proof)} bytes where {len(opened) * SCALAR_BYTES} are needed"
-            )
-        for place, (index, value) in enumerate(zip(opened, values, strict=True)):
-            scalar = proof[place * SCALAR_BYTES : (place + 1) * SCALAR_BYTES]
+        for index, value, scalar in zip(indices, values, keys, strict=True):
             if not 0 < int.from_bytes(scalar, "little") < ORDER:
                 raise Refused(Reason.NON_CANONICAL_SCALAR, f"the scalar of entry {index} is not reduced, or is zero")
-            check_entry(commitment, index, _commitment(scalar, table[value]))
+            yield _commitment(scalar, table[value])
 
-    def proof_bytes(self, layout: Layout) -> int:
-        return (layout.size - layout.closed) * SCALAR_BYTES
-
-    def commitment_bytes(self, layout: Layout) -> int:
-        return layout.size * POINT_BYTES
+    def check(self, layout: Layout, commitment: bytes) -> None:
+        super().check(layout, commitment)
+        valid = _sodium().crypto_core_ristretto255_is_valid_point
+        for index, point in enumerate(split(commitment, POINT_BYTES)):
+            if not valid(point):
+                raise Refused(Reason.WRONG_POINT, f"entry {index} is no canonical point of ristretto255")
 
 
 def _commitment(scalar: bytes, multiple: bytes) -> bytes:
