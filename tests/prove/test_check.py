@@ -808,12 +808,13 @@ CHECKER = (
         "carrying",
         "check",
         "check_alignment",
+        "check_bounds",
         "check_cases",
         "check_coupling",
         "check_induction",
         "covering",
     ),
-    *("document", "inducted", "noise_rules", "paired", "recording", "replay"),
+    *("document", "enclosed", "inducted", "noise_rules", "paired", "recording", "replay"),
 )
 
 

@@ -4,6 +4,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from veridp.prove.bounded import BoundedProof
 from veridp.prove.coupled import CouplingProof
 from veridp.prove.induction import Induction, prove_for_every_size
 from veridp.prove.proof import AlignmentProof, Proof
@@ -12,6 +13,7 @@ from veridp.prove.sizes import ProofForSizes, prove_sizes
 
 __all__ = [
     "AlignmentProof",
+    "BoundedProof",
     "CouplingProof",
     "Induction",
     "Proof",

@@ -20,6 +20,7 @@ from veridp.prove.document import (
     arguments_in,
     coefficients_in,
     condition_in,
+    domain_in,
     noise_in,
     number_in,
     vector_in,
@@ -114,12 +115,13 @@ class Certificate(Stated):
 
     @property
     def scope(self) -> str:
-        return f"size {self.size}{', on whole numbers' if self.data == 'whole' else ''}"
+        return f"{super().scope}{', on whole numbers' if self.data == 'whole' else ''}"
 
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document, "").fields(*HEADER, "size", "data", "polytopes", "outputs", "noises", "events")
+    names = ("size", "data", "polytopes", "outputs", "noises", "events")
+    field = Node(document, "").fields(*HEADER, *names, maybe=("domain",))
     size = field["size"].whole(least=1)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     outputs = tuple(node.text() for node in field["outputs"].entries())
@@ -131,6 +133,7 @@ def read_alignment(document: object) -> Certificate:
         size=size,
         data=field["data"].one_of(("real", "whole")),
         epsilon=field["epsilon"].rational(),
+        domain=domain_in(field.get("domain")),
         polytopes=polytopes,
         outputs=outputs,
         noises=noises,

@@ -19,7 +19,7 @@ from veridp.program.affine import Affine, Condition, Noise, Symbol
 from veridp.program.distribution import Geometric
 from veridp.prove.alignments import Alignment, Table
 from veridp.prove.events import NUMERIC, Event
-from veridp.prove.neighbours import Box, Polytope
+from veridp.prove.neighbours import Box, Polytope, interval_of
 from veridp.prove.rules import Rule
 from veridp.prove.shifts import Shift
 
@@ -117,6 +117,11 @@ def header(kind: str, mechanism: Mechanism) -> dict[str, Json]:
     }
 
 
+def domain_document(ends: tuple[Fraction, Fraction] | None) -> dict[str, Json]:
+    """The interval that the data are one number of, where they are."""
+    return {} if ends is None else {"domain": [str(end) for end in ends]}
+
+
 def _document(proof: AlignmentProof) -> dict[str, Json]:
     writer = EventWriter(proof.mechanism.name)
     outputs: dict[str, int] = {}
@@ -132,6 +137,7 @@ def _document(proof: AlignmentProof) -> dict[str, Json]:
     )
     return {
         **header("alignment", proof.mechanism),
+        **domain_document(interval_of(proof.mechanism)),
         "size": proof.size,
         "data": "whole" if proof.whole else "real",
         "epsilon": str(epsilon),

@@ -14,9 +14,11 @@ from typing import Any
 
 from veridp.prove.aligned import read_alignment
 from veridp.prove.check_alignment import ALIGNMENT_STEPS
+from veridp.prove.check_bounds import BOUNDS_STEPS
 from veridp.prove.check_coupling import COUPLING_STEPS
 from veridp.prove.check_induction import INDUCTION_STEPS
 from veridp.prove.document import Flaw, Stated, kind_of, load_document
+from veridp.prove.enclosed import read_bounds
 from veridp.prove.inducted import read_induction
 from veridp.prove.paired import read_couplings
 
@@ -60,6 +62,7 @@ class _Kind:
 
 KINDS = {
     "alignment": _Kind(read_alignment, ALIGNMENT_STEPS),
+    "bounds": _Kind(read_bounds, BOUNDS_STEPS),
     "coupling": _Kind(read_couplings, COUPLING_STEPS),
     "induction": _Kind(read_induction, INDUCTION_STEPS),
 }

@@ -11,7 +11,7 @@ from fractions import Fraction
 from veridp.prove.aligned import Box, Certificate, Event, Hull, Rule, Table
 from veridp.prove.carrying import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 from veridp.prove.covering import check_runs
-from veridp.prove.document import NUMERIC, Flaw
+from veridp.prove.document import NUMERIC, Flaw, Stated
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
 
@@ -25,6 +25,11 @@ def check_neighbours(certificate: Certificate) -> str:
     for p, polytope in enumerate(listed):
         if isinstance(polytope, Hull):
             _check_corners_differ(polytope, p)
+    if name == "any":
+        check_interval(listed, certificate)
+        return f"any two {certificate.scope}, as far apart as these are"
+    if certificate.domain is not None:
+        raise Flaw("/domain", f"the data under {name} are no single number")
     if name not in (*SENSE, "l1"):
         _check_symmetry(certificate)
         return (
@@ -45,6 +50,17 @@ def check_neighbours(certificate: Certificate) -> str:
                     raise Flaw(f"/polytopes/{p}/{end}/{i}", f"under {name} it is {needed}, not {value}")
     boxes = " and ".join(f"[{low}, {high}]^{size}" for low, high in SENSE[name])
     return f"{boxes}, as {name} has it for {count(size, 'entry')}"
+
+
+def check_interval(listed: Sequence[Box | Hull], certificate: Stated) -> None:
+    """The differences of any two numbers of an interval are what lies between its length, downwards and upwards."""
+    if certificate.domain is None:
+        raise Flaw("/domain", "an interval is needed where any two numbers are neighbours")
+    if certificate.size != 1:
+        raise Flaw("/size", f"one number is needed, not {certificate.size}")
+    low, high = certificate.domain
+    if list(listed) != [Box((low - high,), (high - low,))]:
+        raise Flaw("/polytopes", f"one box is needed, from {low - high} to {high - low}")
 
 
 def _check_corners_differ(polytope: Hull, p: int) -> None:

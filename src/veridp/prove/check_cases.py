@@ -16,6 +16,7 @@ import z3
 
 from veridp.prove.aligned import Box, Hull
 from veridp.prove.carrying import count
+from veridp.prove.check_alignment import check_interval
 from veridp.prove.covering import RELATION, rational, solution
 from veridp.prove.document import Condition, Flaw
 from veridp.prove.paired import Case, Cases
@@ -28,6 +29,8 @@ def check_cases(certificate: Cases) -> str:
     if not certificate.cases:
         raise Flaw("/cases", "there is no case")
     if certificate.by_value:
+        if certificate.domain is not None:
+            raise Flaw("/domain", "values are listed, and no interval is proved")
         seen: set[str | None] = set()
         for k, case in enumerate(certificate.cases):
             _check_length(_value(case, f"/cases/{k}"), certificate, f"/cases/{k}/value")
@@ -44,10 +47,15 @@ def check_cases(certificate: Cases) -> str:
 
 
 def _value(case: Case, place: str) -> Any:
+    return literal_in(case.value, f"{place}/value")
+
+
+def literal_in(text: str | None, place: str) -> Any:
+    """The value that a text writes down."""
     try:
-        return ast.literal_eval(case.value or "")
+        return ast.literal_eval(text or "")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise Flaw(f"{place}/value", f"a Python literal is needed, not {case.value}") from None
+        raise Flaw(place, f"a Python literal is needed, not {text}") from None
 
 
 def _check_length(value: Any, certificate: Cases, place: str) -> None:
@@ -60,8 +68,13 @@ def _check_length(value: Any, certificate: Cases, place: str) -> None:
 
 
 def _check_polytopes(certificate: Cases) -> None:
-    """linf: a box. monotone: two. l1: a segment for each entry, as regions may tell which of them moves."""
+    """linf: a box. monotone: two. l1: a segment for each entry, as regions may tell which of them moves. any: a box."""
     size, name = certificate.size, certificate.adjacency
+    if name == "any":
+        check_interval(certificate.polytopes, certificate)
+        return
+    if certificate.domain is not None:
+        raise Flaw("/domain", f"the data under {name} are no single number")
     ends = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}
     if name in ends:
         wanted = [Box(_all(low, size), _all(high, size)) for low, high in ends[name]]

@@ -19,7 +19,7 @@ from veridp.prove.check_cases import check_cases, check_neighbours
 from veridp.prove.covering import check_runs
 from veridp.prove.document import NUMERIC, Condition, Flaw, Linear
 from veridp.prove.noise_rules import Noise, exp_above, log_above, probability_between
-from veridp.prove.paired import Case, Cases, Coupling, Event, Pair, Part, Transport
+from veridp.prove.paired import Case, Cases, Coupling, Event, Pair, Transport
 
 BETWEEN_VALUES = Hull(((),))  # two given values: nothing is left open that could move
 
@@ -35,7 +35,8 @@ def check_parts(certificate: Cases) -> str:
         for number in case.parts:
             if (key := (number, None if certificate.by_value else c)) not in checked:
                 checked.add(key)
-                _check_events(certificate, certificate.parts[number], case.conditions, f"/parts/{number}/events")
+                events, place = certificate.parts[number].events, f"/parts/{number}/events"
+                check_events(events, certificate.noises, certificate.size, case.conditions, place)
     return f"{count(len(certificate.parts), 'part')}, in each of which the probabilities of all events sum to 1"
 
 
@@ -54,24 +55,27 @@ def _check_independent(certificate: Cases, case: Case, place: str) -> None:
                 raise Flaw(f"{place}/parts", f"draw {draw} is of parts {drawn[draw]} and {number} both")
 
 
-def _check_events(certificate: Cases, part: Part, given: Sequence[Condition], place: str) -> None:
-    if not part.events:
+def check_events(
+    events: Sequence[Event], known: Sequence[Noise], size: int, given: Sequence[Condition], place: str
+) -> None:
+    """Each run is in one of the events, and these have probabilities and the numbers that their outputs want."""
+    if not events:
         raise Flaw(place, "there is no event")
-    for e, event in enumerate(part.events):
+    for e, event in enumerate(events):
         if not 0 < event.weight <= 1:
             raise Flaw(f"{place}/{e}/weight", f"a probability above 0 is needed, not {event.weight}")
         if event.output.count(NUMERIC) != len(event.numbers):
             raise Flaw(f"{place}/{e}/numbers", f"{event.output.count(NUMERIC)} needed, one for each {NUMERIC}")
-    used = {row for event in part.events for row in event.draws}
-    noises = {row: noise for row, noise in enumerate(certificate.noises) if row in used}
-    check_runs(part.events, noises, certificate.size, given, place)
+    used = {row for event in events for row in event.draws}
+    noises = {row: noise for row, noise in enumerate(known) if row in used}
+    check_runs(events, noises, size, given, place)
 
 
 # -------------------------------------------------------------------------------------------------------- couplings
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """An event without the noise that is only compared with constants: its probability, and the draws that are left."""
 
     event: Event
@@ -80,7 +84,8 @@ class _Piece:
     conditions: tuple[tuple[int, Condition], ...]  # with their places
 
 
-def _piece(event: Event, noises: Sequence[Noise]) -> _Piece:
+def piece_of(event: Event, noises: Sequence[Noise]) -> Piece:
+    """The event without its finite choices."""
     weight, kept = event.weight, []
     for row in event.draws:
         asked = [c for c in event.conditions if c.slack.noise.get(row)]
@@ -91,7 +96,7 @@ def _piece(event: Event, noises: Sequence[Noise]) -> _Piece:
         else:
             weight *= chance
     left = [(k, c) for k, c in enumerate(event.conditions) if any(c.slack.noise.get(row) for row in kept)]
-    return _Piece(event, weight, tuple(kept), tuple(left))
+    return Piece(event, weight, tuple(kept), tuple(left))
 
 
 def _is_alone(slack: Linear, row: int) -> bool:
@@ -142,8 +147,8 @@ class _Use:
     def place(self) -> str:
         return f"/couplings/{self.number}"
 
-    def pieces(self, part: int) -> list[_Piece]:
-        return [_piece(event, self.certificate.noises) for event in self.certificate.parts[part].events]
+    def pieces(self, part: int) -> list[Piece]:
+        return [piece_of(event, self.certificate.noises) for event in self.certificate.parts[part].events]
 
 
 def _uses(certificate: Cases) -> Iterator[_Use]:
@@ -185,7 +190,7 @@ def check_couplings(certificate: Cases) -> str:
     return f"{count(len(certificate.couplings), 'coupling')}{exact}"
 
 
-def _carried(use: _Use, left: _Piece, right: _Piece, transport: Transport, place: str) -> Carried:
+def _carried(use: _Use, left: Piece, right: Piece, transport: Transport, place: str) -> Carried:
     noises = [use.certificate.noises[row] for row in left.rows]
     others = [use.certificate.noises[row] for row in right.rows]
     if left.event.output != right.event.output:
@@ -209,9 +214,7 @@ def _carried(use: _Use, left: _Piece, right: _Piece, transport: Transport, place
     )
 
 
-def _kept(
-    left: _Piece, right: _Piece, noises: Sequence[Noise], given: Sequence[Condition], place: str
-) -> Iterator[Kept]:
+def _kept(left: Piece, right: Piece, noises: Sequence[Noise], given: Sequence[Condition], place: str) -> Iterator[Kept]:
     """What the shifts must keep so that noise of the left event becomes noise of the right one.
 
     A condition of the right event is a multiple of one that holds on the left, plus a constant that is to spare; a
@@ -265,7 +268,7 @@ class _Form:
         return self.constant - factors.pop() * known.constant
 
 
-def _check_ratio(use: _Use, lefts: Sequence[_Piece], rights: Sequence[_Piece]) -> None:
+def _check_ratio(use: _Use, lefts: Sequence[Piece], rights: Sequence[Piece]) -> None:
     """What comes into each event is at most ratio · e^cost times as likely as it; and all of the left is shared out."""
     coupling, place = use.coupling, use.place
     if coupling.ratio <= 0:
@@ -295,7 +298,7 @@ def _check_ratio(use: _Use, lefts: Sequence[_Piece], rights: Sequence[_Piece]) -
 
 
 def _check_probabilities(
-    coupling: Coupling, output: str, mine: Sequence[_Piece], rights: Sequence[_Piece], place: str
+    coupling: Coupling, output: str, mine: Sequence[Piece], rights: Sequence[Piece], place: str
 ) -> None:
     """An output that comes about by finite choices alone, on both sides."""
     theirs = [piece for piece in rights if piece.event.output == output]

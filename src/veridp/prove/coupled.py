@@ -17,7 +17,7 @@ from veridp.prove.alignments import depends_on_whole
 from veridp.prove.blame import Blame, return_site
 from veridp.prove.cases import Case, Part, neighbouring, value_cases, values_of
 from veridp.prove.couplings import NO_DIFFERENCE, NO_LOSS, Coupling, Loss, couple
-from veridp.prove.neighbours import Box, Polytope, polytopes_of
+from veridp.prove.neighbours import Box, Polytope, interval_text, polytopes_of
 from veridp.prove.proof import Proof
 from veridp.prove.regions import are_neighbours, region_cases
 
@@ -79,7 +79,7 @@ class CouplingProof(Proof):
 
     @property
     def restriction(self) -> str:
-        return f"for the {len(self.cases)} data of its domain" if self.by_value else ""
+        return f"for the {len(self.cases)} data of its domain" if self.by_value else interval_text(self.mechanism)
 
     @property
     def extent(self) -> str:
@@ -187,7 +187,7 @@ def prove_on_regions(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> 
 
 def segments_of(mechanism: Mechanism, size: int) -> tuple[Polytope, ...]:
     """The polytopes of differences; where one query moves, one for each, as regions tell which it is."""
-    polytopes = polytopes_of(mechanism.adjacency, size) or ()
+    polytopes = polytopes_of(mechanism, size) or ()
     if not isinstance(mechanism.adjacency, OneQueryMoves):
         return polytopes
     ends = [tuple(Fraction(i == moved) for i in range(size)) for moved in range(size)]

@@ -17,11 +17,13 @@ from veridp.prove.certificate import (
     Json,
     carried_document,
     decimal_above,
+    domain_document,
     header,
     polytope_document,
     stated_cost,
 )
 from veridp.prove.couplings import Coupling, Loss, Transport, exponential_above
+from veridp.prove.neighbours import interval_of
 from veridp.prove.pieces import Piece
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class _Writer:
         epsilon = max((_epsilon(self._losses(pair)) for pair in proof.pairs), default=Fraction(0))
         return {
             **header("coupling", proof.mechanism),
+            **domain_document(None if proof.by_value else interval_of(proof.mechanism)),
             "size": proof.size,
             "epsilon": str(epsilon),
             "polytopes": [] if proof.by_value else [polytope_document(polytope) for polytope in proof.polytopes],

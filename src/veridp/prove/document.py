@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -59,10 +59,13 @@ class Stated:
     adjacency: str
     size: int | None  # None: every size
     epsilon: Fraction
+    domain: tuple[Fraction, Fraction] | None = field(default=None, kw_only=True)  # the data are one number of it
 
     @property
     def scope(self) -> str:
         """For which data it is said to hold."""
+        if self.domain is not None:
+            return f"numbers from {float(self.domain[0]):g} to {float(self.domain[1]):g}"
         return "every size" if self.size is None else f"size {self.size}"
 
 
@@ -111,14 +114,14 @@ class Node:
     def flaw(self, reason: str) -> Flaw:
         return Flaw(self.place, reason)
 
-    def fields(self, *names: str) -> dict[str, Node]:
-        """The fields of an object that has exactly these."""
+    def fields(self, *names: str, maybe: Sequence[str] = ()) -> dict[str, Node]:
+        """The fields of an object that has exactly these, and maybe some more."""
         found = self.mapping()
         for name in names:
             if name not in found:
                 raise self.flaw(f"the field {name!r} is missing")
         for name, node in found.items():
-            if name not in names:
+            if name not in names and name not in maybe:
                 raise node.flaw("there is no such field")
         return found
 
@@ -186,6 +189,16 @@ def kind_of(document: object) -> str:
 
 def arguments_in(node: Node) -> dict[str, str]:
     return {name: entry.text() for name, entry in node.mapping().items()}
+
+
+def domain_in(node: Node | None) -> tuple[Fraction, Fraction] | None:
+    """The two ends of an interval, where there is one."""
+    if node is None:
+        return None
+    ends = [entry.rational() for entry in node.entries()]
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise node.flaw("the two ends of an interval are needed, the lower one first")
+    return ends[0], ends[1]
 
 
 def noise_in(node: Node) -> Noise:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.adjacency import Adjacency, AllMoveTogether, EveryQueryMoves
+from veridp.adjacency import AllMoveTogether, AnyTwoValues, EveryQueryMoves
+from veridp.mechanism import Mechanism
 
 Corner = tuple[Fraction, ...]
 
@@ -53,16 +54,35 @@ class Hull:
 Polytope = Box | Hull
 
 
-def polytopes_of(adjacency: Adjacency, size: int) -> tuple[Polytope, ...] | None:
+def polytopes_of(mechanism: Mechanism, size: int) -> tuple[Polytope, ...] | None:
     """The polytopes of right - left; None where the relation has none.
 
-    Boxes have 2^size corners, which are never listed here.
+    Boxes have 2^size corners, which are never listed here. Two numbers of an interval are as far apart as it is long.
     """
+    adjacency = mechanism.adjacency
     if isinstance(adjacency, EveryQueryMoves | AllMoveTogether) and size >= 1:
         down, none, up = ((Fraction(end),) * size for end in (-1, 0, 1))
         return (Box(down, up),) if isinstance(adjacency, EveryQueryMoves) else (Box(none, up), Box(down, none))
+    if (ends := interval_of(mechanism)) is not None:
+        return (Box((ends[0] - ends[1],), (ends[1] - ends[0],)),)
     corners = adjacency.vertices(size)
     return None if corners is None else (Hull(_exact(corners.tolist())),)
+
+
+def interval_of(mechanism: Mechanism) -> tuple[Fraction, Fraction] | None:
+    """The ends between which the data are one number, where any two of these are neighbours; else None."""
+    match mechanism.domain:
+        case (int() | float() as low, int() | float() as high) if (
+            isinstance(mechanism.adjacency, AnyTwoValues) and isinstance(mechanism.domain, tuple) and low < high
+        ):
+            return Fraction(low), Fraction(high)
+    return None
+
+
+def interval_text(mechanism: Mechanism) -> str:
+    """For which numbers alone a proof holds, where these are of an interval; nothing where they are not."""
+    ends = interval_of(mechanism)
+    return "" if ends is None else f"for numbers from {float(ends[0]):g} to {float(ends[1]):g}"
 
 
 def _exact(corners: Sequence[Sequence[float]]) -> tuple[Corner, ...]:

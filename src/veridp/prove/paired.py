@@ -18,6 +18,7 @@ from veridp.prove.document import (
     Stated,
     arguments_in,
     condition_in,
+    domain_in,
     noise_in,
     number_in,
 )
@@ -101,13 +102,13 @@ class Cases(Stated):
 
     @property
     def scope(self) -> str:
-        return f"size {self.size}{f', on the {len(self.cases)} data listed' if self.by_value else ''}"
+        return f"{super().scope}{f', on the {len(self.cases)} data listed' if self.by_value else ''}"
 
 
 def read_couplings(document: object) -> Cases:
     """The certificate in the document; raises Flaw where it is not made as one."""
     names = ("size", "polytopes", "noises", "parts", "cases", "couplings", "pairs")
-    field = Node(document, "").fields(*HEADER, *names)
+    field = Node(document, "").fields(*HEADER, *names, maybe=("domain",))
     size = field["size"].whole(least=1)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
@@ -120,6 +121,7 @@ def read_couplings(document: object) -> Cases:
         adjacency=field["adjacency"].text(),
         size=size,
         epsilon=field["epsilon"].rational(),
+        domain=domain_in(field.get("domain")),
         polytopes=polytopes,
         noises=noises,
         parts=parts,
@@ -142,10 +144,11 @@ def _part(node: Node, size: int, noises: Sequence[Noise]) -> Part:
     entries = None
     if field["entries"].value is not None:
         entries = tuple(entry.whole() for entry in field["entries"].entries())
-    return Part(entries, tuple(_event(event, size, noises) for event in field["events"].entries()))
+    return Part(entries, tuple(event_in(event, size, noises) for event in field["events"].entries()))
 
 
-def _event(node: Node, size: int, noises: Sequence[Noise]) -> Event:
+def event_in(node: Node, size: int, noises: Sequence[Noise]) -> Event:
+    """An event by itself, which carries its output as a text."""
     field = node.fields("output", "weight", "draws", "conditions", "numbers")
     draws = _draws(field["draws"], noises)
     return Event(

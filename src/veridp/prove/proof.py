@@ -19,7 +19,7 @@ from veridp.program.path import Path
 from veridp.prove.alignments import Alignment, cheapest_alignments, depends_on_whole
 from veridp.prove.blame import Blame, blame_of
 from veridp.prove.events import Event, events_of
-from veridp.prove.neighbours import Hull, Polytope
+from veridp.prove.neighbours import Hull, Polytope, interval_of, interval_text
 from veridp.prove.shifts import Shift
 from veridp.prove.wording import alignment_text
 
@@ -143,7 +143,8 @@ class AlignmentProof(Proof):
 
     @property
     def restriction(self) -> str:
-        return "for data in whole numbers" if self.whole else ""
+        numbers = interval_text(self.mechanism)
+        return f"{numbers or 'for data'} in whole numbers" if self.whole else numbers
 
     @property
     def extent(self) -> str:
@@ -157,7 +158,7 @@ class AlignmentProof(Proof):
 
     @property
     def moves(self) -> list[list[float]]:
-        return [self.worst.corner.tolist()]
+        return [self.worst.corner.tolist()] if interval_of(self.mechanism) is None else []
 
 
 def prove_by_alignment(

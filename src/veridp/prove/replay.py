@@ -19,10 +19,11 @@ from veridp.errors import BadInput, MechanismFailed
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
+from veridp.prove.enclosed import Enclosed
 from veridp.prove.inducted import Loop
 from veridp.prove.inducted import Step as LoopStep
 from veridp.prove.noise_rules import Noise
-from veridp.prove.paired import Case, Cases
+from veridp.prove.paired import Case, Cases, Part
 from veridp.prove.recording import Draw, RecordingGenerator
 
 MOST = 8  # queries in a run that is compared with a certificate for every size
@@ -67,6 +68,8 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
             undecided += not _stepped(certificate, values, recorder.draws, output, run)
         elif isinstance(certificate, Cases):
             undecided += not _told_by_case(certificate, values, recorder.draws, output, run)
+        elif isinstance(certificate, Enclosed):
+            undecided += not _told_between_bounds(certificate, values, recorder.draws, output, run)
         elif isinstance(certificate, Certificate):
             undecided += not _told(certificate, values, recorder.draws, output, run)
     return Replay(runs - undecided, undecided)
@@ -74,7 +77,10 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
 
 def _random_data(certificate: Stated, rng: np.random.Generator) -> Any:
     """Random data of the certificate's size, or of any size up to MOST; or one of the values that it lists."""
-    if isinstance(certificate, Cases) and certificate.by_value:
+    if certificate.domain is not None:
+        low, high = certificate.domain
+        return float(rng.uniform(float(low), float(high)))
+    if isinstance(certificate, Enclosed) or (isinstance(certificate, Cases) and certificate.by_value):
         return ast.literal_eval(certificate.cases[int(rng.integers(len(certificate.cases)))].value or "")
     data = rng.uniform(-REACH, REACH, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
     whole = isinstance(certificate, Certificate) and certificate.data == "whole"
@@ -104,7 +110,7 @@ def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw]
     drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, draws)]
     if not drew:
         raise Flaw("/noises", f"{run}: the program drew {_drawn(draws)}, which no event does")
-    entries = [Fraction(x) for x in data]
+    entries = _numbers(data)
     holding = []
     for e in drew:
         event = certificate.events[e]
@@ -127,50 +133,77 @@ def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw]
     return True
 
 
+def _numbers(data: Any) -> list[Fraction]:
+    """Open data: a list of numbers, or one."""
+    return [Fraction(x) for x in (data if isinstance(data, list) else [data])]
+
+
 # -------------------------------------------------------------------------------------------------- case by case
 
 
 def _told_by_case(certificate: Cases, data: Any, draws: Sequence[Draw], output: Any, run: str) -> bool:
     """Whether the parts of the case tell the run; False where it is too close to a boundary."""
-    numbers = [] if certificate.by_value else [Fraction(x) for x in data]
+    numbers = [] if certificate.by_value else _numbers(data)
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise Flaw("/cases", f"{run}: no case has these data")
     for number in cases[0].parts:
         part = certificate.parts[number]
         leaves = output if part.entries is None else [_flat(output)[entry] for entry in part.entries]
-        if not _told_by_part(certificate, number, numbers, draws, leaves, run):
+        told = _Told(certificate.noises, part, f"/parts/{number}/events", run)
+        if not told.by_events(numbers, draws, leaves):
             return False
     return True
+
+
+def _told_between_bounds(certificate: Enclosed, data: Any, draws: Sequence[Draw], output: Any, run: str) -> bool:
+    """The same for a certificate of bounds, whose cases are of one part each."""
+    for c, case in enumerate(certificate.cases):
+        if case.value is None or _is_value(case.value, data):
+            told = _Told(certificate.noises, Part(None, case.events), f"/cases/{c}/events", run)
+            return told.by_events(_numbers(data) if case.value is None else [], draws, output)
+    raise Flaw("/cases", f"{run}: no case has these data")
+
+
+def _is_value(text: str, data: Any) -> bool:
+    return repr(data) == text or bool(ast.literal_eval(text) == data)
 
 
 def _is_case(case: Case, data: Any, numbers: Sequence[Fraction]) -> bool:
     if case.value is not None:
-        return repr(data) == case.value or bool(ast.literal_eval(case.value) == data)
+        return _is_value(case.value, data)
     return all(_stands(_evaluated(c.slack, {}, numbers).value, c.relation) for c in case.conditions)
 
 
-def _told_by_part(
-    certificate: Cases, number: int, data: Sequence[Fraction], draws: Sequence[Draw], output: Any, run: str
-) -> bool:
-    part, place = certificate.parts[number], f"/parts/{number}/events"
-    holding = []
-    for event in part.events:
-        places = [certificate.noises[row].draw for row in event.draws]
-        drawn = [draws[k] for k in places if k < len(draws)] if part.entries is not None else list(draws)
-        if not _same_draws(certificate.noises, event.draws, drawn):
-            continue
-        noise = {row: Fraction(draw.value) for row, draw in zip(event.draws, drawn, strict=True)}
-        slacks = [_evaluated(condition.slack, noise, data) for condition in event.conditions]
-        if any(slack.unclear for slack in slacks):
-            return False
-        if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, event.conditions, strict=True)):
-            holding.append((event, [float(_evaluated(n, noise, data).value) for n in event.numbers]))
-    if not holding:
-        raise Flaw(place, f"{run}: no event holds where the program drew {_drawn(draws)} and returned {_brief(output)}")
-    if not any(_matches(event.output, numbers, output) for event, numbers in holding):
-        raise Flaw(place, f"{run}: the program returned {_brief(output)}, but the events give {holding[0][0].output}")
-    return True
+@dataclass(frozen=True)
+class _Told:
+    """A run, and a part whose events should tell it."""
+
+    noises: Sequence[Noise]
+    part: Part
+    place: str
+    run: str
+
+    def by_events(self, data: Sequence[Fraction], draws: Sequence[Draw], output: Any) -> bool:
+        """Whether an event tells the run; False where it is too close to a boundary."""
+        holding = []
+        for event in self.part.events:
+            places = [self.noises[row].draw for row in event.draws]
+            drawn = [draws[k] for k in places if k < len(draws)] if self.part.entries is not None else list(draws)
+            if not _same_draws(self.noises, event.draws, drawn):
+                continue
+            noise = {row: Fraction(draw.value) for row, draw in zip(event.draws, drawn, strict=True)}
+            slacks = [_evaluated(condition.slack, noise, data) for condition in event.conditions]
+            if any(slack.unclear for slack in slacks):
+                return False
+            if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, event.conditions, strict=True)):
+                holding.append((event, [float(_evaluated(n, noise, data).value) for n in event.numbers]))
+        returned = f"the program returned {_brief(output)}"
+        if not holding:
+            raise Flaw(self.place, f"{self.run}: no event holds where it drew {_drawn(draws)}, and {returned}")
+        if not any(_matches(event.output, numbers, output) for event, numbers in holding):
+            raise Flaw(self.place, f"{self.run}: {returned}, but the events give {holding[0][0].output}")
+        return True
 
 
 # ------------------------------------------------------------------------------------------------- step after step

@@ -1,4 +1,5 @@
-"""The search for a proof: by alignment of open data, by couplings where data or chance decide, or value by value."""
+"""The search for a proof: by alignment of open data, by couplings where data or chance decide, by bounds of densities
+where any two data are neighbours, or value by value."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ from veridp.errors import BadInput, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
 from veridp.program.path import Path
+from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
 from veridp.prove.coupled import CouplingProof, prove_on_regions, prove_on_values
 from veridp.prove.exploring import explored
-from veridp.prove.neighbours import polytopes_of
+from veridp.prove.neighbours import interval_of, polytopes_of
 from veridp.prove.pieces import piece_of
 from veridp.prove.proof import AlignmentProof, Proof, prove_by_alignment
 from veridp.prove.regions import is_on_data
@@ -22,15 +24,15 @@ CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than
 
 
 def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> Proof:
-    """The smallest ε that an alignment or a coupling can prove for all neighbours of this size; inf if none can.
+    """The smallest ε that alignment, couplings or bounds prove for all neighbours of this size; inf if none do.
 
-    Data are left open where the adjacency has a polytope of differences. Otherwise, and where the mechanism cannot be
-    explored or proved with open data, the data over its domain are gone through one by one, if that is a list of
-    values; the proof then says that it holds for these alone.
+    Data are left open where the adjacency has a polytope of differences, as any two numbers of an interval have. Else,
+    and where the mechanism cannot be explored or proved with open data, the data over its domain are gone through one
+    by one, if that is a list of values; the proof then says that it holds for these alone.
     """
     mechanism = as_mechanism(mechanism, **arguments)
-    size = mechanism.size if size is None else size
-    polytopes = polytopes_of(mechanism.adjacency, size)
+    size = 1 if interval_of(mechanism) is not None else mechanism.size if size is None else size
+    polytopes = polytopes_of(mechanism, size)
     listed = has_finite_domain(mechanism) and knows_all_neighbours(mechanism.adjacency)
     if polytopes is None:
         if not listed:
@@ -39,17 +41,26 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
                 f"over, and the domain {mechanism.domain!r} is no list of values to go through; give one (domain=[…]), "
                 f"or use linf, l1 or monotone, or an adjacency with vertices"
             )
-        return prove_on_values(mechanism, size)
+        return _value_by_value(mechanism, size)
     try:
-        paths = explored(mechanism, unknowns("data", size))
+        paths = explored(mechanism, _open_data(mechanism, size))
     except NotExplorable as error:
         if listed:
             return prove_on_values(mechanism, size)
         raise type(error)(
             f"{error}; or give it a domain that is a list of values, which a proof can go through"
         ) from error
+    bounded = prove_by_bounds(mechanism, size, paths)
+    if bounded is not None and math.isfinite(bounded.epsilon):
+        return bounded  # no shift of uniform noise has a price: nothing else would prove less
     proof = _coupled_if_cheaper(prove_by_alignment(mechanism, size, paths, polytopes), paths)
     return _on_values_if_better(proof) if math.isinf(proof.epsilon) and listed else proof
+
+
+def _open_data(mechanism: Mechanism, size: int) -> Any:
+    """A list of open numbers; where the data are one number, that."""
+    numbers = unknowns("data", size)
+    return numbers if interval_of(mechanism) is None else numbers[0]
 
 
 def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path]) -> Proof:
@@ -62,6 +73,15 @@ def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path]) -> Proof:
     except NotExplorable:  # too many regions
         return proof
     return coupled if coupled.epsilon < proof.epsilon * CLEARLY else proof
+
+
+def _value_by_value(mechanism: Mechanism, size: int) -> Proof:
+    """A proof by couplings, or by bounds of densities where there is none."""
+    proof = prove_on_values(mechanism, size)
+    if math.isfinite(proof.epsilon):
+        return proof
+    bounded = prove_values_by_bounds(mechanism, size)
+    return bounded if bounded is not None and math.isfinite(bounded.epsilon) else proof
 
 
 def _on_values_if_better(proof: Proof) -> Proof:

@@ -1,0 +1,91 @@
+"""Reading a certificate of bounds: what a mechanism does in each case, and between what its densities are said to lie.
+
+Part of the checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from veridp.prove.document import HEADER, Node, Stated, arguments_in, domain_in, noise_in
+from veridp.prove.noise_rules import Noise
+from veridp.prove.paired import Event, event_in
+
+
+@dataclass(frozen=True)
+class Case:
+    """A value of the data as text, or None for all numbers of the interval; and the events of the mechanism there."""
+
+    value: str | None
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Released numbers from where the slab before ends up to `stop` (None: all that follow), and bounds there."""
+
+    stop: Fraction | None
+    least: Fraction
+    most: Fraction
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The slabs of one output; an output without a number has one."""
+
+    output: str
+    slabs: tuple[Slab, ...]
+
+
+@dataclass(frozen=True)
+class Enclosed(Stated):
+    """What a certificate of bounds says."""
+
+    size: int
+    noises: tuple[Noise, ...]
+    cases: tuple[Case, ...]
+    bounds: tuple[Bounds, ...]
+
+    @property
+    def scope(self) -> str:
+        return super().scope if self.domain is not None else f"on the {len(self.cases)} data listed"
+
+
+def read_bounds(document: object) -> Enclosed:
+    """The certificate in the document; raises Flaw where it is not made as one."""
+    field = Node(document, "").fields(*HEADER, "size", "noises", "cases", "bounds", maybe=("domain",))
+    size = field["size"].whole(least=1)
+    noises = tuple(noise_in(node) for node in field["noises"].entries())
+    domain = domain_in(field.get("domain"))
+    return Enclosed(
+        mechanism=field["mechanism"].text(),
+        arguments=arguments_in(field["arguments"]),
+        adjacency=field["adjacency"].text(),
+        size=size,
+        epsilon=field["epsilon"].rational(),
+        domain=domain,
+        noises=noises,
+        cases=tuple(_case(node, size, noises, domain is not None) for node in field["cases"].entries()),
+        bounds=tuple(_bounds(node) for node in field["bounds"].entries()),
+    )
+
+
+def _case(node: Node, size: int, noises: Sequence[Noise], is_open: bool) -> Case:
+    field = node.fields("value", "events")
+    if (field["value"].value is None) != is_open:
+        raise field["value"].flaw("a text is needed where there is no domain, and null where there is one")
+    events = tuple(event_in(event, size if is_open else 0, noises) for event in field["events"].entries())
+    return Case(None if is_open else field["value"].text(), events)
+
+
+def _bounds(node: Node) -> Bounds:
+    field = node.fields("output", "slabs")
+    return Bounds(field["output"].text(), tuple(_slab(slab) for slab in field["slabs"].entries()))
+
+
+def _slab(node: Node) -> Slab:
+    field = node.fields("to", "least", "most")
+    stop = None if field["to"].value is None else field["to"].rational()
+    return Slab(stop, field["least"].rational(), field["most"].rational())
