@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import veridp
 from veridp import exact
+from veridp.claim import Standing
 from veridp.errors import BadInput
 from veridp.local import (
     GRR,
@@ -20,18 +22,23 @@ from veridp.local import (
     OUE,
     PM,
     RAPPOR,
+    SMP,
+    SPL,
     SR,
     SUE,
     BinnedGRR,
     Counts,
     FrequencyOracle,
     Hadamard,
+    KeyValue,
     LaplaceMean,
     MeanOracle,
+    Moments,
     Oracle,
     SubsetSelection,
 )
 from veridp.local.columns import column_names, from_columns, template, to_columns
+from veridp.prove.check import check
 
 Maker = Callable[[float], Oracle]
 LOW, HIGH = 17.0, 90.0
@@ -305,15 +312,45 @@ PROVABLE: dict[str, Callable[[float], Any]] = {
     "olh": lambda epsilon: OLH(4, epsilon, buckets=3).mechanism(seeds=range(3)),
     "hadamard": lambda epsilon: Hadamard(5, epsilon).mechanism(),
     "subset": lambda epsilon: SubsetSelection(4, epsilon, 2).mechanism(),
-    "sr": lambda epsilon: SR(LOW, HIGH, epsilon).mechanism([LOW, HIGH]),
-    "binned": lambda epsilon: BinnedGRR(LOW, HIGH, 4, epsilon).mechanism(np.linspace(LOW, HIGH, 4).tolist()),
-    "pm": lambda epsilon: PM(LOW, HIGH, epsilon, 8).grid_mechanism([LOW, 40.0, HIGH]),
-    "hm": lambda epsilon: HM(LOW, HIGH, epsilon, 8).grid_mechanism([LOW, 40.0, HIGH]),
     "rappor": lambda epsilon: RAPPOR(("a", "b"), epsilon, bits=8, hashes=1, cohorts=1).mechanism(),
+    "some values": lambda epsilon: SR(LOW, HIGH, epsilon).mechanism([LOW, 40.0, HIGH]),
+    "smp": lambda epsilon: SMP(epsilon, {"a": partial(GRR, 3), "b": partial(PM, 0.0, 1.0)}).mechanism(),
+    "spl": lambda epsilon: SPL(epsilon, {"a": partial(GRR, 3), "b": partial(SR, 0.0, 1.0)}).mechanism(),
+    "moments": lambda epsilon: Moments(PM, LOW, HIGH, epsilon).mechanism(),
+    "keyvalue": lambda epsilon: KeyValue(2, epsilon).mechanism(),
+}
+ON_A_RANGE: dict[str, Callable[[float], Any]] = {
+    "sr": lambda epsilon: SR(LOW, HIGH, epsilon).mechanism(),
+    "pm": lambda epsilon: PM(LOW, HIGH, epsilon).mechanism(),
+    "pm on a grid": lambda epsilon: PM(LOW, HIGH, epsilon, 8).grid_mechanism(),
+    "hm": lambda epsilon: HM(LOW, HIGH, epsilon).mechanism(),
+    "hm on a grid": lambda epsilon: HM(LOW, HIGH, epsilon, 8).grid_mechanism(),
+    "laplace": lambda epsilon: LaplaceMean(LOW, HIGH, epsilon).mechanism(),
+    "binned": lambda epsilon: BinnedGRR(LOW, HIGH, 4, epsilon).mechanism(),
+    "nearest": lambda epsilon: BinnedGRR(LOW, HIGH, 4, epsilon, "nearest").mechanism(),
 }
 
 
-@pytest.mark.parametrize("name", PROVABLE)
-def test_it_is_proved_for_all_pairs_of_a_list_of_values(name: str) -> None:
-    proof = veridp.prove(PROVABLE[name](1.0))
+@pytest.mark.parametrize("name", PROVABLE | ON_A_RANGE)
+def test_it_is_proved_by_a_certificate_that_holds(name: str) -> None:
+    """For all pairs of a list of values, or of all numbers of the range."""
+    proof = veridp.prove((PROVABLE | ON_A_RANGE)[name](1.0))
     assert 1.0 - 1e-9 <= proof.epsilon <= 1.0
+    assert proof.restriction.endswith("numbers from 17 to 90" if name in ON_A_RANGE else "data of its domain")
+    checked = check(proof.certificate)
+    assert checked.rejection is None
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.6, 0.62, 4.0])
+@pytest.mark.parametrize("name", ON_A_RANGE)
+def test_it_is_proved_for_budgets_small_and_large(name: str, epsilon: float) -> None:
+    """HM mixes from ε = 0.61 on."""
+    assert epsilon - 1e-9 <= veridp.prove(ON_A_RANGE[name](epsilon)).epsilon <= epsilon
+
+
+@pytest.mark.parametrize("name", ["sr", "pm", "hm", "laplace", "binned"])
+def test_an_audit_says_that_it_is_proved_and_tight(name: str) -> None:
+    verdict = veridp.audit(ON_A_RANGE[name](1.0), seconds=20)
+    assert verdict.standing is Standing.PROVED
+    assert verdict.epsilon.lower == pytest.approx(1.0, rel=1e-3)
+    assert 1.0 - 1e-9 <= verdict.epsilon.upper <= 1.0

@@ -194,6 +194,24 @@ def listed(values: Sequence[float] | None, ends: tuple[float, float]) -> Domain:
     return ends if values is None else [float(value) for value in values]
 
 
+def whole_steps(place: float, most: int) -> int:
+    """How many whole steps lie below a place, at least 0 and at most so many.
+
+    Found by comparisons alone, so that engines can follow it for a place that is left open, too.
+
+    >>> whole_steps(2.9, 10), whole_steps(12.0, 10)
+    (2, 10)
+    """
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        if place >= middle:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
 class Labelled:
     """Codes for the labels of a domain, and back.
 

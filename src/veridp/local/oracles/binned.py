@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from veridp.errors import BadInput
 from veridp.local.counts import Counts
 from veridp.local.estimate import Estimate, Floats
-from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers, listed
+from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers, listed, whole_steps
 from veridp.local.oracles.direct import GRR, respond
 from veridp.mechanism import Mechanism
 
@@ -28,9 +28,9 @@ def respond_with_level(
     """The level that the value is rounded to, by randomised response."""
     place = (value - low) / (high - low) * (size - 1)
     if rounding == "nearest":
-        level = min(int(place + 0.5), size - 1)
+        level = whole_steps(place + 0.5, size - 1)
     else:
-        level = min(int(place), size - 2)
+        level = whole_steps(place, size - 2)
         level += int(rng.random() < place - level)
     return respond(rng, level, size=size, lie=lie)
 
@@ -143,10 +143,7 @@ class BinnedGRR(Oracle):
         return per_user / (users * (p - q) ** 2)
 
     def mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
-        """The user's side; with `values`, for these alone: what goes through a list of values can be proved.
-
-        Between two levels the probability of a report is affine in the value: what holds for the levels, holds there.
-        """
+        """The user's side, for all values of the range or for these alone."""
         low, high = float(self.low), float(self.high)
         return self._as_mechanism(
             respond_with_level,

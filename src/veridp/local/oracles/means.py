@@ -152,10 +152,7 @@ class SR(MeanOracle):
         return np.asarray(self.reach**2 - inner**2)
 
     def mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
-        """The user's side; with `values`, for these alone: what goes through a list of values can be proved.
-
-        Since the probability of a sign is affine in the value, what holds for the two ends holds between them.
-        """
+        """The user's side, for all values of the range or for these alone."""
         low, high = self.ends
         return self._as_mechanism(round_to_sign, listed(values, self.ends), low=low, high=high, lie=self.lie)
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from veridp.errors import BadInput
 from veridp.local.estimate import Floats
-from veridp.local.oracle import Reports, checked_numbers, listed
+from veridp.local.oracle import Reports, checked_numbers, listed, whole_steps
 from veridp.local.oracles.means import SR, MeanOracle, round_to_sign
 from veridp.local.rates import GRAIN, lying_rate
 from veridp.mechanism import Mechanism
@@ -36,7 +36,7 @@ def respond_on_grid(
 ) -> int:
     """The same on a grid of `levels` points: the window starts at one of the two points around its place, at random."""
     place = min(max((value - low) / (high - low), 0.0), 1.0) * (levels - window)
-    start = min(int(place), levels - window - 1)
+    start = whole_steps(place, levels - window - 1)
     start += int(rng.random() < place - start)
     if rng.random() < lie:
         point = int(rng.integers(levels - window))
@@ -120,10 +120,7 @@ class PM(MeanOracle):
         return self._as_mechanism(respond_piecewise, self.ends, low=low, high=high, window=window, lie=self.lie)
 
     def grid_mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
-        """The mechanism as it is on the grid, on these values or all; engines that list outputs need few levels.
-
-        Between two places of the window the probability of a report is affine in the value.
-        """
+        """The mechanism as it is on the grid, on these values or all; engines that list outputs need few levels."""
         low, high = self.ends
         return self._as_mechanism(
             respond_on_grid,
