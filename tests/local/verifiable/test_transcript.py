@@ -10,13 +10,15 @@ from typing import Any
 
 import msgpack
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from veridp.errors import BadInput
 from veridp.local.verifiable import Client, MemoryVault, Session, Task
 from veridp.local.verifiable.played import new_session, play_honest
 from veridp.local.verifiable.transcript import audit, written
 
-NOW = 5000
+NOW = 500
 
 
 def sessions(task: Task, example: Callable[[Task], object]) -> list[Session]:
@@ -64,7 +66,16 @@ FIELDS = ("id", "nonce", "promise", "expires", "stage", "reason", "commitment", 
         ("opening", lambda v: None, "without a commitment and an opening"),
         ("opening", lambda v: b"x", "malformed"),
         ("id", lambda v: bytes(16), "session"),
-        ("id", lambda v: 7, "record 0"),
+        ("id", lambda v: 7, "wrong type"),
+        ("id", lambda v: v[:-1], "wrong length"),
+        ("reason", lambda v: [1], "wrong type"),
+        ("reason", lambda v: "because", "should be accepted"),
+        ("commitment", lambda v: "text", "wrong type"),
+        ("commitment", lambda v: None, "without a commitment and an opening"),
+        ("outputs", lambda v: 3, "wrong type"),
+        ("stage", lambda v: "challenged", "not that of a session"),
+        ("stage", lambda v: "invited", "not that of a session"),
+        ("expires", lambda v: NOW + 661, "for longer than the task lets it"),
     ],
 )
 def test_what_was_changed_is_found(
@@ -74,7 +85,7 @@ def test_what_was_changed_is_found(
     pieces = list(written(task, NOW, [play_honest(task, "bee", random.Random(1))]))
     record = msgpack.unpackb(pieces[1])
     record[FIELDS.index(field)] = change(record[FIELDS.index(field)])
-    found = audit(io.BytesIO(pieces[0] + msgpack.packb(record)))
+    found = audit(io.BytesIO(pieces[0] + msgpack.packb(record) + pieces[2]))
     assert not found.good
     assert found.outputs == []
     assert complaint in found.faults[0]
@@ -96,13 +107,48 @@ def test_another_definition_of_the_task_is_found(small_task: Callable[..., Task]
 
 
 def test_a_log_that_breaks_off_is_found(small_task: Callable[..., Task]) -> None:
-    task = small_task("vgrr")
-    log = b"".join(written(task, NOW, [play_honest(task, "bee", random.Random(1))]))
-    cut = audit(io.BytesIO(log[:-3]))
-    assert cut.attendance.accepted == 0
-    with pytest.raises(BadInput, match="not a log"):
-        audit(io.BytesIO(b"hello"))
-    with pytest.raises(BadInput, match="not a log"):
-        audit(io.BytesIO(b""))
+    """Wherever it is cut, between records as well."""
+    task, rng = small_task("vgrr"), random.Random(1)
+    log = b"".join(written(task, NOW, [play_honest(task, "bee", rng) for _ in range(2)]))
+    header = len(next(iter(written(task, NOW, []))))
+    assert audit(io.BytesIO(log)).good
+    for end in range(header, len(log)):
+        cut = audit(io.BytesIO(log[:end]))
+        assert "breaks off" in cut.faults[-1]
+        assert cut.attendance.accepted == len(cut.outputs)
+    for more in (b"\x02", log[header:]):
+        assert "ends after 2 sessions" in audit(io.BytesIO(log + more)).faults[0]
+    for other in (b"hello", b""):
+        with pytest.raises(BadInput, match="not a log"):
+            audit(io.BytesIO(other))
     with pytest.raises(BadInput, match="form"):
         audit(io.BytesIO(msgpack.packb(["other", "{}", 1])))
+
+
+PARTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 2**63) | st.floats() | st.binary(max_size=40) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_log_holds_the_auditor_answers(data: st.DataObject) -> None:
+    """Any value in the place of any part, or any byte changed: there is a fault, or the same was reported."""
+    task = Task("small", "vgrr", 1.0, items=("ant", "bee", "cat"))
+    honest, begun = play_honest(task, "bee", random.Random(1)), new_session(task, random.Random(2))
+    pieces = list(written(task, NOW, [honest, begun]))
+    which = data.draw(st.integers(1, 2))
+    if data.draw(st.booleans()):
+        record = msgpack.unpackb(pieces[which])
+        record[data.draw(st.integers(0, len(record) - 1))] = data.draw(PARTS)
+        pieces[which] = msgpack.packb(record)
+    else:
+        changed = bytearray(pieces[which])
+        changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
+        pieces[which] = bytes(changed)
+    found = audit(io.BytesIO(b"".join(pieces)))
+    assert honest.verdict is not None
+    assert not found.good or found.outputs == [honest.verdict.outputs]
+    assert found.attendance.accepted == len(found.outputs) == sum(found.support)

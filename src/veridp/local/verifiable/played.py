@@ -23,7 +23,6 @@ from veridp.local.verifiable.vault import MemoryVault
 from veridp.local.verifiable.verify import packed_values
 
 PLAYS = 64
-FOREVER = 1 << 40
 
 Vector = Sequence[int]
 
@@ -61,8 +60,9 @@ class Checked:
 
 
 def new_session(task: Task, rng: random.Random) -> Session:
-    """A session of a simulation."""
-    return Session(Context(task.digest, rng.randbytes(SESSION_BYTES)), rng.randbytes(NONCE_BYTES), FOREVER)
+    """A session of a simulation, which begins at time 0."""
+    context = Context(task.digest, rng.randbytes(SESSION_BYTES))
+    return Session(context, rng.randbytes(NONCE_BYTES), task.session_seconds)
 
 
 def play_honest(task: Task, value: object, rng: random.Random) -> Session:

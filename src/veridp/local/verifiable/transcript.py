@@ -1,6 +1,7 @@
 """The log of a task: every session with all that was said in it, and an auditor who needs nothing else.
 
-A log is a sequence of MessagePack values: a header with the task's definition, then a record for each session.
+A log is a sequence of MessagePack values: a header with the task's definition, a record for each session, and their
+number, which shows that nothing is missing at the end.
 """
 
 from __future__ import annotations
@@ -15,27 +16,32 @@ import numpy as np
 
 from veridp.errors import BadInput
 from veridp.local.verifiable.challenge import promise
-from veridp.local.verifiable.context import NONCE_BYTES, SESSION_BYTES, Context
+from veridp.local.verifiable.context import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, Context
 from veridp.local.verifiable.estimate import Attendance, Estimate, estimate_from
-from veridp.local.verifiable.messages import LONGEST, Challenge, Commit, Opening, decode, encode
+from veridp.local.verifiable.messages import LONGEST, Challenge, Commit, Opening, Verdict, decode, encode
 from veridp.local.verifiable.reasons import Refused
 from veridp.local.verifiable.session import Session, Stage
 from veridp.local.verifiable.task import Task
 
 FORMAT = "veridp log 1"
+RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None)  # as `written` has them
+SKEW = 60  # seconds by which the clocks of servers may differ
 MOST_FAULTS = 100  # that are listed; all are counted
 
 
 def written(task: Task, closed_at: int, sessions: Iterable[Session]) -> Iterator[bytes]:
     """The log, piece by piece. What had not expired at `closed_at` (seconds since 1970) is pending."""
     yield _packed([FORMAT, task.to_json(), closed_at])
+    number = 0
     for session in sessions:
+        number += 1
         commitment = None if session.commit is None else session.commit.commitment
         opening = None if session.opening is None else encode(session.opening)
         verdict = session.verdict
         outputs = None if verdict is None else list(verdict.outputs)
         context = [session.context.session, session.nonce, promise(session.context, session.nonce), session.expires]
         yield _packed([*context, str(session.stage), verdict.reason if verdict else "", commitment, opening, outputs])
+    yield _packed(number)
 
 
 @dataclass
@@ -70,7 +76,8 @@ def audit(file: BinaryIO) -> Audit:
     """Verifies a whole log again, from the messages alone.
 
     Each nonce must be the promised one, each selection follow from it and the commitment, each accepted opening be
-    right, each rejected one wrong, and no session occur twice. What a server left out of its log it cannot find.
+    right, each rejected one wrong, and no session occur twice, or stay open for longer than the task lets it. What a
+    server left out of its log it cannot find.
     """
     unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=LONGEST, strict_map_key=True)
     task, closed_at = _header(unpacker)
@@ -83,7 +90,7 @@ def audit(file: BinaryIO) -> Audit:
         except (Refused, ValueError, TypeError) as error:
             _fault(found, f"record {number}: {error}")
             continue
-        complaints = list(_complaints(task, session, promised, seen))
+        complaints = [*_broken_rules(task, session, promised, closed_at, seen), *_wrong_verdict(task, session)]
         for complaint in complaints:
             _fault(found, f"record {number}, session {session.context.session.hex()}: {complaint}")
         seen.add(session.context.session)
@@ -123,11 +130,16 @@ def _kind(session: Session, closed_at: float) -> str:
     return f"{'expired' if session.expires <= closed_at else 'pending'} {session.stage}"
 
 
-def _complaints(task: Task, session: Session, promised: bytes, seen: set[bytes]) -> Iterator[str]:
+def _broken_rules(task: Task, session: Session, promised: bytes, closed_at: int, seen: set[bytes]) -> Iterator[str]:
     if session.context.session in seen:
         yield "the session occurs twice"
     if promise(session.context, session.nonce) != promised:
         yield "the nonce is not the promised one"
+    if session.expires > min(task.expires, closed_at + task.session_seconds + SKEW):
+        yield "the session is open for longer than the task lets it"
+
+
+def _wrong_verdict(task: Task, session: Session) -> Iterator[str]:
     if session.verdict is None:
         return
     if session.commit is None or session.opening is None:
@@ -143,9 +155,8 @@ def _complaints(task: Task, session: Session, promised: bytes, seen: set[bytes])
         yield f"the verdict is {_said(session.verdict)}, and should be {_said(due)}"
 
 
-def _said(verdict: object) -> str:
-    accepted, reason = getattr(verdict, "accepted", False), getattr(verdict, "reason", "")
-    return f"accepted with {getattr(verdict, 'outputs', ())}" if accepted else f"rejected ({reason})"
+def _said(verdict: Verdict) -> str:
+    return f"accepted with {verdict.outputs}" if verdict.accepted else f"rejected ({verdict.reason})"
 
 
 def _fault(found: Audit, complaint: str) -> None:
@@ -165,20 +176,31 @@ def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int]:
 
 
 def _records(unpacker: msgpack.Unpacker, found: Audit) -> Iterator[object]:
+    """The records up to the end, which must be there and say how many they are."""
+    number = 0
     try:
-        yield from unpacker
+        for record in unpacker:
+            if isinstance(record, int):
+                if record != number or next(unpacker, None) is not None:
+                    _fault(found, f"the log says that it ends after {record} sessions, and there are others")
+                return
+            yield record
+            number += 1
     except (ValueError, msgpack.UnpackException) as error:
-        _fault(found, f"the log breaks off: {type(error).__name__}")
+        _fault(found, f"the log cannot be read after {number} sessions: {type(error).__name__}")
+    else:
+        _fault(found, f"the log breaks off after {number} sessions")
 
 
 def _session(task: Task, record: object) -> tuple[Session, bytes]:
     """The session of a record, and what was promised in it."""
-    if not isinstance(record, list) or len(record) != 9:
+    if not isinstance(record, list) or len(record) != len(RECORD):
         raise ValueError("not a record of a session")
+    if not all(isinstance(part, kind) for part, kind in zip(record, RECORD, strict=True)):
+        raise ValueError("a part of the record has the wrong type")
     identity, nonce, promised, expires, stage, reason, commitment, opening, outputs = record
-    lengths = (len(identity), len(nonce), len(promised))
-    if lengths != (SESSION_BYTES, NONCE_BYTES, 32) or not isinstance(expires, int):
-        raise ValueError("not a record of a session")
+    if (len(identity), len(nonce), len(promised)) != (SESSION_BYTES, NONCE_BYTES, DIGEST_BYTES):
+        raise ValueError("a part of the record has the wrong length")
     session = Session(
         Context(task.digest, identity),
         nonce,
@@ -186,7 +208,10 @@ def _session(task: Task, record: object) -> tuple[Session, bytes]:
         None if commitment is None else Commit(task.digest, identity, commitment),
         None if opening is None else decode(opening, Opening),
     )
-    return session.decided(Stage(stage), reason, outputs), promised
+    found = session.decided(Stage(stage), reason, outputs)
+    if found.stage != stage or (found.verdict is None and (reason or opening or outputs)):
+        raise ValueError(f"what the record holds is not that of a session which is {stage}")
+    return found, promised
 
 
 def _packed(parts: object) -> bytes:
