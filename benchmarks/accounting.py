@@ -24,7 +24,8 @@ from scipy.stats import binom
 from veridp.accounting.calibration import gaussian_delta
 from veridp.accounting.composition import Composition
 from veridp.accounting.lattice import Part
-from veridp.accounting.pairs import AddedToSample, Finite, GaussianPair, LaplacePair, Pair, RemovedFromSample
+from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
+from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 
 DELTA = 1e-5
 STEP = 1e-4  # dp-accounting's default

@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from veridp.accounting.pairs import (
-    AddedToSample,
-    Envelope,
-    Finite,
-    GaussianPair,
-    LaplacePair,
-    Pair,
-    RemovedFromSample,
-    SampledWithoutReplacement,
-)
+from veridp.accounting.pairs import Envelope, Finite, GaussianPair, LaplacePair, Pair
+from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 from veridp.errors import BadInput
 from veridp.exact import compare
 
@@ -125,3 +117,14 @@ def test_what_is_no_distribution_is_refused() -> None:
         Finite.of([0.5, 0.6], [0.5, 0.5])
     with pytest.raises(BadInput, match="not a finite privacy budget"):
         LaplacePair(-1.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.05, 2.0), st.floats(0.01, 1.0), st.floats(-1.0, 3.0))
+def test_delta_at_one_epsilon_is_that_of_the_tails(ratio: float, rate: float, epsilon: float) -> None:
+    """The closed forms against probabilities of losses above ε, whose difference is right to about 1e-15."""
+    inner: list[Pair] = [LaplacePair(ratio), GaussianPair(ratio), Finite.claimed(ratio, 0.01)]
+    sampled = (RemovedFromSample, AddedToSample, SampledWithoutReplacement)
+    pairs = [*inner, *(kind(pair, rate) for kind in sampled for pair in inner), Envelope(tuple(inner))]
+    for pair in pairs:
+        assert pair.delta_above(epsilon) == pytest.approx(float(pair.delta(np.array([epsilon]))[0]), abs=1e-13)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from veridp.accounting import Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled, account
 from veridp.accounting.composition import Composition
 from veridp.accounting.lattice import Part
-from veridp.accounting.pairs import AddedToSample, Finite, RemovedFromSample
+from veridp.accounting.pairs import Finite
+from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 from veridp.accounting.tree import Node
 
 SIMPLE = ("basic", "advanced", "zCDP", "RDP")

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.accounting.composition import Composition
-from veridp.accounting.concentrated import concentrated, spared, together
+from veridp.accounting.concentrated import concentrated, spared
 from veridp.accounting.domination import Domination
 from veridp.accounting.lattice import Part
+from veridp.accounting.pairs import together
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import ROUNDING, Bound, advanced, basic
 from veridp.accounting.tree import (

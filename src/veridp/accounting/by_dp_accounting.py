@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridp.accounting.pairs import (
-    AddedToSample,
-    Envelope,
-    Finite,
-    GaussianPair,
-    LaplacePair,
-    Pair,
-    RemovedFromSample,
-    SampledWithoutReplacement,
-    tails_on,
-)
+from veridp.accounting.pairs import Envelope, Finite, GaussianPair, LaplacePair, Pair, tails_on
+from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 
 if TYPE_CHECKING:
     from veridp.accounting.simple import Bound

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 
-import numpy as np
-
-from veridp.accounting.lattice import OUTSIDE, Part, aligned, multiplied_out, on_lattice
-from veridp.accounting.pairs import Finite, Pair
+from veridp.accounting.lattice import OUTSIDE, Part, aligned, merged, multiplied_out, on_lattice
+from veridp.accounting.pairs import ALIKE, Finite, Pair, together
 from veridp.accounting.tilting import Sum
 from veridp.errors import BadInput
 
@@ -39,39 +38,47 @@ class Composition:
     def __init__(self, parts: Iterable[Part], step: float | None = None) -> None:
         if step is not None and not 0 < step < math.inf:
             raise BadInput(f"step = {step!r} is no distance between losses; give a number > 0")
-        self.parts = [part for part in parts if part.count > 0]
-        rows = aligned(self.parts) if step is None else None
-        if rows is None and step is None:
-            self.parts = multiplied_out(self.parts)
-            rows = aligned(self.parts)
-        self.exact = rows is not None or self._single is not None
-        self.rows = [] if self._single is not None else rows or on_lattice(self.parts, step)
-        self.step = self.rows[0].step if self.rows else 0.0
-        self._sum = Sum(self.rows) if self.rows else None
+        self.step = step
+        self.parts = [part for part in parts if part.count > 0] or [Part(ALIKE)]
+        self._rows = aligned(self.parts) if step is None else None
+        if self._rows is None and step is None:
+            self.parts = multiplied_out(merged(self.parts))
+            self._rows = aligned(self.parts)
+        self.exact = self._rows is not None or self._single is not None
 
     @property
-    def _single(self) -> Finite | None:
-        """The only part, where that is finitely many losses that need no lattice."""
+    def _single(self) -> Pair | None:
+        """The only part, where no lattice is needed or asked for."""
         alone = len(self.parts) == 1 and self.parts[0].count == 1
-        return self.parts[0].pair.atoms if alone else None
+        return self.parts[0].pair if alone and (self.step is None or self.parts[0].pair.atoms) else None
+
+    @cached_property
+    def _sum(self) -> Sum:
+        """All losses there are."""
+        return Sum(self._rows or on_lattice(self.parts, self.step))
+
+    def _sum_for(self, delta: float) -> Sum:
+        """The losses without the largest, as far as these matter too little at this δ."""
+        spare = TRIMMED * (delta - self.infinite)
+        if self._rows is None:
+            return Sum(on_lattice(self.parts, self.step, spare))
+        return Sum([row.trimmed(spare / (len(self._rows) * row.count)) for row in self._rows])
 
     @property
     def infinite(self) -> float:
-        """The probability that some part's loss is infinite, or was cut off as too large."""
-        if self._single is not None:
-            return self._single.infinite
-        return 0.0 if self._sum is None else self._sum.infinite
+        """The probability that some part's loss is infinite."""
+        return together((part.pair.infinite, part.count) for part in self.parts)
 
     @property
-    def largest(self) -> float:
-        """The largest finite loss."""
-        return sum(part.count * part.pair.span.high for part in self.parts)
+    def supremum(self) -> float:
+        """The largest loss; inf where there is no largest."""
+        return sum(part.count * part.pair.supremum for part in self.parts)
 
     def delta(self, epsilon: float) -> float:
         """The least δ (or an upper bound on it) at this ε."""
         if self._single is not None:
             return self._single.delta_above(epsilon)
-        if self._sum is None or epsilon >= self.largest:
+        if epsilon >= self.supremum:
             return self.infinite
         return self._sum.delta(epsilon)
 
@@ -81,20 +88,14 @@ class Composition:
             raise BadInput(f"delta = {delta!r} is not the probability of a failure; give one from 0 to below 1")
         if self._single is not None:
             return self._single.epsilon(delta)
-        if self._sum is None:
-            return 0.0
         if delta <= self.infinite:
-            return max(0.0, self.largest) if delta == self.infinite == 0 else math.inf
-        shares = len(self.rows)
-        spare = TRIMMED * (delta - self.infinite)
-        return Sum([row.trimmed(spare / (shares * row.count)) for row in self.rows]).epsilon(delta)
+            return max(0.0, self.supremum) if delta == self.infinite == 0 else math.inf
+        return self._sum_for(delta).epsilon(delta)
 
     def pair(self) -> Pair:
         """All the parts as one pair, to be sampled or composed further."""
         if self._single is not None:
             return self._single
-        if self._sum is None:
-            return Finite(np.zeros(1), np.ones(1))
         whole = self._sum.at(0.0)
         kept = whole.masses > NOISE * whole.masses.max()
         # what the window may hide, and what is below rounding, counts as an infinite loss

@@ -7,13 +7,12 @@ ratio²/2-zCDP. With probability `leak` nothing is promised (their δ-approximat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from veridp.accounting.domination import Domination
-from veridp.accounting.pairs import Finite, GaussianPair, Pair
+from veridp.accounting.pairs import Finite, GaussianPair, Pair, together
 from veridp.accounting.tree import Leaf, Node, Parallel, Repeated, Subsampled
 
 
@@ -39,16 +38,6 @@ def concentrated(node: Node, domination: Domination) -> Concentrated:
         return Concentrated(min(inner[0].rho, largest**2 / 2), inner[0].leak)
     times = node.times if isinstance(node, Repeated) else 1
     return Concentrated(times * math.fsum(c.rho for c in inner), together((c.leak, times) for c in inner))
-
-
-def together(leaks: Iterable[tuple[float, int]]) -> float:
-    """The probability that something leaks, given the probability of each leak and how often it may happen."""
-    kept = 0.0
-    for leak, times in leaks:
-        if times and leak >= 1:
-            return 1.0
-        kept += times * math.log1p(-leak)
-    return -math.expm1(kept)
 
 
 def spared(delta: float, leak: float) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from veridp.accounting.composition import Composition
 from veridp.accounting.lattice import Part
-from veridp.accounting.pairs import AddedToSample, Envelope, Finite, Pair, RemovedFromSample, SampledWithoutReplacement
+from veridp.accounting.pairs import ALIKE, Envelope, Pair
+from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 from veridp.accounting.tree import Leaf, Node, Pairs, Parallel, PostProcessed, Subsampled, flattened, relation_of
 
 
@@ -62,5 +61,5 @@ def _on_both(inner: list[Pairs], combine: Callable[[list[Pair]], Pair]) -> Pairs
 def _envelope(pairs: list[Pair]) -> Pair:
     different = list(dict.fromkeys(pairs))
     if not different:
-        return Finite(np.zeros(1), np.ones(1))
+        return ALIKE
     return different[0] if len(different) == 1 else Envelope(tuple(different))

@@ -10,13 +10,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import SAME, Finite, Pair, Span, dots, tails_on
+from veridp.accounting.pairs import ALIKE, SAME, Finite, GaussianPair, Pair, Span, dots, tails_on
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
-POINTS = 1 << 19  # over the window of the sum, where the step is ours to choose
+FINE = 600  # steps to the standard deviation of a part's losses, where the step is ours to choose
+FEWEST_POINTS = 1 << 17  # over the window of the sum, and
+ENOUGH_POINTS = 1 << 21  # no more, where it is ours
 MOST_POINTS = 1 << 24
 CELLS = 1000  # of losses, where a bound on their moments will do
+LEVELS = 1 << 13  # on which the losses of a pair are looked at, for the same
 DENSE = 1e-4  # of the width of the losses: within this of 0, levels for moments are evenly spaced, beyond ever less
 RARE = 1e-15  # the mass of losses that need not be inside the window for which a step is chosen
 CUT = 1e-100  # the mass of losses that a span may leave out
@@ -49,13 +52,7 @@ class Row:
 
     def log_moment(self, tilt: float) -> float:
         """ln Σ mass · e^(tilt · loss)."""
-        return float(log_sums(self.masses, self.losses[None, :] * tilt)[0])
-
-    def log_moments(self, tilts: Array) -> Array:
-        """Upper bounds on the same at each tilt, from cells of losses rather than single ones: close, and quick."""
-        highest = self._cells[:, 1] * np.maximum(tilts, 0.0)[:, None]
-        lowest = self._cells[:, 0] * np.minimum(tilts, 0.0)[:, None]
-        return log_sums(self._cells[:, 2], highest + lowest)
+        return float(_log_moments(self.losses, self.masses, np.array([tilt]))[0])
 
     def trimmed(self, mass: float) -> Row:
         """Without its largest losses, as far as these weigh no more than this: they count as lost."""
@@ -66,64 +63,112 @@ class Row:
         return replace(self, masses=self.masses[:-cut], lost=min(1.0, self.lost + float(tail[cut - 1])))
 
     @cached_property
-    def _cells(self) -> Array:
-        """The lowest loss, the highest and the mass of up to CELLS cells, a row each."""
-        starts = np.arange(0, len(self.masses), -(-len(self.masses) // CELLS))
-        ends = np.append(starts[1:], len(self.masses)) - 1
-        table = np.column_stack([self.losses[starts], self.losses[ends], np.add.reduceat(self.masses, starts)])
-        return table[table[:, 2] > 0]
+    def sketch(self) -> Sketch:
+        """Its masses on the ends of up to CELLS cells, none of which has much of the mass, nor of the range.
+
+        What lies in a cell goes to its two ends so that its mean stays: e^(tilt · loss) is convex, so moments can only
+        grow, by an amount of second order in the width of the cell.
+        """
+        size = len(self.masses)
+        progress = np.cumsum(self.masses) / self.masses.sum() + np.arange(size) / size
+        inner = np.searchsorted(progress, np.linspace(progress[0], progress[-1], min(CELLS, size) + 1)[1:-1])
+        knots = np.unique(np.concatenate([[0], inner, [size - 1]]))
+        starts, widths = knots[:-1], np.diff(knots)
+        if not len(starts):
+            return Sketch(self.losses, self.masses, self.count)
+        inside = np.add.reduceat(self.masses[:-1], starts)
+        moments = np.add.reduceat(self.masses[:-1] * np.arange(size - 1), starts)
+        upper = np.clip((moments - starts * inside) / widths, 0.0, inside)
+        masses = np.append(inside - upper, self.masses[-1])
+        masses[1:] += upper
+        return Sketch(self.losses[knots], masses, self.count)
 
 
-def log_sums(masses: Array, exponents: Array) -> Array:
-    """ln Σ mass · e^exponent, for each row of exponents."""
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A few losses with masses, at most of a part that takes part `count` times, whose moments are close to its."""
+
+    losses: Array
+    masses: Array
+    count: int = 1
+
+    def log_moments(self, tilts: Array) -> Array:
+        """ln Σ mass · e^(tilt · loss) at each tilt."""
+        return _log_moments(self.losses, self.masses, tilts)
+
+    @property
+    def variance(self) -> float:
+        """That of all its times together, infinite losses left out."""
+        shares = self.masses / self.masses.sum()
+        return self.count * float(shares @ (self.losses - shares @ self.losses) ** 2)
+
+
+def _log_moments(losses: Array, masses: Array, tilts: Array) -> Array:
+    """ln Σ mass · e^(tilt · loss) at each tilt: one after the other, so that all of it stays in the cache."""
+    found = np.empty(len(tilts))
     with np.errstate(divide="ignore", under="ignore"):
-        logs = np.log(masses) + exponents
-        tops = logs.max(axis=1)
-        return np.asarray(np.log(np.exp(logs - tops[:, None]).sum(axis=1)) + tops)
+        logs = np.log(masses)
+        for place, tilt in enumerate(tilts):
+            exponents = tilt * losses + logs
+            top = exponents.max()
+            found[place] = math.log(np.exp(exponents - top).sum()) + top
+    return found
 
 
-def sum_log_moments(rows: Sequence[Row], tilts: Array) -> Array:
-    return np.asarray(sum(row.count * row.log_moments(tilts) for row in rows))
+def sum_log_moments(sketches: Sequence[Sketch], tilts: Array) -> Array:
+    return np.asarray(sum(sketch.count * sketch.log_moments(tilts) for sketch in sketches))
 
 
-def deviation(rows: Sequence[Row]) -> float:
+def deviation(sketches: Sequence[Sketch]) -> float:
     """The standard deviation of the sum, infinite losses left out."""
-    variance = 0.0
-    for row in rows:
-        shares = row.masses / row.masses.sum()
-        variance += row.count * float(shares @ (row.losses - shares @ row.losses) ** 2)
-    return math.sqrt(variance)
+    return math.sqrt(math.fsum(sketch.variance for sketch in sketches))
 
 
 def window_of(rows: Sequence[Row], tilt: float) -> Span:
-    """Where the tilted sum lies but for a mass of e^OUTSIDE on either side, by Chernoff's inequality."""
-    further = TILTS / max(deviation(rows), rows[0].step)
-    here = sum(row.count * row.log_moment(tilt) for row in rows)
-    up = np.min((sum_log_moments(rows, tilt + further) - here - OUTSIDE) / further)
-    down = np.max((here + OUTSIDE - sum_log_moments(rows, tilt - further)) / further)
-    lowest = sum(row.count * float(row.losses[0]) for row in rows)
-    highest = sum(row.count * float(row.losses[-1]) for row in rows)
+    """Where the tilted sum lies but for a mass of e^OUTSIDE on either side."""
+    here = math.fsum(row.count * row.log_moment(tilt) for row in rows)
+    return _window([row.sketch for row in rows], tilt, here, rows[0].step)
+
+
+def _window(sketches: Sequence[Sketch], tilt: float, log_moment: float, step: float) -> Span:
+    """The same by Chernoff's inequality, from bounds on the moments and the moment at the tilt."""
+    further = TILTS / max(deviation(sketches), step)
+    up = np.min((sum_log_moments(sketches, tilt + further) - log_moment - OUTSIDE) / further)
+    down = np.max((log_moment + OUTSIDE - sum_log_moments(sketches, tilt - further)) / further)
+    lowest = math.fsum(sketch.count * float(sketch.losses[0]) for sketch in sketches)
+    highest = math.fsum(sketch.count * float(sketch.losses[-1]) for sketch in sketches)
     return Span(max(float(down), lowest), min(float(up), highest))
 
 
-def log_moments(pair: Pair, tilts: Array, points: int) -> Array:
-    """ln E[e^(tilt · loss)] over the finite losses of a pair: exactly where these are few, else from above."""
-    if pair.atoms is not None and len(pair.atoms.losses) <= points:
-        return log_sums(pair.atoms.masses, tilts[:, None] * pair.atoms.losses)
+def log_moments(pair: Pair, tilts: Array) -> Array:
+    """ln E[e^(tilt · loss)] over the finite losses of a pair, at tilts > 0: exactly where these are few, else from
+    above."""
+    found = sketched(pair)
+    return np.full(len(tilts), math.inf) if found is None else found.log_moments(tilts)
+
+
+def sketched(pair: Pair, count: int = 1) -> Sketch | None:
+    """A pair's losses where these are few, else on levels that are closest around 0; None where some are out of sight.
+
+    Moments at tilts > 0 can only grow by it.
+    """
+    if pair.atoms is not None and len(pair.atoms.losses) <= LEVELS:
+        return Sketch(pair.atoms.losses, pair.atoms.masses, count)
     scale = _width(pair.span) * DENSE
     if not scale:
-        return np.zeros(len(tilts))
-    levels = scale * np.sinh(np.linspace(math.asinh(pair.span.low / scale), math.asinh(pair.span.high / scale), points))
+        return Sketch(np.zeros(1), np.ones(1), count)
+    low, high = math.asinh(pair.span.low / scale), math.asinh(pair.span.high / scale)
+    levels = scale * np.sinh(np.linspace(low, high, LEVELS))
     levels[-1] = max(levels[-1], pair.span.high)
     tails = tails_on(pair, levels)
     if tails.left[-1] - pair.infinite > CUT:
-        return np.full(len(tilts), math.inf)  # some large losses are out of sight: nothing can be said
-    return log_sums(dots(levels, tails), tilts[:, None] * levels)
+        return None
+    return Sketch(levels, dots(levels, tails), count)
 
 
 def multiplied_out(parts: list[Part]) -> list[Part]:
     """The parts with finitely many losses as one, exactly, if these are not too many together."""
-    total: Finite | None = Finite(np.zeros(1), np.ones(1))
+    total: Finite | None = ALIKE
     rest = [part for part in parts if part.pair.atoms is None]
     for part in parts:
         if part.pair.atoms is not None and total is not None:
@@ -134,10 +179,21 @@ def multiplied_out(parts: list[Part]) -> list[Part]:
     return [*rest, Part(total)]
 
 
-def on_lattice(parts: Sequence[Part], step: float | None) -> list[Row]:
-    if step is None and parts:
-        step = _chosen_step(parts)
-    return [dotted(part, step or 1.0) for part in parts]
+def merged(parts: list[Part]) -> list[Part]:
+    """The parts with normal noise as one: their losses are normal, and so is the sum."""
+    squares = [part.count * part.pair.ratio**2 for part in parts if isinstance(part.pair, GaussianPair)]
+    rest = [part for part in parts if not isinstance(part.pair, GaussianPair)]
+    return [*rest, Part(GaussianPair(math.sqrt(math.fsum(squares))))] if squares else rest
+
+
+def on_lattice(parts: Sequence[Part], step: float | None, spare: float = 0.0) -> list[Row]:
+    """The losses of the parts on a lattice.
+
+    Of the largest, as many as weigh no more than `spare` count as lost; of the least, as many are moved up.
+    """
+    spans = [_span(part, spare / (len(parts) * part.count)) for part in parts]
+    step = _chosen_step(parts, spans) if step is None else step
+    return [dotted(part, step, span) for part, span in zip(parts, spans, strict=True)]
 
 
 def aligned(parts: Sequence[Part]) -> list[Row] | None:
@@ -165,26 +221,50 @@ def _least_gap(pair: Finite) -> float:
     return float(gaps.min(initial=math.inf, where=gaps > SAME))
 
 
-def _chosen_step(parts: Sequence[Part]) -> float:
-    """A step that puts about POINTS on the window of the sum: at first guessed from a coarse lattice."""
-    finest = min((_width(part.pair.span) for part in parts if _width(part.pair.span) > 0), default=1.0)
-    coarse = [
-        dotted(part, max(finest / 64, _width(part.pair.span) / 4096)).trimmed(RARE / part.count) for part in parts
-    ]
-    window = window_of(coarse, 0.0)
-    step = max(_width(window), finest) / POINTS
+def _chosen_step(parts: Sequence[Part], spans: Sequence[Span]) -> float:
+    """A step at which what the lattice adds to ε is a few parts in ten million of it.
+
+    The losses of each part get a variance that is larger by up to step²/4, mostly step²/6: with `FINE` steps to a
+    standard deviation, that is as small a share of the variance of the sum.
+    """
+    sketches = [_usual(part) for part in parts]
+    each = deviation(sketches) / math.sqrt(sum(part.count for part in parts))
+    window = _width(_window(sketches, 0.0, 0.0, each / FINE)) if each else 0.0
+    widest = max(window, *map(_width, spans))
+    step = max(min(each / FINE, window / FEWEST_POINTS), widest / ENOUGH_POINTS) or 1.0
     # many mechanisms have their largest loss with positive probability: let that of the commonest be a lattice point
     largest = max(parts, key=lambda part: part.count).pair.span.high
     return largest / math.ceil(largest / step) if largest > step else step
+
+
+def _usual(part: Part) -> Sketch:
+    """The losses of a part but for those on either side that weigh less than RARE over all its times."""
+    found, span = sketched(part.pair, part.count), _span(part, RARE / part.count)
+    if found is None:
+        return Sketch(np.array([span.low, span.high]), np.full(2, 0.5), part.count)
+    kept = (found.losses >= span.low) & (found.losses <= span.high)
+    return replace(found, losses=found.losses[kept], masses=found.masses[kept])
+
+
+def _span(part: Part, mass: float) -> Span:
+    """Where the losses of a part lie but for about this mass on either side."""
+    found = sketched(part.pair) if mass > 0 else None
+    if found is None:
+        return part.pair.span
+    below = np.cumsum(found.masses) - found.masses
+    above = np.cumsum(found.masses[::-1])[::-1] - found.masses
+    return Span(float(found.losses[below <= mass][-1]), float(found.losses[above <= mass][0]))
 
 
 def _width(span: Span) -> float:
     return span.high - span.low
 
 
-def dotted(part: Part, step: float) -> Row:
-    """The part's losses on multiples of the step, P- and Q-masses of every cell kept."""
-    span = part.pair.span
+def dotted(part: Part, step: float, span: Span) -> Row:
+    """The part's losses on multiples of the step, P- and Q-masses of every cell kept.
+
+    Losses above the span are lost, those below are moved up to it.
+    """
     first, last = math.floor(span.low / step), math.ceil(span.high / step)
     last += last * step < span.high  # rounding must not put the largest loss past the last point
     if last - first > MOST_POINTS:

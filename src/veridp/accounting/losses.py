@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import MOST_ATOMS, Finite, Tails, dots
+from veridp.accounting.pairs import ALIKE, MOST_ATOMS, Finite, Tails, dots
 from veridp.accounting.tree import Pairs
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _outputs(loss: Loss) -> _Outputs | None:
 def _from_levels(loss: Loss) -> Finite:
     high, low = min(loss.supremum, WIDEST), -min(loss.reversed.supremum, WIDEST)
     if not low < high:
-        return Finite(np.zeros(1), np.ones(1))
+        return ALIKE
     levels = np.linspace(low, high, LEVELS + 1)
     inner = [loss.above(float(level)) for level in levels[1:-1]]
     beyond = loss.above(high)[0] if high < loss.supremum else 0.0

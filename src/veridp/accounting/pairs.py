@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.accounting.calibration import gaussian_delta
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
@@ -69,20 +70,23 @@ class Pair(ABC):
         """Itself where its losses are finitely many."""
         return None
 
+    @abstractmethod
+    def delta_above(self, epsilon: float) -> float:
+        """The least δ at one ε, right in all its digits however small it is."""
+
     def epsilon(self, delta: float) -> float:
         """The least ε >= 0 at which δ is no more than this, up to rounding; inf where there is none."""
         if delta <= self.infinite:
             return max(0.0, self.supremum) if delta == self.infinite == 0 else math.inf
+        if self.delta_above(0.0) <= delta:
+            return 0.0
         low, high = 0.0, max(0.0, self.span.high)
-        for _ in range(200):
-            middle = (low + high) / 2
-            if middle in (low, high):
-                break
-            low, high = (low, middle) if self.delta(np.array([middle]))[0] <= delta else (middle, high)
-        return high if self.delta(np.zeros(1))[0] > delta else 0.0
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (low, middle) if self.delta_above(middle) <= delta else (middle, high)
+        return high
 
     def delta(self, epsilons: Array) -> Array:
-        """The hockey-stick divergence sup P(S) - e^ε Q(S) at each ε, negative ones too."""
+        """The hockey-stick divergence sup P(S) - e^ε Q(S) at each ε, negative ones too; a tiny one is rounded."""
         tails = self.above(epsilons)
         return np.clip(tails.left - np.exp(np.minimum(epsilons, HUGE)) * tails.right, 0.0, 1.0)
 
@@ -117,6 +121,16 @@ def dots(levels: Array, tails: Tails) -> Array:
     return masses
 
 
+def together(leaks: Iterable[tuple[float, int]]) -> float:
+    """The probability that something leaks, given the probability of each leak and how often it may happen."""
+    kept = 0.0
+    for leak, times in leaks:
+        if times and leak >= 1:
+            return 1.0
+        kept += times * math.log1p(-leak)
+    return -math.expm1(kept)
+
+
 def check_epsilon(epsilon: float) -> None:
     if not 0 <= epsilon < math.inf:
         raise BadInput(f"epsilon = {epsilon!r} is not a finite privacy budget; give a number >= 0")
@@ -140,6 +154,9 @@ class LaplacePair(Pair):
             np.where(everything, 1.0, np.where(nothing, 0.0, left)),
             np.where(everything, 1.0, np.where(nothing, 0.0, right)),
         )
+
+    def delta_above(self, epsilon: float) -> float:
+        return -math.expm1(epsilon) if epsilon < -self.ratio else -math.expm1(min(0.0, (epsilon - self.ratio) / 2))
 
     @property
     def span(self) -> Span:
@@ -169,6 +186,9 @@ class GaussianPair(Pair):
         if not self.ratio:
             return Tails(*(np.where(levels < 0, 1.0, 0.0),) * 2)
         return Tails(ndtr(self.ratio / 2 - levels / self.ratio), ndtr(-self.ratio / 2 - levels / self.ratio))
+
+    def delta_above(self, epsilon: float) -> float:
+        return gaussian_delta(epsilon, self.ratio)
 
     @property
     def span(self) -> Span:
@@ -253,7 +273,6 @@ class Finite(Pair):
         return self
 
     def delta_above(self, epsilon: float) -> float:
-        """δ at one ε, right in all its digits however small it is."""
         above = self.losses > epsilon
         return float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) + self.unbounded
 
@@ -269,7 +288,7 @@ class Finite(Pair):
 
     def power(self, count: int) -> Finite | None:
         """Itself `count` times over, by repeated squaring; None where there are too many losses to multiply out."""
-        result: Finite | None = Finite(np.zeros(1), np.ones(1))
+        result: Finite | None = ALIKE
         square: Finite | None = self
         while count and result is not None:
             if count % 2:
@@ -277,6 +296,9 @@ class Finite(Pair):
             count //= 2
             square = square.times(square) if count and square is not None else square
         return result
+
+
+ALIKE = Finite(np.zeros(1), np.ones(1))  # two distributions that are the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,6 +321,9 @@ class Envelope(Pair):
         )
         return Tails(left, right)
 
+    def delta_above(self, epsilon: float) -> float:
+        return max(pair.delta_above(epsilon) for pair in self.pairs)
+
     @property
     def span(self) -> Span:
         spans = [pair.span for pair in self.pairs]
@@ -311,105 +336,3 @@ class Envelope(Pair):
     @property
     def supremum(self) -> float:
         return max(pair.supremum for pair in self.pairs)
-
-
-@dataclass(frozen=True, eq=False)
-class RemovedFromSample(Pair):
-    """((1-γ)Q + γP, Q): one person fewer, where each person is taken into a sample with probability γ = `rate`."""
-
-    pair: Pair
-    rate: float
-
-    def above(self, levels: Array) -> Tails:
-        # ln((1-γ) + γ e^l) > x where l > ln(e^x - (1-γ)) - ln γ, and everywhere where x is below ln(1-γ)
-        everything = levels < _log1m(self.rate)
-        rest = (1 - self.rate) * np.exp(-np.where(everything, 0.0, levels))
-        inner = self.pair.above(levels + _log1p(-rest) - math.log(self.rate))
-        left = (1 - self.rate) * inner.right + self.rate * inner.left
-        return Tails(np.where(everything, 1.0, left), np.where(everything, 1.0, inner.right))
-
-    @property
-    def span(self) -> Span:
-        if self.rate == 1:
-            return self.pair.span
-        low = math.log1p(-self.rate)
-        return Span(low, float(np.logaddexp(low, math.log(self.rate) + self.pair.span.high)))
-
-    @property
-    def infinite(self) -> float:
-        return self.rate * self.pair.infinite
-
-    @property
-    def supremum(self) -> float:
-        return float(np.logaddexp(_log1m(self.rate), math.log(self.rate) + self.pair.supremum))
-
-
-@dataclass(frozen=True, eq=False)
-class AddedToSample(Pair):
-    """(P, (1-γ)P + γQ): one person more, where each person is taken into a sample with probability γ = `rate`."""
-
-    pair: Pair
-    rate: float
-
-    def above(self, levels: Array) -> Tails:
-        # -ln((1-γ) + γ e^-l) > x where l > ln γ - ln(e^-x - (1-γ)), and nowhere where x is above -ln(1-γ)
-        nothing = levels >= -_log1m(self.rate)
-        rest = (1 - self.rate) * np.exp(np.where(nothing, 0.0, levels))
-        inner = self.pair.above(levels - _log1p(-rest) + math.log(self.rate))
-        right = (1 - self.rate) * inner.left + self.rate * inner.right
-        return Tails(np.where(nothing, 0.0, inner.left), np.where(nothing, 0.0, right))
-
-    @property
-    def span(self) -> Span:
-        if self.rate == 1:
-            return self.pair.span
-        inner = self.pair.span
-        top = inner.high if not self.pair.infinite else math.inf
-        low = -float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) - inner.low))
-        return Span(low, -math.log1p(self.rate * math.expm1(-top)))
-
-    @property
-    def infinite(self) -> float:
-        return self.pair.infinite if self.rate == 1 else 0.0
-
-    @property
-    def supremum(self) -> float:
-        return -float(np.logaddexp(_log1m(self.rate), math.log(self.rate) - self.pair.supremum))
-
-
-@dataclass(frozen=True, eq=False)
-class SampledWithoutReplacement(Pair):
-    """A sample of a fixed share γ = `rate` of the people, one of whom is replaced by another.
-
-    δ is that of `RemovedFromSample` for ε >= 0 and that of `AddedToSample` below (Zhu, Dong and Wang 2022, Theorem 11).
-    """
-
-    pair: Pair
-    rate: float
-
-    def above(self, levels: Array) -> Tails:
-        removed, added = RemovedFromSample(self.pair, self.rate), AddedToSample(self.pair, self.rate)
-        upper, lower = removed.above(np.maximum(levels, 0.0)), added.above(np.minimum(levels, 0.0))
-        return Tails(np.where(levels >= 0, upper.left, lower.left), np.where(levels >= 0, upper.right, lower.right))
-
-    @property
-    def span(self) -> Span:
-        removed, added = RemovedFromSample(self.pair, self.rate), AddedToSample(self.pair, self.rate)
-        return Span(min(added.span.low, 0.0), max(removed.span.high, 0.0))
-
-    @property
-    def infinite(self) -> float:
-        return self.rate * self.pair.infinite
-
-    @property
-    def supremum(self) -> float:
-        return RemovedFromSample(self.pair, self.rate).supremum
-
-
-def _log1m(rate: float) -> float:
-    return math.log1p(-rate) if rate < 1 else -math.inf
-
-
-def _log1p(values: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.log1p(np.maximum(values, -1.0))

@@ -11,7 +11,6 @@ from veridp.accounting.lattice import log_moments
 from veridp.accounting.pairs import Envelope, GaussianPair, LaplacePair, Pair
 
 Array = NDArray[np.float64]
-POINTS = 1 << 13  # levels on which losses are put where there is no closed form
 ORDERS = 1 + np.concatenate([np.geomspace(0.01, 100, 400), np.geomspace(105, 2048, 60)])
 
 
@@ -29,7 +28,7 @@ def divergences(pair: Pair, orders: Array) -> Array:
         return np.asarray(np.max([divergences(inner, orders) for inner in pair.pairs], axis=0))
     # given that the loss is finite, P is 1 / (1 - infinite) times what it was, and the loss that much larger
     more = -math.log1p(-pair.infinite) if pair.infinite < 1 else math.inf
-    return np.asarray((log_moments(pair, orders - 1, POINTS) + orders * more) / (orders - 1))
+    return np.asarray((log_moments(pair, orders - 1) + orders * more) / (orders - 1))
 
 
 def _laplace(epsilon: float, orders: Array) -> Array:

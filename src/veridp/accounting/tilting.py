@@ -10,11 +10,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.lattice import MOST_POINTS, OUTSIDE, TILTS, Row, deviation, sum_log_moments, window_of
+from veridp.accounting.lattice import MOST_POINTS, OUTSIDE, TILTS, Row, Sketch, deviation, sum_log_moments, window_of
+from veridp.accounting.pairs import together
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
 REACH = 300.0  # how far below the ε that is wanted losses are looked at, over 1 + tilt: e to the reach is no overflow
+SLACK = 12.0  # ln of how much more a window may hide than at the best of tilts
 TURNS = 12  # of looking for an ε with ever better tilts
 CLOSE = 1e-9
 LONGEST = 700.0  # e to more than this is out of reach of floats
@@ -63,12 +65,19 @@ class Curve:
         distance = epsilon - self.around
         first = int(np.searchsorted(self.losses, distance, side="right"))
         finite = max(0.0, float(self.left[first] - math.exp(distance) * self.right[first]))
-        hidden = 2 * math.exp(min(OUTSIDE - self.tilt * distance, LONGEST))  # tilted mass on either side of the window
-        return min(1.0, (finite + hidden) * math.exp(min(self.scale, LONGEST)) + self.unbounded)
+        return min(1.0, (finite + self._hidden(epsilon)) * math.exp(min(self.scale, LONGEST)) + self.unbounded)
+
+    def _hidden(self, epsilon: float) -> float:
+        """What the tilted mass on either side of the window may add at this ε, in units of the sums."""
+        return 2 * math.exp(min(OUTSIDE - self.tilt * (epsilon - self.around), LONGEST))
+
+    def _target(self, delta: float) -> float:
+        """What the sums may come to at this δ."""
+        return (delta - self.unbounded) * math.exp(min(-self.scale, LONGEST))
 
     def epsilon(self, delta: float) -> float:
-        """The least ε at which δ is no more than this, if what the window hides is as little there as around here."""
-        target = (delta - self.unbounded) * math.exp(-self.scale) - 2 * math.exp(OUTSIDE)
+        """The least ε at which δ is no more than this, if the window hides as little there as it does `around`."""
+        target = self._target(delta) - self._hidden(self.around)
         if target <= 0:
             return self.around + float(self.losses[-1])
         reached = self.left[1:] - np.exp(np.minimum(self.losses, LONGEST)) * self.right[1:] <= target
@@ -78,6 +87,11 @@ class Curve:
         if above <= 0 or not self.right[place] > 0:
             return self.lowest  # δ is no more than this already there
         return self.around + math.log(above) - math.log(float(self.right[place]))
+
+    def settles(self, epsilon: float, delta: float) -> bool:
+        """Whether an ε that was found for this δ lies where was looked, and no more is hidden there than thought."""
+        seen = not self.cut or epsilon > self.lowest
+        return seen and self._hidden(epsilon) <= self._hidden(self.around) + CLOSE * self._target(delta)
 
 
 class Sum:
@@ -91,19 +105,21 @@ class Sum:
     @cached_property
     def infinite(self) -> float:
         """The probability that some loss is infinite, or was cut off as too large."""
-        if any(row.lost >= 1 for row in self.rows):
-            return 1.0
-        return -math.expm1(math.fsum(row.count * math.log1p(-row.lost) for row in self.rows))
+        return together((row.lost, row.count) for row in self.rows)
+
+    @property
+    def _sketches(self) -> list[Sketch]:
+        return [row.sketch for row in self.rows]
 
     @cached_property
     def _tilts(self) -> Array:
         """The tilts to choose from."""
-        return np.concatenate([[0.0], TILTS / max(deviation(self.rows), self.step)])
+        return np.concatenate([[0.0], TILTS / max(deviation(self._sketches), self.step)])
 
     @cached_property
     def _moments(self) -> Array:
         """ln of the moment generating function of the sum at the tilts, from above."""
-        return sum_log_moments(self.rows, self._tilts)
+        return sum_log_moments(self._sketches, self._tilts)
 
     def delta(self, epsilon: float) -> float:
         """δ at this ε."""
@@ -115,17 +131,13 @@ class Sum:
         # δ(ε) <= E[e^(θ (loss - ε))] θ^θ / (1 + θ)^(1 + θ), for that is the largest of (1 - e^-x) e^(-θx)
         peaks = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
         bounds = (logs + peaks - math.log(delta - self.infinite)) / tilts
-        best = int(np.argmin(bounds))
-        tilt, around = float(tilts[best]), max(0.0, float(bounds[best]))
+        around = highest = max(0.0, float(np.min(bounds)))
         for _ in range(TURNS):
-            curve = self.at(tilt).at(around, self.infinite)
-            found = max(0.0, curve.epsilon(delta))
-            below = curve.cut and found <= curve.lowest  # it may be further down than was looked
-            # what the window hides weighs more, the further ε lies below where the tilt was for: look there again
-            if not below and self.delta(found) <= delta * (1 + CLOSE):
-                return found
-            tilt, around = self._best_tilt(found), found
-        return self._bisected(delta, 0.0, max(0.0, float(bounds[best])))
+            curve = self.at(self._best_tilt(around)).at(around, self.infinite)
+            around = max(0.0, curve.epsilon(delta))
+            if curve.settles(around, delta):
+                return around
+        return self._bisected(delta, 0.0, highest)
 
     def _bisected(self, delta: float, low: float, high: float) -> float:
         """The ε between two at which δ falls to this: slower, and always right."""
@@ -135,8 +147,9 @@ class Sum:
         return high
 
     def _best_tilt(self, epsilon: float) -> float:
-        """The tilt for which the window hides least at this ε."""
-        return float(self._tilts[np.argmin(self._moments - self._tilts * epsilon)])
+        """The least tilt for which the window hides little more than it must at this ε: larger ones make it wider."""
+        hidden = self._moments - self._tilts * epsilon
+        return float(self._tilts[np.argmax(hidden <= hidden.min() + SLACK)])
 
     def at(self, tilt: float) -> Tilted:
         """The masses of the sum at this tilt."""
