@@ -251,6 +251,39 @@ def test_columns_that_are_not_there_are_told(run: Run) -> None:
     )
 
 
+def test_the_mark_of_a_spreadsheet_and_bytes_that_are_no_text_do_no_harm(run: Run, tmp_path: Path) -> None:
+    data = b"\xef\xbb\xbfcolour\r\nred\r\n\xff\xfe\r\nblue\r\n"
+    (tmp_path / "marked.csv").write_bytes(data)
+    for words, stdin, source in ((("marked.csv",), None, "marked.csv"), ((), data, "stdin")):
+        status, out, err = run("perturb", *words, *LABELLED, "--on-error", "skip", stdin=stdin)
+        assert (status, len(out.splitlines())) == (0, 3)
+        assert "3 rows read, 1 skipped" in err
+        assert f"{source}:3: " in err
+
+
+@pytest.mark.parametrize("name", ["reports.csv", "reports.parquet"])
+def test_what_ends_early_leaves_no_file_and_an_older_one_as_it_was(run: Run, tmp_path: Path, name: str) -> None:
+    bad = "colour\nred\nmauve\n"
+    assert run("perturb", *LABELLED, "-o", name, stdin=bad)[0] == 2
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / name).write_text("older")
+    assert run("perturb", *LABELLED, "-o", name, stdin=bad)[0] == 2
+    assert (tmp_path / name).read_text() == "older"
+    assert run("perturb", *LABELLED, "-o", name, "--on-error", "skip", stdin=bad)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() != b"older"
+
+
+def test_counts_are_read_from_standard_input(run: Run) -> None:
+    reports = run("perturb", *LABELLED, "--oracle", "grr", stdin=people(500))[1]
+    plan = ("--oracle", "grr", "--epsilon", "2", "--values", "red,green,blue")
+    counts = run("aggregate", *plan, stdin=reports)[1]
+    for words in ((), ("-",)):
+        status, out, _ = run("estimate", *words, "--json", stdin=counts)
+        assert (status, json.loads(out)["users"]) == (0, 500)
+    assert "no document of counts" in run("estimate", stdin="nonsense")[2]
+
+
 def test_plans_survive_json_and_say_what_is_wrong() -> None:
     for plan in (
         Plan("olh", 1.0, ("a", "b"), options={"buckets": 5}),

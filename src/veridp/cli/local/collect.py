@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,7 @@ from veridp.cli.local.given import (
     chosen_plan,
     text_of,
 )
-from veridp.cli.local.tables import Tally, Writer, batches, tell, usable
+from veridp.cli.local.tables import STDIN, Tally, Writer, batches, tell, usable
 from veridp.cli.shown import progress_bar, show, show_json, write_report
 from veridp.errors import BadInput
 
@@ -123,8 +124,9 @@ def aggregate_reports(
 
 def show_estimate(
     files: Annotated[
-        list[Path], typer.Argument(help="documents of counts, as `aggregate` writes them; they are added up")
-    ],
+        list[Path] | None,
+        typer.Argument(help="documents of counts by `aggregate`, added up; - or nothing for standard input"),
+    ] = None,
     step: Annotated[
         list[str] | None, typer.Option(help="post-processing, in this order: clip, normalise, norm-sub, simplex")
     ] = None,
@@ -140,7 +142,7 @@ def show_estimate(
     from veridp.local.oracles.binned import BinnedGRR, mean_of
     from veridp.report.local import estimate_table
 
-    plan, counts = _added(files)
+    plan, counts = _added(files or [STDIN])
     estimate = plan.oracle.estimate(counts)
     if plan.labels is not None:
         estimate = estimate.named(plan.labels)
@@ -186,7 +188,7 @@ def _added(files: list[Path]) -> tuple[Plan, Counts]:
     total: Counts | None = None
     for path in files:
         try:
-            document = json.loads(text_of(path))
+            document = json.loads(sys.stdin.read() if path == STDIN else text_of(path))
             own, counts = Plan.from_json(document["plan"]), Counts.from_json(document["counts"])
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise BadInput(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,16 +97,27 @@ def _by_ending(path: Path) -> Format:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, binary: bool) -> Iterator[IO[Any]]:
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     if path == STDIN:
-        yield sys.stdin.buffer if binary else sys.stdin
+        yield sys.stdin.buffer
         return
     try:
-        file: IO[Any] = path.open("rb") if binary else path.open(newline="", encoding="utf-8", errors="replace")
+        file = path.open("rb")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}; give a file that can be read") from None
     with file:
         yield file
+
+
+@contextlib.contextmanager
+def _opened_text(path: Path) -> Iterator[IO[str]]:
+    """The text of a file. Spreadsheets put a mark before UTF-8; bytes that are none spoil their row alone."""
+    with _opened(path) as file:
+        text = io.TextIOWrapper(file, newline="", encoding="utf-8-sig", errors="replace")
+        try:
+            yield text
+        finally:
+            text.detach()  # standard input stays open
 
 
 def _named(path: Path) -> str:
@@ -116,7 +129,7 @@ def _named(path: Path) -> str:
 
 def _csv_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[Batch]:
     source = _named(path)
-    with _opened(path, binary=False) as file:
+    with _opened_text(path) as file:
         total = path.stat().st_size if path != STDIN and path.is_file() else 0
         behind = _Behind(file)
         reader = csv.reader(behind)
@@ -198,7 +211,7 @@ def _arrow_batches(path: Path, names: Sequence[str] | None, kind: Format, size: 
     package, source = pyarrow(), _named(path)
     if kind is Format.parquet and path == STDIN:
         raise BadInput("Parquet cannot be read from standard input, its table of contents is at the end; give a file")
-    with _opened(path, binary=True) as file:
+    with _opened(path) as file:
         try:
             stream = package.parquet.ParquetFile(file) if kind is Format.parquet else package.ipc.open_stream(file)
         except package.ArrowInvalid as error:
@@ -233,32 +246,47 @@ _NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 
 
 class Writer:
-    """Writes batches of columns to a file, or to standard output, in the form that its ending says."""
+    """Writes batches of columns to a file, or to standard output, in the form that its ending says.
+
+    The file is there once all is written: what ends early leaves none, and an older one as it was.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._kind = Format.csv if path is None else _by_ending(path)
-        self._stack = contextlib.ExitStack()
         self._arrow: Any = None
         self._file: IO[Any] = sys.stdout
         self._begun = False
 
+    @property
+    def _unfinished(self) -> Path | None:
+        """The file to write to until all is written; a pipe or device is written to at once."""
+        if self._path is None or (self._path.exists() and not self._path.is_file()):
+            return self._path
+        return self._path.with_name(f"{self._path.name}.part")
+
     def __enter__(self) -> Writer:
-        if self._path is not None:
+        if self._path is not None and (path := self._unfinished) is not None:
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                if self._kind is Format.csv:
-                    self._file = self._stack.enter_context(self._path.open("w", newline="", encoding="utf-8"))
-                else:
-                    self._file = self._stack.enter_context(self._path.open("wb"))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                text = self._kind is Format.csv
+                self._file = path.open("w", newline="", encoding="utf-8") if text else path.open("wb")
             except OSError as error:
                 raise BadInput(f"--output {self._path}: {error.strerror}; give a file that can be written") from None
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *rest: object) -> None:
+        unfinished = self._unfinished
         if self._arrow is not None:
             self._arrow.close()
-        self._stack.close()
+        if self._path is None or unfinished is None:
+            return
+        self._file.close()
+        if unfinished != self._path:
+            if kind is None:
+                os.replace(unfinished, self._path)
+            else:
+                unfinished.unlink()
 
     def write(self, columns: Mapping[str, Any]) -> None:
         """Write the rows of these columns."""
