@@ -41,7 +41,7 @@ class Adjacency(ABC):
 
     @abstractmethod
     def adjacent(self, left: object, right: object) -> bool:
-        """Whether the two inputs are neighbours."""
+        """Whether the two inputs are neighbours: the same for either order, and true of an input and itself."""
 
     @abstractmethod
     def example(self, size: int, domain: Domain) -> object:
@@ -267,6 +267,13 @@ def _surplus(left: object, right: object) -> tuple[int, int] | None:
     return (before - after).total(), (after - before).total()
 
 
+def _same(left: object, right: object) -> bool:
+    """Whether two inputs are equal, entry by entry."""
+    if isinstance(left, list | tuple | np.ndarray) and isinstance(right, list | tuple | np.ndarray):
+        return len(left) == len(right) and all(_same(mine, theirs) for mine, theirs in zip(left, right, strict=True))
+    return bool(left == right)
+
+
 def _records(data: object) -> Iterator[Hashable]:
     for record in data:  # type: ignore[attr-defined]
         yield tuple(record) if isinstance(record, list | np.ndarray) else record
@@ -281,12 +288,12 @@ class _Records(Adjacency):
 
 
 class AddOrRemoveRecord(_Records):
-    """One data set has one record more than the other."""
+    """One data set has at most one record more than the other."""
 
     name = "add-remove"
 
     def adjacent(self, left: object, right: object) -> bool:
-        return _surplus(left, right) in ((0, 1), (1, 0))
+        return _surplus(left, right) in ((0, 0), (0, 1), (1, 0))
 
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
         _check_size(size)
@@ -403,8 +410,9 @@ class Scaled(Adjacency):
 class OwnAdjacency(Adjacency):
     """A relation given by plain functions: `test(left, right)`, and `candidates(size)` that lists pairs.
 
-    The relation is symmetric: a test that holds in one direction counts for both, and each candidate (left, right) is
-    tried in both. The domain is the candidates' own concern.
+    The relation is reflexive and symmetric whatever the test says: every input is its own neighbour, a test that holds
+    in one direction counts for both, and each candidate (left, right) is tried in both. The domain is the candidates'
+    own concern.
     """
 
     name: str
@@ -413,7 +421,7 @@ class OwnAdjacency(Adjacency):
     corners: Callable[[int], NDArray[np.float64]] | None = None
 
     def adjacent(self, left: object, right: object) -> bool:
-        return bool(self.test(left, right) or self.test(right, left))
+        return _same(left, right) or bool(self.test(left, right) or self.test(right, left))
 
     def example(self, size: int, domain: Domain) -> object:
         for left, _ in self.candidates(size):

@@ -22,7 +22,7 @@ from veridp.accounting import (
     sequential,
 )
 from veridp.accounting.calibration import gaussian_delta, gaussian_scale
-from veridp.adjacency import adjacency
+from veridp.adjacency import OwnAdjacency, Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.exact import compare
 from veridp.mechanism import Mechanism
@@ -229,6 +229,50 @@ def test_a_replaced_record_may_leave_its_part() -> None:
     replacing = Mechanism(counts, epsilon=0.5, adjacency=adjacency("replace"))
     with pytest.raises(BadInput, match="add-remove"):
         parallel(HALVES, {"low": replacing, "high": replacing})
+
+
+VECTORS = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=2, max_size=2)
+RECORDS = st.lists(st.sampled_from([0.1, 0.2, 0.8]), max_size=3)
+
+
+@QUICK
+@given(st.lists(VECTORS, min_size=2, max_size=5), st.sampled_from(["linf", "l1", "monotone", "any"]))
+def test_relations_on_answers_are_reflexive_and_symmetric(inputs: list[list[float]], name: str) -> None:
+    assert flaw(adjacency(name), inputs) is None
+    assert flaw(Scaled(adjacency("l1"), 1.5), inputs) is None
+
+
+@QUICK
+@given(st.lists(RECORDS, min_size=2, max_size=5))
+def test_relations_on_records_are_reflexive_symmetric_and_one_is_local(inputs: list[list[float]]) -> None:
+    """Local means: parts differ in one place at most. Counted here by hand."""
+    assert flaw(adjacency("add-remove"), inputs, HALVES) is None
+    assert flaw(adjacency("replace"), inputs) is None
+    assert flaw(OwnAdjacency("longer", lambda a, b: len(a) < len(b), lambda size: []), inputs) is None  # type: ignore[arg-type]
+    low = [sorted(r for r in data if r < 0.5) for data in inputs]
+    high = [sorted(r for r in data if r >= 0.5) for data in inputs]
+    moved = any(
+        adjacency("replace").adjacent(one, two) and low[i] != low[j] and high[i] != high[j]
+        for i, one in enumerate(inputs)
+        for j, two in enumerate(inputs)
+    )
+    found = flaw(adjacency("replace"), inputs, HALVES)
+    assert (found is not None and found.lacks == "local") == moved
+
+
+@pytest.mark.parametrize(
+    ("adjacent", "lacks"),
+    [(lambda a, b: a != b, "reflexive"), (lambda a, b: a <= b, "symmetric"), (lambda a, b: True, "local")],
+)
+def test_what_a_relation_lacks_is_shown_by_two_inputs(adjacent: Any, lacks: str) -> None:
+    class Made(type(adjacency("add-remove"))):  # type: ignore[misc]
+        def adjacent(self, left: object, right: object) -> bool:
+            return bool(adjacent(left, right))
+
+    found = flaw(Made(), [[0.1], [0.9], [0.1, 0.9]], HALVES)
+    assert found is not None
+    assert found.lacks == lacks
+    assert str(found) == f"not {lacks}: {found.left} and {found.right}"
 
 
 # ------------------------------------------------------------------------------------------------ building blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,7 @@ class Partition:
 class Flaw:
     """Two inputs that show what a relation lacks."""
 
-    lacks: str  # "symmetric" or "local"
+    lacks: str  # "reflexive", "symmetric" or "local"
     left: object
     right: object
 
@@ -47,20 +48,19 @@ class Flaw:
 
 
 def flaw(relation: Adjacency, inputs: Sequence[Any], partition: Partition | None = None) -> Flaw | None:
-    """A pair of the inputs by which the relation is not symmetric, or not local to one part; None where there is none.
+    """A pair of the inputs by which the relation is not reflexive, not symmetric, or not local to one part; else None.
 
     Sequential composition and post-processing hold for any relation. Parallel composition needs neighbours to differ
     within one part: adding or removing a record does, replacing one does not, for the new record may belong elsewhere.
-    That everything is its own neighbour need not be asked for: equal inputs give equal distributions.
     """
-    for left in inputs:
-        for right in inputs:
-            if not relation.adjacent(left, right):
-                continue
-            if not relation.adjacent(right, left):
-                return Flaw("symmetric", left, right)
-            if partition is not None and _parts_that_differ(partition, left, right) > 1:
-                return Flaw("local", left, right)
+    for left, right in itertools.product(inputs, repeat=2):
+        neighbours = relation.adjacent(left, right)
+        if left is right and not neighbours:
+            return Flaw("reflexive", left, right)
+        if neighbours and not relation.adjacent(right, left):
+            return Flaw("symmetric", left, right)
+        if neighbours and partition is not None and _parts_that_differ(partition, left, right) > 1:
+            return Flaw("local", left, right)
     return None
 
 
