@@ -25,6 +25,7 @@ th { border-bottom: 1px solid #888; } td:first-child, th:first-child { text-alig
 details { margin: .5rem 0; } .note { color: #555; }
 """
 PANELS_IN_A_ROW = 3
+FAR = 30  # times the least: values further apart are drawn on a logarithmic scale
 
 
 def study_csv(figure: Figure) -> str:
@@ -70,7 +71,7 @@ def _agreement(figures: Sequence[Figure]) -> str:
         agreeing, judged = agreement(figure)
         shown = f"{agreeing} of {judged}" if judged else "no noise, no theory needed"
         rows.append(f"<tr><td><a href='#{figure.name}'>{html.escape(figure.title)}</a></td><td>{shown}</td></tr>")
-    head = "<tr><th>figure</th><th>points within four standard errors of theory</th></tr>"
+    head = "<tr><th>figure</th><th>points within twice their interval of theory</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
 
 
@@ -123,11 +124,14 @@ def _draw(axes: Any, figure: Figure, points: Sequence[Point], panel: str) -> Non
             low = [point.analytic - 2 * point.analytic_deviation for point in own]
             high = [point.analytic + 2 * point.analytic_deviation for point in own]
             axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+    spread = [value for point in points for value in (point.lower, point.upper)]
+    if min(spread) > 0 and max(spread) > FAR * min(spread):
+        axes.set_yscale("log")  # what is small would not be seen beside what is large
     if figure.level is not None:
         axes.axhline(figure.level, color="grey", linestyle=":", linewidth=1)
-        spread = [value for point in points for value in (point.lower, point.upper)]
         room = 0.1 * (max(spread) - min(spread)) or 1.0
-        axes.set_ylim(min(*spread, figure.level) - room, max(*spread, figure.level) + room)
+        if axes.get_yscale() == "linear":
+            axes.set_ylim(min(*spread, figure.level) - room, max(*spread, figure.level) + room)
     if figure.log_x:
         axes.set_xscale("log")
     axes.set_xlabel(figure.x)

@@ -75,7 +75,7 @@ def _summary(study: Study) -> Table:
     from veridp.report.local import agreement
 
     table = Table(box=None, pad_edge=False)
-    for name in ("figure", "points", "within four standard errors of theory"):
+    for name in ("figure", "points", "within twice the interval of theory"):
         table.add_column(name, justify="left" if name == "figure" else "right")
     for figure in study.figures:
         agreeing, judged = agreement(figure)

@@ -62,7 +62,7 @@ class Point:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the analytic value is within four standard errors; None where there is none."""
+        """Whether the analytic value is within twice the interval; None where there is none."""
         if math.isnan(self.analytic):
             return None
         error = (self.upper - self.lower) / 2
