@@ -40,6 +40,7 @@ def test_how_each_protocol_stands(mechanism: str, epsilon: float, small_task: Ca
     assert found.standing == STANDINGS[mechanism]
     assert (found.best_accepted == found.best_input) == (found.standing == Standing.ROBUST)
     assert found.best_input <= found.best_accepted < found.unprotected
+    assert robustness(task.protocol).standing == STANDINGS[mechanism]  # two targets, if none are named
 
 
 def test_a_window_of_one_bin_is_robust_as_it_is_randomised_response(small_task: Callable[..., Task]) -> None:

@@ -55,6 +55,8 @@ def robustness(
 ) -> Robustness:
     """How far one client can raise the estimates of the target columns (for a mean: the mean, or lower it if `down`).
 
+    Without targets these are the first two items, for it takes two to tell whether a client can pose as several.
+
     The best accepted vector maximises a linear score over all counts that keep the floors, so it is a corner: all
     entries that stay closed hold the value of highest score. Closed entries that cannot be opened at all lose the
     report when selected, which never raises the score of the reports that are left.
@@ -93,7 +95,7 @@ def scores(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *,
 def _supports(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *, down: bool) -> list[list[int]]:
     """By how much each output of each block supports the targets together; negative where `down` is wanted."""
     columns, sign = len(protocol.columns), -1 if down else 1
-    targets = [0] if targets is None else targets
+    targets = _default_targets(protocol) if targets is None else targets
     if not targets or not all(0 <= target < columns for target in targets):
         raise BadInput(f"targets {list(targets)!r} are not columns of {protocol.name}; it has 0 to {columns - 1}")
     if down and not isinstance(protocol, OfNumbers):
@@ -107,9 +109,13 @@ def _supports(protocol: Harmless, targets: Sequence[int] | None, session: bytes,
     ]
 
 
+def _default_targets(protocol: Harmless) -> range:
+    return range(min(2, len(protocol.columns)))
+
+
 def _worth(protocol: Harmless, targets: Sequence[int] | None, *, down: bool) -> Scaled:
     """What turns the support of the targets into the score."""
-    number = 1 if targets is None else len(targets)
+    number = len(_default_targets(protocol) if targets is None else targets)
     return Scaled(protocol.scaled.shift * number * (-1 if down else 1), protocol.scaled.scale)
 
 
