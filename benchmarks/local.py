@@ -3,7 +3,7 @@
 End to end: a million values are perturbed, aggregated and estimated, by GRR, OUE and OLH on a hundred values, with one
 thread. The peers, `multi-freq-ldpy` and `pure-ldp`, do the same work in the same run, in an interpreter that has them:
 
-    python -m venv peers && peers/bin/pip install multi-freq-ldpy pure-ldp scikit-learn 'xxhash<4'
+    python -m venv peers && peers/bin/pip install multi-freq-ldpy pure-ldp scikit-learn statsmodels 'xxhash<4'
     python benchmarks/local.py --peer-python peers/bin/python
 
 Without `--peer-python` this interpreter is tried. A peer that is not installed is left out, and the table says so.
@@ -30,7 +30,8 @@ import numpy as np
 
 SIZE, EPSILON = 100, 1.0
 ORACLES = ("GRR", "OUE", "OLH")
-PEERS = ("multi-freq-ldpy", "pure-ldp")
+MODULES = {"multi-freq-ldpy": "multi_freq_ldpy", "pure-ldp": "pure_ldp"}
+PEERS = tuple(MODULES)
 REPEATS = 3
 
 
@@ -112,11 +113,11 @@ def run_as_peer(peer: str, oracle: str, users: int) -> None:
 
 
 def peer_seconds(python: str, peer: str, oracle: str, users: int) -> float:
-    """The peer's seconds; NaN where it is not installed."""
+    """The peer's seconds; NaN where it is not installed, and an error where it lacks something else."""
     command = [python, __file__, "--as-peer", peer, "--oracle", oracle, "--users", str(users)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if run.returncode:
-        if "ModuleNotFoundError" in run.stderr:
+        if f"No module named '{MODULES[peer]}" in run.stderr:
             return math.nan
         raise SystemExit(f"{peer} failed:\n{run.stderr}")
     found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
