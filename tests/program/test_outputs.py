@@ -148,3 +148,25 @@ def test_no_outputs_at_all() -> None:
     assert empty.matrix().shape == (0, 0)
     assert concatenate([]) == empty
     assert repr(Outputs(np.zeros(0, dtype=np.uint8), ())) == "<0 outputs: >"
+
+
+def test_equal_rows_are_grouped() -> None:
+    values = [[True, 3], None, [True, 4], "a", [True, 3], 2.5, None, 2.5, [1, 3]]
+    outputs = encode(values)
+    groups = outputs.grouped(10)
+    assert groups is not None
+    few, places = groups
+    assert few[places] == outputs
+    assert len(few) == 6
+    assert outputs.grouped(5) is None
+    nothing = outputs[:0].grouped(5)
+    assert nothing is not None
+    assert len(nothing[0]) == len(nothing[1]) == 0
+
+
+def test_rows_of_numbers_that_never_repeat_are_not_grouped() -> None:
+    numbers = np.random.default_rng(0).normal(size=2000)
+    assert encode(numbers.tolist()).grouped(1999) is None
+    few = encode(np.round(numbers).tolist()).grouped(1000)
+    assert few is not None
+    assert sorted(few[0]) == sorted(set(np.round(numbers).tolist()))

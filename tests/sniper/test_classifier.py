@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from veridp.sniper.classifier import ALL, Boosted, Family, Labelled, Linear, Table, fitted, independent, row_keys
+from veridp.program.encode import encode
+from veridp.program.outputs import Outputs, concatenate
+from veridp.sniper.classifier import ALL, Boosted, Family, Linear, Table, fitted, independent
+from veridp.sniper.columns import Columns, Layout, Value
+from veridp.sniper.training import Training, row_keys
 
 
-def labelled(left: np.ndarray, right: np.ndarray) -> Labelled:
-    return Labelled.of(left.astype(float), right.astype(float))
+def outputs_of(rows: np.ndarray) -> Outputs:
+    """Outputs that are lists of these numbers, None in place of NaN."""
+    return encode([[None if np.isnan(number) else number for number in row] for row in rows.astype(float).tolist()])
 
 
-def power(family: Family, training: Labelled, left: np.ndarray, right: np.ndarray) -> float:
+def training_on(left: np.ndarray, right: np.ndarray) -> Training:
+    sides = outputs_of(left), outputs_of(right)
+    layout = Layout.of(concatenate(sides))
+    columns = Columns(layout, tuple(Value(place, f"number {place}") for place in range(left.shape[1])))
+    return Training(columns, *([side[: len(side) // 3], side[len(side) // 3 :]] for side in sides))
+
+
+def power(family: Family, training: Training, left: np.ndarray, right: np.ndarray) -> float:
     """The share of pairs (one output of either side) that the scores put in the right order."""
     fit = fitted(family, training, 0)
     assert fit is not None
@@ -27,7 +39,7 @@ def test_every_family_finds_a_shift_of_one_column(family: Family) -> None:
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, 40_000, 3))
     left[:, 1] += 1
-    train = labelled(left[:20_000], right[:20_000])
+    train = training_on(left[:20_000], right[:20_000])
     assert power(family, train, left[20_000:], right[20_000:]) == pytest.approx(0.7602, abs=0.01)
 
 
@@ -36,14 +48,14 @@ def test_trees_and_networks_find_what_no_line_can(family: Family) -> None:
     """Normal columns of deviation 2 against 1: only the distance from 0 tells."""
     rng = np.random.default_rng(1)
     left, right = 2 * rng.normal(size=(40_000, 1)), rng.normal(size=(40_000, 1))
-    train = labelled(left[:20_000], right[:20_000])
+    train = training_on(left[:20_000], right[:20_000])
     best = np.searchsorted(np.sort(np.abs(right[20_000:, 0])), np.abs(left[20_000:, 0])).mean() / 20_000
     assert power(family, train, left[20_000:], right[20_000:]) > best - 0.02
     assert power(Family.LINEAR, train, left[20_000:], right[20_000:]) < 0.55
 
 
 def test_a_table_is_the_log_ratio_of_counts() -> None:
-    fit = fitted(Family.TABLE, labelled(np.array([[1], [1], [1], [2]]), np.array([[1], [2], [2], [3]])), 0)
+    fit = fitted(Family.TABLE, training_on(np.array([[1], [1], [1], [2]]), np.array([[1], [2], [2], [3]])), 0)
     assert fit is not None
     assert isinstance(fit.model, Table)
     scores = fit.model.scores(np.array([[1.0], [2.0], [3.0], [9.0]]))
@@ -52,7 +64,7 @@ def test_a_table_is_the_log_ratio_of_counts() -> None:
 
 def test_a_table_does_not_serve_for_numbers_that_never_repeat() -> None:
     rng = np.random.default_rng(2)
-    assert fitted(Family.TABLE, labelled(rng.normal(size=(5000, 1)), rng.normal(size=(5000, 1))), 0) is None
+    assert fitted(Family.TABLE, training_on(rng.normal(size=(5000, 1)), rng.normal(size=(5000, 1))), 0) is None
 
 
 def test_rows_have_the_same_key_if_and_only_if_they_are_equal() -> None:
@@ -74,7 +86,7 @@ def test_logistic_regression_gives_the_log_ratio_of_normals() -> None:
     """Means 0 and (1, -2): the log-ratio is x - 2y - 5/2, up to a constant."""
     rng = np.random.default_rng(4)
     right = rng.normal(size=(200_000, 2))
-    fit = fitted(Family.LINEAR, labelled(right + np.array([1, -2]), right[::-1]), 0)
+    fit = fitted(Family.LINEAR, training_on(right + np.array([1, -2]), right[::-1]), 0)
     assert fit is not None
     assert isinstance(fit.model, Linear)
     slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))
@@ -84,7 +96,7 @@ def test_logistic_regression_gives_the_log_ratio_of_normals() -> None:
 def test_scores_of_separable_outputs_do_not_tie() -> None:
     """Where a probability would be 1.0 in doubles, the log-odds still tell 10 from 20."""
     rng = np.random.default_rng(5)
-    train = labelled(rng.normal(5, 1, size=(5000, 2)), rng.normal(-5, 1, size=(5000, 2)))
+    train = training_on(rng.normal(5, 1, size=(5000, 2)), rng.normal(-5, 1, size=(5000, 2)))
     for family in (Family.LINEAR, Family.NETWORK):
         fit = fitted(family, train, 0)
         assert fit is not None
@@ -97,9 +109,26 @@ def test_what_is_missing_is_no_obstacle() -> None:
     left, right = rng.normal(size=(2, 4000, 2))
     left[:2500, 0] = right[:500, 0] = np.nan
     for family in ALL:
-        fit = fitted(family, labelled(left, right), 0)
+        fit = fitted(family, training_on(left, right), 0)
         if fit is not None:
             assert np.isfinite(fit.model.scores(left[:, fit.places])).all()
             if isinstance(fit.model, Boosted):
                 scores = fit.model.scores(np.array([[np.nan, 0.0], [0.0, 0.0]]))
                 assert scores[0] > scores[1]  # it is missing five times as often on the left
+
+
+def test_outputs_that_are_few_are_learnt_from_as_counts() -> None:
+    """Counts of different rows teach an entry, a line and a table what the rows themselves teach."""
+    rng = np.random.default_rng(7)
+    left, right = rng.binomial(6, 0.6, size=(20_000, 2)), rng.binomial(6, 0.5, size=(20_000, 2))
+    training = training_on(left, right)
+    counted = training.some(10)
+    assert len(counted.labels) <= 2 * 49
+    assert counted.weights[counted.labels == 1].sum() == counted.weights[counted.labels == 0].sum() == 20_000
+    for side, label in ((left, 1), (right, 0)):
+        mine = counted.labels == label
+        assert counted.weights[mine] @ counted.matrix[mine] == pytest.approx(side.sum(axis=0))
+    fit = fitted(Family.LINEAR, training, 0)
+    assert fit is not None
+    slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))
+    assert slope == pytest.approx([np.log(1.5)] * 2, abs=0.04)  # the log-ratio of binomials; a standard error is 0.009

@@ -88,3 +88,16 @@ def test_what_adding_a_double_can_reach() -> None:
     assert reachable(noise, 0.0).all()
     small = rng.uniform(-0.25, 0.25, size=2000)
     assert reachable(small, 1.0).mean() < 0.5  # near 0 doubles are denser than 1 + any double can be
+
+
+def test_numbers_have_sides_or_their_steps_have() -> None:
+    """Independent numbers are told by their own sides, sums that run on by the sides of what is added."""
+    rng = np.random.default_rng(0)
+    noise = rng.laplace(size=(2000, 3))
+    for numbers, told in ((noise, "[output[2] > "), (np.cumsum(noise, axis=1), "[(output[2] - output[1]) > ")):
+        outputs = encode(numbers.tolist())
+        columns = columns_for(outputs)
+        place = next(place for place, name in enumerate(columns.names) if name.startswith(told))
+        added = numbers[:, 2] - numbers[:, 1] if "-" in told else numbers[:, 2]
+        assert (columns.matrix(outputs)[:, place] == np.where(added > np.median(added), 1.0, -1.0)).all()
+        assert sum(" > " in name for name in columns.names) == 3

@@ -129,6 +129,27 @@ class Outputs:
 
     # -------------------------------------------------------------------------------------------- counting
 
+    def grouped(self, most: int) -> tuple[Outputs, NDArray[np.intp]] | None:
+        """One row of each different output, and for every row the place of its like; None if more than `most` differ.
+
+        Whatever is worked out for the few rows holds for all of them. Outputs of different types are different here.
+        """
+        columns = [self.columns[slot] for slot in {slot: None for form in self.templates for slot in form.slots}]
+        if len(self.templates) > most or any(map(_mostly_different, columns)):
+            return None
+        codes, bound = self.codes.astype(np.intp), max(len(self.templates), 1)
+        for column in columns:
+            numbers, distinct = _numbered(column)
+            if bound * distinct > 2**62:
+                codes, bound = _renumbering(codes, bound)
+            codes, bound = codes * distinct + numbers, bound * distinct
+        places, bound = _renumbering(codes, bound)
+        if bound > most:
+            return None
+        examples = np.empty(bound, dtype=np.intp)
+        examples[places] = np.arange(len(places))
+        return self[examples], places
+
     def distinct(self) -> dict[Any, int]:
         """How often each output occurs; outputs that Python calls equal (True, 1 and 1.0) count as one."""
         counts: dict[Any, int] = {}
@@ -174,13 +195,27 @@ def _distinct_rows(template: Template, numbers: Mapping[Slot, NDArray[Any]]) -> 
     for slot in template.slots:
         column, distinct = _numbered(numbers[slot])
         if bound * distinct > 2**62:
-            _, codes = np.unique(codes, return_inverse=True)
-            bound = len(codes)
+            codes, bound = _renumbering(codes, bound)
         codes, bound = codes * distinct + column, bound * distinct
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)
     chosen = {slot: numbers[slot][first].tolist() for slot in template.slots}
     for index, times in enumerate(counts.tolist()):
         yield template.fill({slot: column[index] for slot, column in chosen.items()}), times
+
+
+def _mostly_different(column: NDArray[Any]) -> bool:
+    """Whether the first entries differ so much that all of them will."""
+    first = column[:512]
+    return column.dtype == np.float64 and len(np.unique(first)) > max(16, len(first) // 2)
+
+
+def _renumbering(codes: NDArray[np.intp], bound: int) -> tuple[NDArray[np.intp], int]:
+    """The codes as 0, 1, ... in their order, and how many there are."""
+    if bound > 2**20:
+        values, places = np.unique(codes, return_inverse=True)
+        return places.astype(np.intp, copy=False), len(values)
+    occurs = np.bincount(codes, minlength=bound) > 0
+    return (np.cumsum(occurs) - 1)[codes], int(np.count_nonzero(occurs))
 
 
 def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:

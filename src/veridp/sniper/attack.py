@@ -47,11 +47,14 @@ class Scorer:
             return np.asarray(self._last["scores"])
         scores = np.empty(len(outputs))
         for start in range(0, len(outputs), ROWS):
-            part = outputs[start : start + ROWS]
-            scores[start : start + ROWS] = self.model.scores(self.columns.matrix(part))
-        scores *= self.sign
+            scores[start : start + ROWS] = self._scores(outputs[start : start + ROWS])
         self._last.update(outputs=weakref.ref(outputs), scores=scores)
         return scores
+
+    def _scores(self, outputs: Outputs) -> Floats:
+        """The scores; equal outputs are scored once."""
+        few, places = outputs.grouped(len(outputs) // 4) or (outputs, slice(None))
+        return np.asarray(self.sign * self.model.scores(self.columns.matrix(few)))[places]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"columns": self.columns, "model": self.model, "sign": self.sign, "_last": {}}

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.sniper.training import Labelled, Training, row_keys
+
 Floats = NDArray[np.float64]
 HIDDEN = (10, 5)  # the paper's network
-MOST_OUTPUTS = 2**14  # a table is for mechanisms with fewer different outputs
-ENTRY_ROWS = 20_000  # of either side, from which the likely columns are told
+ENTRY_ROWS = 20_000  # of either side, from which the likely columns are told; ten times as many choose among these
 INDEPENDENCE_ROWS = 4000
-NETWORK_ROWS = 2**18  # of either side: ten epochs of more would take longer than all the rest
+LINEAR_ROWS = 2**20  # of either side
+BOOSTED_ROWS = 2**17
+NETWORK_ROWS = 2**16  # ten epochs of more would take longer than all the rest
 
 
 class Family(enum.StrEnum):
@@ -35,7 +38,7 @@ class Family(enum.StrEnum):
     NETWORK = "neural network"
 
 
-QUICK = (Family.ENTRY, Family.TABLE, Family.LINEAR)
+QUICK = (Family.TABLE, Family.ENTRY, Family.LINEAR)
 BETTER = (*QUICK, Family.BOOSTED)
 ALL = (*BETTER, Family.NETWORK)
 
@@ -59,19 +62,6 @@ class Constant(Model):
         return np.zeros(len(matrix))
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """A matrix of training outputs, with 1 for those of the left input and 0 for those of the right."""
-
-    matrix: Floats
-    labels: NDArray[np.int8]
-
-    @classmethod
-    def of(cls, left: Floats, right: Floats) -> Labelled:
-        labels = np.repeat(np.array([1, 0], dtype=np.int8), [len(left), len(right)])
-        return cls(np.concatenate([left, right]), labels)
-
-
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A model, and the columns that it wants, in their order."""
@@ -80,7 +70,7 @@ class Fit:
     places: tuple[int, ...]
 
 
-def fitted(family: Family, training: Labelled, seed: int) -> Fit | None:
+def fitted(family: Family, training: Training, seed: int) -> Fit | None:
     """The model of this family; None where it does not serve: a table for too many different outputs."""
     with _quietly():
         return _FITS[family](training, seed)
@@ -110,51 +100,43 @@ class Entry(Model):
         return np.where(np.isnan(column), self.absent, column)
 
 
-def _entry(training: Labelled, seed: int) -> Fit | None:
+def _entry(training: Training, seed: int) -> Fit | None:
     """The column whose order alone tells the sides apart best, by how far their distributions are apart."""
-    few = _some_rows(training, ENTRY_ROWS, seed)
-    gaps = np.array([_gap(few, place) for place in range(training.matrix.shape[1])])
-    shifts = _shifts(training)
+    few, many = training.some(ENTRY_ROWS), training.some(10 * ENTRY_ROWS)
+    gaps = np.array([_gap(few, place) for place in range(few.matrix.shape[1])])
+    shifts = _shifts(many)
     likely = {*np.argsort(-np.abs(gaps))[:3].tolist(), *np.argsort(-np.abs(shifts))[:3].tolist()}
-    many = _some_rows(training, 10 * ENTRY_ROWS, seed)
     gap, place = max(((_gap(many, place), place) for place in sorted(likely)), key=lambda found: abs(found[0]))
     if gap == 0:
         return None
     sign = float(np.copysign(1.0, gap))
-    return Fit(Entry(sign, float(np.nanmin(sign * training.matrix[:, place])) - 1.0), (place,))
+    return Fit(Entry(sign, float(np.nanmin(sign * many.matrix[:, place])) - 1.0), (place,))
 
 
-def _shifts(training: Labelled) -> Floats:
+def _shifts(rows: Labelled) -> Floats:
     """By how much the means of either side differ in each column, in deviations of the column."""
-    left, right = (training.matrix[training.labels == label] for label in (1, 0))
-    shift = np.nanmean(left, axis=0) - np.nanmean(right, axis=0)
-    return np.asarray(np.nan_to_num(shift / np.nanstd(training.matrix, axis=0)))
+    known = ~np.isnan(rows.matrix)
+    numbers = np.where(known, rows.matrix, 0.0)
+    weights = [rows.weights * (rows.labels == label) for label in (1, 0)]
+    left, right = ((weight @ numbers) / (weight @ known) for weight in weights)
+    return np.asarray(np.nan_to_num((left - right) / np.nanstd(rows.matrix, axis=0)))
 
 
 def _gap(rows: Labelled, place: int) -> float:
     """The largest difference, with its sign, between the shares of either side above, or below, a level."""
     column = rows.matrix[:, place]
-    known = ~np.isnan(column)
-    left, right = (np.sort(column[known & (rows.labels == label)]) for label in (1, 0))
-    if not len(left) or not len(right):
+    known = np.flatnonzero(~np.isnan(column))
+    order = known[np.argsort(column[known])]
+    if not len(order):
         return 0.0
-    levels = np.unique(np.quantile(np.concatenate([left, right]), np.linspace(0.0, 1.0, 200), method="nearest"))
-    total = len(rows.labels) / 2
-    above = [len(side) - np.searchsorted(side, levels) for side in (left, right)]
-    below = [np.searchsorted(side, levels, side="right") for side in (left, right)]
-    up, down = (above[0] - above[1]) / total, (below[0] - below[1]) / total
+    ends = np.append(np.flatnonzero(np.diff(column[order])), len(order) - 1)  # the last row of each level
+    below = [
+        np.cumsum(weights[order])[ends] / weights.sum()
+        for weights in (rows.weights * (rows.labels == label) for label in (1, 0))
+    ]
+    down = below[0] - below[1]
+    up = down[-1] - np.append(0.0, down[:-1])
     return float(up.max() if up.max() >= down.max() else -down.max())
-
-
-def _some_rows(training: Labelled, count: int, seed: int) -> Labelled:
-    """At most so many rows of either side."""
-    rng = np.random.default_rng(seed)
-    chosen = []
-    for label in (1, 0):
-        rows = np.flatnonzero(training.labels == label)
-        chosen.append(rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False)))
-    rows = np.concatenate(chosen)
-    return Labelled(training.matrix[rows], training.labels[rows])
 
 
 # ------------------------------------------------------------------------------------------------ table of counts
@@ -174,32 +156,16 @@ class Table(Model):
         return np.where(self.keys[places] == keys, self.log_ratios[places], 0.0)
 
 
-def row_keys(matrix: Floats) -> NDArray[np.uint64]:
-    """A number for each row: the same for equal rows, and (but once in 2^64) for no others."""
-    bits = np.where(np.isnan(matrix), np.nan, matrix + 0.0).view(np.uint64)  # one NaN, one zero
-    keys = np.zeros(len(matrix), dtype=np.uint64)
-    for column in bits.T:  # splitmix64, chained
-        keys = (keys ^ column) + np.uint64(0x9E3779B97F4A7C15)
-        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        keys = keys ^ (keys >> np.uint64(31))
-    return keys
-
-
-def _table(training: Labelled, seed: int) -> Fit | None:
-    if len(np.unique(row_keys(training.matrix[:: max(1, len(training.labels) // 5000)]))) > 2500:
+def _table(training: Training, seed: int) -> Fit | None:
+    known = training.tallied
+    if known is None:
         return None
-    keys, places = np.unique(row_keys(training.matrix), return_inverse=True)
-    if len(keys) > MOST_OUTPUTS:
-        return None
-    left = np.bincount(places, weights=training.labels, minlength=len(keys))
-    right = np.bincount(places, weights=1 - training.labels, minlength=len(keys))
     # A half for each side (Jeffreys), so that what was seen once is no proof; rarer outputs are pulled to 0.
-    return Fit(Table(keys, np.log((left + 0.5) / (right + 0.5))), _all(training))
+    return Fit(Table(known.keys, np.log((known.left + 0.5) / (known.right + 0.5))), _all(known.matrix))
 
 
-def _all(training: Labelled) -> tuple[int, ...]:
-    return tuple(range(training.matrix.shape[1]))
+def _all(matrix: Floats) -> tuple[int, ...]:
+    return tuple(range(matrix.shape[1]))
 
 
 # ----------------------------------------------------------------------------------------- models of many columns
@@ -247,14 +213,15 @@ class Linear(Model):
         return np.asarray(self.scale(matrix) @ self.weights)
 
 
-def _linear(training: Labelled, seed: int) -> Fit | None:
+def _linear(training: Training, seed: int) -> Fit | None:
     from sklearn.linear_model import LogisticRegression
 
-    places = independent(training.matrix)
-    matrix = training.matrix[:, places]
+    rows = training.some(LINEAR_ROWS)
+    places = independent(rows.matrix)
+    matrix = rows.matrix[:, places]
     scale = Scale.of(matrix)
     learner = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=20)
-    learner.fit(scale(matrix), training.labels)
+    learner.fit(scale(matrix), rows.labels, rows.weights)
     return Fit(Linear(scale, learner.coef_[0].astype(np.float64)), places)
 
 
@@ -283,10 +250,10 @@ def network_of(scale: Scale, learner: Any) -> Network:
     return Network(scale, tuple((w.astype(np.float32), b.astype(np.float32)) for w, b in layers))
 
 
-def _network(training: Labelled, seed: int) -> Fit | None:
+def _network(training: Training, seed: int) -> Fit | None:
     from sklearn.neural_network import MLPClassifier
 
-    some = _some_rows(training, NETWORK_ROWS, seed)
+    some = training.some(NETWORK_ROWS)
     places = independent(some.matrix)
     matrix = some.matrix[:, places]
     scale = Scale.of(matrix)
@@ -300,7 +267,8 @@ def _network(training: Labelled, seed: int) -> Fit | None:
         max_iter=10,
         random_state=seed % 2**32,
     )
-    learner.fit(scale(matrix).astype(np.float32), some.labels)
+    inputs = np.ascontiguousarray(scale(matrix), dtype=np.float32)
+    learner.fit(inputs, some.labels, some.weights / some.weights.mean())
     return Fit(network_of(scale, learner), places)
 
 
@@ -315,10 +283,11 @@ class Boosted(Model):
         return np.asarray(self.learner.decision_function(matrix), dtype=np.float64)
 
 
-def _boosted(training: Labelled, seed: int) -> Fit | None:
+def _boosted(training: Training, seed: int) -> Fit | None:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    rows = len(training.labels)
+    some = training.some(BOOSTED_ROWS)
+    rows = len(some.labels)
     learner = HistGradientBoostingClassifier(
         learning_rate=0.2,
         max_iter=40,
@@ -327,10 +296,11 @@ def _boosted(training: Labelled, seed: int) -> Fit | None:
         early_stopping=False,
         random_state=seed % 2**32,
     )
-    return Fit(Boosted(learner.fit(training.matrix, training.labels)), _all(training))
+    learner.fit(some.matrix, some.labels, some.weights)
+    return Fit(Boosted(learner), _all(some.matrix))
 
 
-_FITS: dict[Family, Callable[[Labelled, int], Fit | None]] = {
+_FITS: dict[Family, Callable[[Training, int], Fit | None]] = {
     Family.ENTRY: _entry,
     Family.TABLE: _table,
     Family.LINEAR: _linear,

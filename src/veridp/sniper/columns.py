@@ -246,6 +246,22 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Side:
+    """On which side of a level the numbers of another column are: 1, -1, or NaN where there is none.
+
+    With noise of heavy tails, the far ends of a number say no more than its side does, and would drown it in a sum.
+    """
+
+    column: Value | Step
+    level: float
+    name: str
+
+    def of(self, leaves: Leaves) -> Floats:
+        numbers = self.column.of(leaves)
+        return np.where(np.isnan(numbers), np.nan, np.where(numbers > self.level, 1.0, -1.0))
+
+
+@dataclass(frozen=True)
 class Summary:
     """The number of numbers in a list, or their sum, least or largest; NaN where there are none."""
 
@@ -282,8 +298,15 @@ class Columns:
 
     def matrix(self, outputs: Outputs) -> Floats:
         """A row for each output, a column for each feature; NaN where there is no number."""
+        groups = outputs.grouped(len(outputs) // 4)
+        if groups is not None:
+            few, places = groups
+            return np.asarray(self._matrix(few)[places])
+        return self._matrix(outputs)
+
+    def _matrix(self, outputs: Outputs) -> Floats:
         leaves = self.layout.leaves(outputs)
-        table = np.empty((len(outputs), len(self.columns)))
+        table = np.empty((len(outputs), len(self.columns)), order="F")
         for place, column in enumerate(self.columns):
             table[:, place] = column.of(leaves)
         return table
@@ -302,6 +325,7 @@ def columns_for(outputs: Outputs, *, composed: bool = True, extra: Sequence[Any]
     leaves = layout.leaves(outputs)
     plain = [*_plain(layout, leaves)]
     more = [*_composed(layout, leaves)] if composed else []
+    more += [*_sides((*plain, *more), leaves)] if composed else []
     for maker in extra:
         more.extend(maker(layout, leaves))
     kept: dict[bytes, Column] = {}
@@ -348,6 +372,31 @@ _WORDS = {
     Kind.FLOAT: "a number",
     Kind.TEXT: "a text",
 }
+
+
+def _sides(columns: Sequence[Column], leaves: Leaves) -> Iterator[Column]:
+    """Sides of numbers, or of their steps where those spread less: there the numbers run on from one another."""
+    values = {column.place: column for column in columns if isinstance(column, Value)}
+    steps = {column.after: column for column in columns if isinstance(column, Step)}
+    for place, value in values.items():
+        step = steps.get(place)
+        numbers = [_known(column, leaves) for column in (value, step) if column is not None]
+        narrow = min(numbers, key=_spread)
+        if len(np.unique(narrow[:512])) > 64:
+            column = step if step is not None and narrow is numbers[-1] else value
+            middle = float(np.median(narrow))
+            yield Side(column, middle, f"[{column.name} > {middle:.6g}]")
+
+
+def _known(column: Column, leaves: Leaves) -> Floats:
+    numbers = column.of(leaves)
+    return np.asarray(numbers[~np.isnan(numbers)])
+
+
+def _spread(numbers: Floats) -> float:
+    """How far the middle half reaches: heavy tails do not matter to it."""
+    low, high = np.quantile(numbers, (0.25, 0.75)) if len(numbers) else (0.0, 0.0)
+    return float(high - low)
 
 
 def _composed(layout: Layout, leaves: Leaves) -> Iterator[Column]:

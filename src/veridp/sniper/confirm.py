@@ -3,15 +3,17 @@
 The search draws samples of its own, so an attack is fixed before its confirmation draws the first one, and nothing has
 to be paid for the pairs, models, directions and thresholds that were tried. A look counts how often the attack takes
 an output of either side and bounds both probabilities by Clopper and Pearson at half the look's alpha each (paper,
-Theorem 1). The alphas of all looks, and of the events of the privacy profile, add up to the alpha of the search:
-so all bounds hold together with probability 1 - alpha, and the best of them may be reported, whenever one stops.
+Theorem 1). Each look counts some more thresholds of the same scores: they cost no samples, tell the privacy profile,
+and one of them may turn out better than the threshold that held-out samples, by their luck, had for the best. The
+alphas of all looks and thresholds add up to the alpha of the search: so all bounds hold together with probability
+1 - alpha, and the best of them may be reported, whenever one stops.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +34,12 @@ GROWTH = 4
 @dataclass(frozen=True)
 class Spending:
     """How alpha is divided: the shares of the last look, of the looks before it, of glances while the search goes on
-    and of the profile. They add up to 1 at most."""
+    and of the other thresholds of all looks. They add up to 1 at most."""
 
-    last: float = 0.85
+    last: float = 0.5
     earlier: float = 0.05
     glances: float = 0.05
-    profile: float = 0.05
+    others: float = 0.4
 
     def glance(self, number: int) -> float:
         """The share of the n-th glance, from 1 on: all of them together spend the glances' share (Σ 1/n² = π²/6)."""
@@ -82,12 +84,12 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What a look at an attack certifies."""
+    """What a look at an attack on a pair certifies."""
 
     candidate: Candidate
+    attack: ThresholdAttack
     bounds: Bounds
     delta: float
-    profile: tuple[Bounds, ...] = ()
 
     @property
     def epsilon(self) -> float:
@@ -97,13 +99,13 @@ class Look:
         """Whether P[left] > e^ε P[right] + δ at the ends of the bounds that favour the claim."""
         return self.bounds.epsilon(claim.delta) > claim.epsilon
 
-    def witness(self, attack: ThresholdAttack, confidence: float) -> Witness:
+    def witness(self, event: ThresholdAttack, confidence: float) -> Witness:
         """The pair and the event; its intervals are one-sided, since no more is needed."""
         pair = self.candidate.pair
         return Witness(
             pair.left,
             pair.right,
-            attack,
+            event,
             Interval(self.bounds.lower, 1.0),
             Interval(0.0, self.bounds.upper),
             confidence,
@@ -174,10 +176,14 @@ def confirm(
     key: tuple[int, ...],
     delta: float = 0.0,
     spending: Spending = Spending(),  # noqa: B008 - it is frozen
-) -> Iterator[Look | float]:
-    """Looks at more and more fresh samples; between them, the share of the samples that are counted so far."""
+) -> Iterator[list[Look] | float]:
+    """Looks at more and more fresh samples; between them, the share of the samples that are counted so far.
+
+    Several looks at once are at the same samples, the one at the candidate's own threshold first.
+    """
     sizes = look_sizes(samples) if spending.earlier else [samples]
-    levels = candidate.levels if spending.profile else ()
+    levels = candidate.levels if spending.others else ()
+    attacks = [candidate.attack, *(replace(candidate.attack, level=level, tie=1.0) for level in levels)]
     totals: Counts = np.zeros((2, 1 + len(levels)), dtype=np.int64)
     done = 0
     for number, size in enumerate(sizes):
@@ -186,13 +192,17 @@ def confirm(
             yield (done + part / 2) / samples
         done = size
         last = number == len(sizes) - 1
-        spent = alpha * (spending.last if last else spending.earlier / max(1, len(sizes) - 1))
-        for_events = alpha * spending.profile / max(1, len(levels) * len(sizes))
-        main, *others = (
-            Bounds(int(left), int(right), size, spent if place == 0 else for_events)
-            for place, (left, right) in enumerate(totals.T.tolist())
-        )
-        yield Look(candidate, main, delta, tuple(others))
+        main = alpha * (spending.last if last else spending.earlier / max(1, len(sizes) - 1))
+        others = alpha * spending.others * _share(number, len(sizes)) / max(1, len(levels))
+        yield [
+            Look(candidate, attack, Bounds(left, right, size, others if place else main), delta)
+            for place, (attack, (left, right)) in enumerate(zip(attacks, totals.T.tolist(), strict=True))
+        ]
+
+
+def _share(number: int, of: int) -> float:
+    """How much of what the other thresholds may spend falls to this look: most of it to the last."""
+    return 1.0 if of == 1 else 0.8 if number == of - 1 else 0.2 / (of - 1)
 
 
 def glance(
@@ -202,4 +212,4 @@ def glance(
     totals = [0, 0]
     for side, _, counts in counted(crew, candidate, (), samples, key):
         totals[side] += int(counts[0])
-    return Look(candidate, Bounds(totals[0], totals[1], samples, alpha), delta)
+    return Look(candidate, candidate.attack, Bounds(totals[0], totals[1], samples, alpha), delta)

@@ -124,9 +124,9 @@ def finding_of(
             setting.draw(data, DESCRIBED, seed_for(setting.seed, 99), side)
             for side, data in enumerate((pair.left, pair.right))
         ]
-        attack = replace(best.candidate.attack, text=described(best.candidate.attack, concatenate(draws)))
+        attack = replace(best.attack, text=described(best.attack, concatenate(draws)))
         witness = replace(best.witness(attack, confidence), arguments=dict(setting.mechanism.arguments))
-    events = tuple(bounds for look in looks for bounds in (look.bounds, *look.profile))
+    events = tuple(look.bounds for look in looks)
     return Finding(
         mechanism=setting.mechanism,
         size=size,
@@ -137,7 +137,7 @@ def finding_of(
         delta=best.delta,
         witness=witness,
         profile=_profile(events),
-        model=str(best.candidate.attack.scorer.family),
+        model=str(best.attack.scorer.family),
         samples=best.bounds.samples,
         counts=(best.bounds.left, best.bounds.right),
         events=events,

@@ -16,12 +16,14 @@ from veridp.sniper.classifier import QUICK, Family
 from veridp.sniper.confirm import Look, Spending, confirm, glance
 from veridp.sniper.crew import Crew
 from veridp.sniper.pairs import Pairs, Source
-from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
+from veridp.sniper.scout import SEEN_WELL, Candidate, Setting, Task, scout, seed_for
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
 SHRINK = 4  # each contest has so many times the samples of the one before
 KEPT, KEPT_BY_TABLES = 6, 16  # pairs that go on to the next contest: more where trying one costs little
 FINALISTS, FINALISTS_BY_TABLES = 2, 8
+GENEROUS = 4  # where different outputs are so few that they are counted, contests have so many times the samples
+THOROUGH = 2  # pairs on which models that take long are tried; more where the quick ones see nothing
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
@@ -44,11 +46,12 @@ class Plan:
     alpha: float
     stop_at: Claim | None
     width: float | None
+    generosity: int = 1
 
     @property
     def efforts(self) -> list[int]:
         """The samples of each contest, ascending."""
-        sizes = [self.samples // SHRINK**back for back in range(STAGES, 0, -1)]
+        sizes = [self.generosity * self.samples // SHRINK**back for back in range(STAGES, 0, -1)]
         return [size for size in sizes if size >= SMALLEST] or [self.samples]
 
     def among(self, families: Sequence[Family]) -> tuple[Family, ...]:
@@ -80,14 +83,16 @@ class Entrant:
     families: tuple[Family, ...]
 
 
-def heirs(candidate: Candidate) -> tuple[Family, ...]:
-    """The families worth trying with more samples: the two best, and those that need more samples to show.
+def heirs(candidate: Candidate, thorough: bool) -> tuple[Family, ...]:
+    """The families worth trying with more samples: the two best; if `thorough`, also those that take longer.
 
     Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
     """
     best = candidate.ranking[:2]
     if best[:1] == (Family.TABLE,):
         return best[:1]
+    if not thorough:
+        return best
     network = () if candidate.columns == 1 else (Family.NETWORK,)
     return tuple(dict.fromkeys((*best, Family.BOOSTED, *network)))
 
@@ -142,7 +147,7 @@ class Hunt:
                 f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
                 f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
             )
-        self.fit_into_time(starting[0])
+        self.pilot(starting[0])
         self.tried = len(starting)
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in starting]
         best = self.contest("contest", entrants, self.plan.efforts, self.deadline.part(SCOUTING_SHARE))
@@ -166,23 +171,23 @@ class Hunt:
                 self.searched += [f"{len(more)} {source}"] if more else []
         return starting
 
-    def fit_into_time(self, pair: Pair) -> None:
-        """Plan fewer samples where drawing them all would take too much of the time."""
-        if not math.isfinite(self.deadline.seconds):
-            return
+    def pilot(self, pair: Pair) -> None:
+        """Plan by what a few samples tell: more where they are cheap to learn from, fewer where they take long."""
         cost = math.inf
         for number, count in enumerate(PILOTS):  # the first pays for what is done once
             start = time.monotonic()
-            self.setting.draw(pair.left, count, PILOTING, number)
+            outputs = self.setting.draw(pair.left, count, PILOTING, number)
             self.drawn += count
             cost = min(cost, (time.monotonic() - start) / count)
             if cost * PILOTS[-1] > DRAWING_SHARE * self.deadline.seconds:
                 break
-        affordable = int(DRAWING_SHARE * self.deadline.seconds / (5 * cost))
+        affordable = DRAWING_SHARE * self.deadline.seconds / (5 * cost)
         if affordable < self.plan.samples:
-            self.plan = replace(self.plan, samples=max(min(SMALLEST, self.plan.samples), affordable))
+            self.plan = replace(self.plan, samples=max(min(SMALLEST, self.plan.samples), int(affordable)))
             self.searched.append(f"with {self.plan.samples} training samples, for want of time")
             self.finished = False
+        elif affordable > GENEROUS * self.plan.samples and outputs.grouped(count // SEEN_WELL) is not None:
+            self.plan = replace(self.plan, generosity=GENEROUS)
 
     # -------------------------------------------------------------------------------------------------------- contests
 
@@ -202,8 +207,8 @@ class Hunt:
             if deadline.passed or not results:
                 break
             left = [
-                Entrant(one.pair, self.plan.among(heirs(one)))
-                for one in candidates[: going_on(candidates, KEPT, KEPT_BY_TABLES)]
+                Entrant(one.pair, self.plan.among(heirs(one, place < THOROUGH or one.promise <= 0)))
+                for place, one in enumerate(candidates[: going_on(candidates, KEPT, KEPT_BY_TABLES)])
             ]
         return candidates
 
@@ -277,7 +282,7 @@ class Hunt:
         finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
         entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
         results: list[Candidate] = []
-        tasks = self.tasks_for(entrants, self.plan.samples, 2 * self.plan.samples)
+        tasks = self.tasks_for(entrants, self.plan.samples, 2 * max(self.plan.samples, self.plan.efforts[-1]))
         self.tell("training the best", 0.0)
         for number, result in enumerate(self.crew.run(attempt, tasks), start=1):
             if isinstance(result, Failed):
@@ -312,15 +317,13 @@ class Hunt:
         spending, alpha, delta = self.plan.spending, self.plan.alpha, self.setting.goal.delta
         before = self.drawn
         for event in confirm(self.crew, winner, final, alpha, (CONFIRMING,), delta, spending):
-            if isinstance(event, Look):
-                self.looks.append(event)
-                self.drawn = before + 2 * event.bounds.samples
-                if self._enough(event):
-                    return
-                share = event.bounds.samples / final
+            if isinstance(event, float):
+                self.tell("confirming", event)
             else:
-                share = event
-            self.tell("confirming", share)
+                self.looks += event
+                self.drawn = before + 2 * event[0].bounds.samples
+                if any(map(self._enough, event)):
+                    return
             if self.deadline.passed and self.looks:
                 self.finished = False
                 return

@@ -19,12 +19,13 @@ from veridp.adjacency import Pair
 from veridp.errors import BadInput
 from veridp.program.outputs import concatenate
 from veridp.sniper.attack import Scorer, ThresholdAttack
-from veridp.sniper.classifier import HIDDEN, Constant, Family, Labelled, Scale, network_of
+from veridp.sniper.classifier import HIDDEN, Constant, Family, Scale, network_of
 from veridp.sniper.columns import Columns, columns_for
 from veridp.sniper.hunt import SCOUTING, Hunt
 from veridp.sniper.pairs import Source
 from veridp.sniper.power import HighestScores, paper_threshold
 from veridp.sniper.scout import COLUMN_ROWS, MOST_NUMBERS, Candidate, Setting, Task, seed_for
+from veridp.sniper.training import Labelled
 
 C = 0.01  # the least probability of an event on the right
 FINAL_SAMPLES = 200_000_000

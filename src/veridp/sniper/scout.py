@@ -20,9 +20,10 @@ from veridp.program.outputs import Outputs, concatenate
 from veridp.program.sample import sample
 from veridp.sniper.attack import Scorer, ThresholdAttack
 from veridp.sniper.bits import bit_columns
-from veridp.sniper.classifier import Constant, Family, Fit, Labelled, Table, fitted
+from veridp.sniper.classifier import Constant, Family, Fit, Table, fitted
 from veridp.sniper.columns import Columns, columns_for
 from veridp.sniper.power import Goal, best_threshold, profile_levels
+from veridp.sniper.training import Training
 
 Floats = NDArray[np.float64]
 COLUMN_ROWS = 10_000  # outputs of either side from which the columns are learnt
@@ -31,7 +32,7 @@ MOST_HELD_OUT = 2**22  # of either side: their scores are kept until the thresho
 MOST_NUMBERS = 2**26  # entries of a training matrix, 512 MB: more samples than fit are left out
 SEEN_WELL = 500  # outputs for each that a table knows
 WORTH = 0.03  # a family less simple must promise so much more, relatively
-PROFILE_EVENTS = 8
+PROFILE_EVENTS = 6
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Candidate:
     left: float  # the share of held-out outputs of the left input that the attack takes
     right: float
     ranking: tuple[Family, ...]  # the families tried, the most promising first
-    levels: tuple[float, ...]  # of scores: events for the privacy profile
+    levels: tuple[float, ...]  # other thresholds worth a look
     columns: int  # that tell outputs apart
     drawn: int
 
@@ -119,7 +120,8 @@ def scout(setting: Setting, task: Task) -> Candidate:
     pair, held_out = task.pair, min(task.held_out, MOST_HELD_OUT)
     sides = enumerate((pair.left, pair.right))
     streams = [Stream(setting, data, task.samples + held_out, (*task.key, side)) for side, data in sides]
-    columns, training = _training(setting, task, streams)
+    training = _training(setting, task, streams)
+    columns = training.columns
     seed = seed_for(setting.seed, *task.key, len(streams))
     fits = list(_fits(task.families, training, seed)) if columns.columns else []
     del training
@@ -135,27 +137,29 @@ def scout(setting: Setting, task: Task) -> Candidate:
     return replace(best, ranking=ranking, columns=len(columns.columns), drawn=drawn)
 
 
-def _fits(families: Sequence[Family], training: Labelled, seed: int) -> Iterator[Fit]:
-    """A model of each family that serves; where a table knows every output well, nothing more complex is tried."""
+def _fits(families: Sequence[Family], training: Training, seed: int) -> Iterator[Fit]:
+    """A model of each family that serves; where a table knows every output well, one entry is all else that is tried.
+
+    The order of an entry's numbers tells about rare ones what counts cannot.
+    """
+    known_well = False
     for family in families:
+        if known_well and family is not Family.ENTRY:
+            continue
         fit = fitted(family, training, seed)
         if fit is not None:
             yield fit
-            if isinstance(fit.model, Table) and SEEN_WELL * len(fit.model.keys) <= len(training.labels):
-                return
+            known_well |= isinstance(fit.model, Table) and SEEN_WELL * len(fit.model.keys) <= len(training)
 
 
-def _training(setting: Setting, task: Task, streams: Sequence[Stream]) -> tuple[Columns, Labelled]:
+def _training(setting: Setting, task: Task, streams: Sequence[Stream]) -> Training:
     """The columns, learnt from the first outputs, and as much of the training set as its matrix has room for."""
     extra = [bit_columns((task.pair.left, task.pair.right))] if setting.bits else []
     first = [concatenate(list(stream.take(min(task.samples, COLUMN_ROWS)))) for stream in streams]
     columns = columns_for(concatenate([replace(side, notes=()) for side in first]), extra=extra)
     rows = min(task.samples, MOST_NUMBERS // (2 * max(1, len(columns.columns))))
-    matrices = [
-        np.concatenate([columns.matrix(part) for part in (side, *stream.take(max(0, rows - len(side))))])
-        for side, stream in zip(first, streams, strict=True)
-    ]
-    return columns, Labelled.of(*matrices)
+    left, right = ([side, *stream.take(max(0, rows - len(side)))] for side, stream in zip(first, streams, strict=True))
+    return Training(columns, left, right)
 
 
 def _scores(scorers: Sequence[Scorer], parts: Iterator[Outputs]) -> list[Floats]:
@@ -174,7 +178,7 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
     chosen = backward if turned else forward
     if turned:
         scorer, pair, left, right = scorer.turned(), pair.reversed(), -right[::-1], -left[::-1]
-    levels = profile_levels(left, right, np.linspace(0.0, max(chosen.promise, 0.0), PROFILE_EVENTS, endpoint=False))
+    levels = profile_levels(left, right, np.linspace(0.0, max(chosen.promise, 0.0), PROFILE_EVENTS))
     return Candidate(
         pair,
         ThresholdAttack(scorer, chosen.level, chosen.tie),
@@ -182,7 +186,7 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
         chosen.left,
         chosen.right,
         (),
-        tuple(np.unique(levels).tolist()),
+        tuple(level for level in np.unique(levels).tolist() if level != chosen.level),
         0,
         0,
     )
