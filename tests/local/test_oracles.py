@@ -191,6 +191,47 @@ def test_what_it_cannot_take_is_refused(name: str) -> None:
         ALL[name](0.0)
 
 
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: GRR("many", 1.0), "size = 'many'"),  # type: ignore[arg-type]
+        (lambda: GRR(3.5, 1.0), "size = 3.5"),  # type: ignore[arg-type]
+        (lambda: GRR(3, "1"), "epsilon = '1'"),  # type: ignore[arg-type]
+        (lambda: OUE(3, None), "epsilon = None"),  # type: ignore[arg-type]
+        (lambda: SR("low", 1.0, 1.0), "low = 'low'"),  # type: ignore[arg-type]
+        (lambda: SR(0.0, math.inf, 1.0), "no range"),
+        (lambda: HM(0.0, 1.0, 1.0, levels=2), "levels = 2"),
+        (lambda: LaplaceMean(0.0, 1.0, 1e-12), "1e-8 or more"),
+        (lambda: RAPPOR("ab", 1.0), "one string"),  # type: ignore[arg-type]
+        (lambda: RAPPOR(("a", "b"), 1.0, cohorts=70_000), "65536 cohorts"),
+    ],
+)
+def test_oracles_that_cannot_be_made_say_why(make: Callable[[], Oracle], complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        make()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nobody_has_no_reports_and_a_list_is_no_batch_of_them(name: str) -> None:
+    oracle = ALL[name](1.0)
+    assert oracle.aggregate(oracle.perturb([], np.random.default_rng(0))).users == 0
+    with pytest.raises(BadInput):
+        oracle.aggregate(["nonsense"])  # type: ignore[arg-type]
+    if not isinstance(oracle, FrequencyOracle):
+        with pytest.raises(BadInput, match="no numbers"):
+            oracle.perturb(["nonsense"], np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("levels", [15, 16])
+def test_pm_takes_points_of_its_grid_alone(levels: int) -> None:
+    oracle = PM(LOW, HIGH, 1.0, levels)
+    points = np.arange(1 - levels, levels, 2)
+    assert oracle.aggregate(points).users == levels
+    for wrong in (points + 1, points + 0.5, np.array([levels + 1])):
+        with pytest.raises(BadInput, match="points of its grid"):
+            oracle.aggregate(wrong[:1])
+
+
 # ------------------------------------------------------------------------------------------------------- privacy
 
 EPSILONS = (0.01, 0.1, 1.0, math.log(3), 5.0, 10.0)

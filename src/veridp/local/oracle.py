@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -115,7 +116,7 @@ class FrequencyOracle(Oracle):
         given = np.asarray(values)
         if given.ndim != 1:
             raise BadInput(f"{self}: values of shape {given.shape} are no column; give one value for each user")
-        if given.dtype.kind not in "iub":
+        if given.size and given.dtype.kind not in "iub":
             raise BadInput(
                 f"{self}: values of type {given.dtype} are no codes; give integers from 0 to {self.size - 1}"
             )
@@ -166,14 +167,17 @@ class Sized:
     epsilon: float
 
     def __post_init__(self) -> None:
-        if not 2 <= self.size <= MOST_VALUES:
-            raise BadInput(f"size = {self.size} is no domain to hide in; give 2 to 2^31 - 1 values")
+        if not isinstance(self.size, Integral) or not 2 <= self.size <= MOST_VALUES:
+            raise BadInput(f"size = {self.size!r} is no domain to hide in; give a whole number from 2 to 2^31 - 1")
         checked_epsilon(self.epsilon)
 
 
 def checked_numbers(oracle: Oracle, values: ArrayLike, low: float, high: float) -> Floats:
     """The values as numbers, if all of them lie between the two ends."""
-    column = np.asarray(values, dtype=float)
+    try:
+        column = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise BadInput(f"{oracle}: values are no numbers; give one number for each user") from None
     if column.ndim != 1:
         raise BadInput(f"{oracle}: values of shape {column.shape} are no column; give one value for each user")
     inside = (column >= low) & (column <= high)
@@ -185,7 +189,7 @@ def checked_numbers(oracle: Oracle, values: ArrayLike, low: float, high: float) 
 
 def checked_ends(low: float, high: float) -> None:
     """Complain unless the two are ends of a range."""
-    if not -math.inf < low < high < math.inf:
+    if not (isinstance(low, Real) and isinstance(high, Real)) or not -math.inf < low < high < math.inf:
         raise BadInput(f"low = {low!r} and high = {high!r} are no range; give two numbers, low < high")
 
 

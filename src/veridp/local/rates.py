@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from numbers import Real
 
 from veridp.errors import BadInput
 
@@ -20,7 +21,7 @@ MOST = 500.0
 
 def checked_epsilon(epsilon: float) -> float:
     """The budget itself, if it is one that an oracle can keep."""
-    if not 0 < epsilon <= MOST:
+    if not isinstance(epsilon, Real) or not 0 < epsilon <= MOST:
         raise BadInput(f"epsilon = {epsilon!r} is no budget for an oracle; give a number above 0, at most {MOST:g}")
     return float(epsilon)
 

@@ -22,6 +22,7 @@ from veridp.local.rates import GRAIN, checked_epsilon, log_above, lying_rate, ro
 from veridp.mechanism import Mechanism
 
 Bits = NDArray[np.bool_]
+MOST_COHORTS = 1 << 16
 RANK = 1e-9  # of singular values: below this, relative to the largest, candidates cannot be told apart
 
 
@@ -61,14 +62,18 @@ class RAPPOR(FrequencyOracle):
     clear_rate: float = 0.25
 
     def __post_init__(self) -> None:
+        if isinstance(self.candidates, str):
+            raise BadInput(f"{self.name}: candidates = {self.candidates!r} is one string; give a tuple of them")
         object.__setattr__(self, "candidates", tuple(str(candidate) for candidate in self.candidates))
         for name in ("set_rate", "clear_rate"):
             object.__setattr__(self, name, rounded_rate(getattr(self, name)))
         checked_epsilon(self.epsilon)
         if len(set(self.candidates)) != len(self.candidates) or len(self.candidates) < 2:
             raise BadInput(f"{self.name}: give two candidates or more, each once")
-        if not (self.bits >= 2 and 1 <= self.hashes <= self.bits and self.cohorts >= 1):
-            raise BadInput(f"{self.name}: give at least 2 bits, 1 hash and 1 cohort, and no more hashes than bits")
+        if not (self.bits >= 2 and 1 <= self.hashes <= self.bits and 1 <= self.cohorts <= MOST_COHORTS):
+            raise BadInput(
+                f"{self.name}: give at least 2 bits, 1 hash and no more hashes than bits, 1 to {MOST_COHORTS} cohorts"
+            )
         if not self.clear_rate < self.set_rate:
             raise BadInput(f"{self.name}: clear_rate = {self.clear_rate} must be below set_rate = {self.set_rate}")
 
@@ -172,8 +177,8 @@ class RAPPOR(FrequencyOracle):
         """How often each bit was reported as 1, in each cohort."""
         from veridp.local.kernels import add_bits
 
-        if reports.dtype != self.report_type:
-            raise BadInput(f"{self}: an array of {reports.dtype} holds no reports of its own")
+        if np.asarray(reports).dtype != self.report_type:
+            raise BadInput(f"{self}: an array of {np.asarray(reports).dtype} holds no reports of its own")
         if len(reports) and reports["cohort"].max() >= self.cohorts:
             raise BadInput(f"{self}: a report is of cohort {reports['cohort'].max()}; there are {self.cohorts}")
         counts = np.zeros((self.cohorts, self.bits + 1), dtype=np.int64)

@@ -100,8 +100,10 @@ class OLH(Sized, PureOracle):
         return np.asarray(buckets_under(seeds, self.size, self.buckets) == buckets[:, None])
 
     def _parts(self, reports: Reports) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-        if reports.dtype != REPORT:
-            raise BadInput(f"{self}: an array of {reports.dtype} holds no reports of its own; they are of {REPORT}")
+        if np.asarray(reports).dtype != REPORT:
+            raise BadInput(
+                f"{self}: an array of {np.asarray(reports).dtype} holds no reports of its own; they are of {REPORT}"
+            )
         buckets = np.ascontiguousarray(reports["bucket"])
         if len(buckets) and buckets.max() >= self.buckets:
             place = int(np.argmax(buckets >= self.buckets))

@@ -176,6 +176,11 @@ class LaplaceMean(MeanOracle):
 
     name: ClassVar[str] = "laplace"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.steps:
+            raise BadInput(f"epsilon = {self.epsilon!r} needs more noise than 64 bits hold; give 1e-8 or more")
+
     @cached_property
     def scale(self) -> int:
         """The scale of the noise in steps: of some thousand, the one that comes closest to ε from below."""

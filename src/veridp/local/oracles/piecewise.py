@@ -101,8 +101,12 @@ class PM(MeanOracle):
 
     def numbers(self, reports: Reports) -> Floats:
         points = np.asarray(reports)
-        if points.dtype.kind not in "if" or not (np.abs(points) < self.levels).all():
-            raise BadInput(f"{self}: reports must lie between {1 - self.levels} and {self.levels - 1}")
+        if (
+            points.dtype.kind not in "if"
+            or not ((np.abs(points) < self.levels) & ((points + self.levels) % 2 == 1)).all()
+        ):
+            ends = f"{1 - self.levels}, {3 - self.levels}, … {self.levels - 1}"
+            raise BadInput(f"{self}: reports must be points of its grid, {ends}")
         return points * self.unit
 
     def largest(self, count: int) -> Reports:
@@ -176,6 +180,10 @@ class HM(MeanOracle):
     name: ClassVar[str] = "hm"
     levels: int = LEVELS
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._pm  # noqa: B018  checks levels
+
     @cached_property
     def piecewise(self) -> float:
         """How often PM is used."""
@@ -209,8 +217,10 @@ class HM(MeanOracle):
         return reports
 
     def numbers(self, reports: Reports) -> Floats:
-        if reports.dtype != HYBRID:
-            raise BadInput(f"{self}: an array of {reports.dtype} holds no reports of its own; they are of {HYBRID}")
+        if np.asarray(reports).dtype != HYBRID:
+            raise BadInput(
+                f"{self}: an array of {np.asarray(reports).dtype} holds no reports of its own; they are of {HYBRID}"
+            )
         numbers = np.empty(len(reports))
         rounded = reports["rounded"]
         numbers[rounded] = self._sr.numbers(reports["number"][rounded])
