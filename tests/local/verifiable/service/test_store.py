@@ -9,20 +9,24 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from veridp.errors import BadInput
 from veridp.local.verifiable import Client, MemoryVault, Reason, Refused, Task
-from veridp.local.verifiable.messages import Commit
+from veridp.local.verifiable.messages import Commit, Invitation, decode, encode
 from veridp.local.verifiable.played import new_session
 from veridp.local.verifiable.service import store
+from veridp.local.verifiable.service.app import application
 from veridp.local.verifiable.service.database import Database
 from veridp.local.verifiable.service.judges import Judges, Known
 from veridp.local.verifiable.service.ledger import Ledger
@@ -225,6 +229,33 @@ def test_judges_are_replaced_when_they_die() -> None:
         assert first == second == TASK.verifier.judge(session.commit, session.challenge, opening)
         assert first.accepted
         judges.stop()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("trouble", [BrokenProcessPool("died"), PoolTimeout("all in use")])
+def test_what_fails_on_the_servers_side_has_a_name(trouble: Exception, tmp_path: Path) -> None:
+    """A client is told to come again, and does."""
+
+    class Failing(Judges):
+        async def check(self, task: Task, commit: Commit) -> None:
+            raise trouble
+
+    async def use() -> None:
+        app = application(Settings(f"sqlite:///{tmp_path}/collect.db", "a" * 20))
+        head = {"Authorization": "Bearer token", "Content-Type": "application/msgpack"}
+        served = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test/tasks/pets", headers=head)
+        async with app.router.lifespan_context(app), served as http:
+            service = app.state.service
+            prepared(service.database, store.token_hash("token"))
+            client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
+            invitation = decode((await http.post("/session")).content, Invitation)
+            commit = encode(client.commit(invitation, "dog"))
+            app.state.service = replace(service, judges=Failing(1))
+            answer = await http.post("/commit", content=commit)
+            assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable")
+            app.state.service = service
+            assert (await http.post("/commit", content=commit)).status_code == 200
 
     asyncio.run(use())
 

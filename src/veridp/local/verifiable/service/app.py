@@ -9,11 +9,12 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -306,9 +307,9 @@ def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[
                     service.limiter.check(_address(request))  # a guess
         except BadInput as error:
             found = Refused(Reason.MALFORMED, str(error))
-        except DBAPIError as error:
-            log.error("the database failed: %s", error)
-            found = Refused(Reason.UNAVAILABLE, "the database does not answer; try again")
+        except (SQLAlchemyError, BrokenProcessPool) as error:
+            log.error("the database or a judge failed: %s", error)
+            found = Refused(Reason.UNAVAILABLE, "the database or a judge does not answer; try again")
         finally:
             service.metrics.latency.labels(step).observe(time.perf_counter() - start)
         service.metrics.refusals.labels(str(found.reason)).inc()
