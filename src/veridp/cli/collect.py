@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,8 @@ from veridp.cli.shown import show, show_json
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from veridp.local.verifiable.service.joining import Server
 
 REFUSED = 1
@@ -246,29 +249,32 @@ def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
     import time
 
     from veridp.local.verifiable.service import store
-    from veridp.local.verifiable.service.database import Database
     from veridp.local.verifiable.service.standing import status_of
 
-    database = Database.open(url)
-    try:
-        with database.reading() as connection:
-            return status_of(connection, store.get_task(connection, name), time.time(), confidence)
-    finally:
-        database.close()
+    with _reading(url) as connection:
+        return status_of(connection, store.get_task(connection, name), time.time(), confidence)
 
 
 def _log_at(url: str, name: str) -> Iterator[bytes]:
     import time
 
     from veridp.local.verifiable.service import store
-    from veridp.local.verifiable.service.database import Database
     from veridp.local.verifiable.transcript import written
 
-    database = Database.open(url)
+    with _reading(url) as connection:
+        task = store.get_task(connection, name)
+        yield from written(task, int(time.time()), store.all_sessions(connection, task))
+
+
+@contextlib.contextmanager
+def _reading(url: str) -> Iterator[Connection]:
+    """A connection to the database of a server, which must be there."""
+    from veridp.local.verifiable.service.database import Database
+
+    database = Database.open(url, create=False)
     try:
         with database.reading() as connection:
-            task = store.get_task(connection, name)
-            yield from written(task, int(time.time()), store.all_sessions(connection, task))
+            yield connection
     finally:
         database.close()
 

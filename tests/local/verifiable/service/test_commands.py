@@ -86,6 +86,10 @@ def test_clients_that_should_not_take_part_do_not(veridp: Command, server: Any, 
     assert veridp(*join, token=token) == "accepted\n"
     assert "no estimate: 1 reports" in veridp("estimate", task.name, "--server", server.url, status=1)
     assert "either" in veridp("estimate", task.name, status=2)
+    missing = f"sqlite:///{tmp_path}/none.db"
+    assert "there is no database" in veridp("estimate", task.name, "--database", missing, status=2)
+    assert "there is no database" in veridp("export", task.name, str(tmp_path / "x"), "--database", missing, status=2)
+    assert not (tmp_path / "none.db").exists()
     assert "unknown-task" in veridp("estimate", "none", "--server", server.url, status=2)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any
 
 from alembic import command
@@ -28,8 +29,8 @@ class Database:
     reader: Engine
 
     @classmethod
-    def open(cls, url: str) -> Database:
-        """The database at this URL, migrated to the newest version."""
+    def open(cls, url: str, *, create: bool = True) -> Database:
+        """The database at this URL, migrated to the newest version. A file that is missing is made, if `create`."""
         try:
             parsed = make_url(url)
         except ArgumentError:
@@ -38,6 +39,8 @@ class Database:
             ) from None
         backend = parsed.get_backend_name()
         if backend == "sqlite":
+            if not (create or Path(parsed.database or "").is_file()):
+                raise BadInput(f"there is no database {parsed.database!r}; give the URL that the server was given")
             database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
