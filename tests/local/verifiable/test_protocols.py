@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,3 +161,22 @@ def test_numbers_out_of_the_range_are_refused(value: object) -> None:
 def test_unknown_items_are_refused(small_task: Callable[..., Task]) -> None:
     with pytest.raises(BadInput, match="'fox' is not an item"):
         small_task("vgrr").protocol.choose("fox", random.Random(0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"items": "ant"},
+        {"items": ("ant", 7)},
+        {"epsilon": "1"},
+        {"epsilon": math.nan},
+        {"minimum_batch": 2.5},
+        {"minimum_batch": True},
+        {"name": 5},
+        {"session_seconds": "600"},
+        {"scheme": None},
+    ],
+)
+def test_tasks_of_wrong_types_are_refused(change: dict[str, Any], small_task: Callable[..., Task]) -> None:
+    with pytest.raises(BadInput, match=next(iter(change))):
+        small_task("vgrr", **change)

@@ -43,7 +43,8 @@ class OfItems(Harmless):
 
     def choose(self, value: object, rng: random.Random) -> int:
         if str(value) not in self._places:
-            raise BadInput(f"{value!r} is not an item of the domain; it has {', '.join(self.items[:8])}, …")
+            some = ", ".join(self.items[:8]) + (", …" if self.inputs > 8 else "")
+            raise BadInput(f"{value!r} is not an item of the domain; it has {some}")
         return self._places[str(value)]
 
     @cached_property

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any
 
 from veridp.errors import BadInput
 from veridp.local.verifiable.commitments import DEFAULT_SCHEME, SCHEMES, scheme
@@ -49,9 +48,8 @@ class Task:
     expires: int = 4_102_444_800
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "low", "high", "closeness", "maximum_abort_rate"):  # 17 and 17.0 are one definition
-            object.__setattr__(self, name, float(getattr(self, name)))
-        object.__setattr__(self, "items", tuple(self.items))
+        for field in fields(self):  # 17 and 17.0 are one definition
+            object.__setattr__(self, field.name, _typed(field.name, str(field.type), getattr(self, field.name)))
         _check(NAME.fullmatch(self.name) is not None, "name", self.name, "lower-case letters, digits, '.', '_', '-'")
         _check(self.mechanism in MECHANISMS, "mechanism", self.mechanism, f"one of {', '.join(MECHANISMS)}")
         _check(self.scheme in SCHEMES, "scheme", self.scheme, f"one of {', '.join(SCHEMES)}")
@@ -105,14 +103,13 @@ class Task:
         """The task that a JSON document describes; refuses unknown names and wrong types."""
         if not isinstance(document, Mapping):
             raise BadInput("a task is a JSON object")
-        known = {field.name: field.type for field in fields(cls)}
+        known = [field.name for field in fields(cls)]
         if unknown := sorted(set(map(str, document)) - set(known)):
             raise BadInput(f"a task has no {unknown[0]!r}; it has {', '.join(known)}")
         for name in ("name", "mechanism", "epsilon"):
             if name not in document:
                 raise BadInput(f"the task has no {name!r}; give one")
-        given: dict[str, Any] = {name: _typed(name, str(known[name]), value) for name, value in document.items()}
-        return cls(**given)
+        return cls(**document)
 
     @classmethod
     def from_json(cls, text: str) -> Task:
@@ -137,6 +134,6 @@ def _typed(name: str, kind: str, value: object) -> object:
         return value
     if kind == "float" and isinstance(value, int | float) and type(value) is not bool and abs(value) < 1e300:
         return float(value)
-    if kind.startswith("tuple") and isinstance(value, list) and all(type(item) is str for item in value):
+    if kind.startswith("tuple") and isinstance(value, list | tuple) and all(type(item) is str for item in value):
         return tuple(value)
     raise BadInput(f"{name} = {value!r} of the task is no {kind.replace('tuple[str, ...]', 'list of texts')}")
