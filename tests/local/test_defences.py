@@ -124,3 +124,16 @@ def test_recovery_reduces_the_error_of_poisoned_frequencies(kind: Any) -> None:
     assert error(informed) < 0.25 * error(poisoned)
     assert error(blind) < error(poisoned)
     assert informed.values.sum() == pytest.approx(1)
+
+
+def test_nothing_to_look_at_and_targets_that_are_none_are_refused() -> None:
+    oracle, rng = OUE(10, 1.0), np.random.default_rng(0)
+    nobody = oracle.perturb([], rng)
+    with pytest.raises(BadInput, match="no reports to look at"):
+        detect(oracle, nobody)
+    with pytest.raises(BadInput, match="no reports to weigh"):
+        weigh(oracle, nobody)
+    estimate = oracle.estimate(oracle.collect(rng.integers(10, size=100), rng))
+    for targets in ([], [10], [-1]):
+        with pytest.raises(BadInput, match="are not values from 0 to 9"):
+            recover(oracle, estimate, targets=targets)

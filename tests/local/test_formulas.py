@@ -486,3 +486,12 @@ def test_keys_and_values_are_estimated() -> None:
     assert np.all(np.abs(frequencies.values - truth) < 5 * frequencies.standard_errors)
     assert means.of(2) == pytest.approx(0.5, abs=0.1)
     assert means.of(3) == pytest.approx(-0.25, abs=0.1)
+
+
+def test_counts_of_others_and_of_nobody_tell_nothing_of_keys() -> None:
+    oracle = KeyValue(3, 1.0)
+    nobody = oracle.aggregate(np.zeros((0, 3), dtype=np.int8))
+    with pytest.raises(BadInput, match="nobody reported"):
+        oracle.frequencies(nobody)
+    with pytest.raises(BadInput, match="these are counts of"):
+        oracle.means(KeyValue(3, 2.0).aggregate([[1, 0, -1]]))  # type: ignore[arg-type]

@@ -41,6 +41,14 @@ class Counts:
             return NotImplemented
         return (self.of, self.users) == (other.of, other.users) and np.array_equal(self.sums, other.sums)
 
+    def owned_by(self, oracle: object) -> Counts:
+        """The counts, if they are this oracle's and anybody reported."""
+        if self.of != str(oracle):
+            raise BadInput(f"these are counts of {self.of}, not of {oracle}; estimate with the oracle that aggregated")
+        if not self.users:
+            raise BadInput(f"{oracle}: nobody reported, so there is nothing to estimate from")
+        return self
+
     def as_json(self) -> dict[str, object]:
         """The counts in the words of JSON."""
         return {

@@ -75,14 +75,6 @@ class Oracle(ABC):
         assert total is not None  # noqa: S101  there was at least one chunk
         return total
 
-    def _own(self, counts: Counts) -> Counts:
-        """The counts, if they are this oracle's and anybody reported."""
-        if counts.of != str(self):
-            raise BadInput(f"these are counts of {counts.of}, not of {self}; estimate with the oracle that aggregated")
-        if not counts.users:
-            raise BadInput(f"{self}: nobody reported, so there is nothing to estimate from")
-        return counts
-
     def _as_mechanism(self, function: Function, domain: Domain, **arguments: object) -> Mechanism:
         return Mechanism(
             function,
@@ -148,7 +140,7 @@ class PureOracle(FrequencyOracle):
         """Which values each report supports: a row for each report, a column for each value."""
 
     def estimate(self, counts: Counts) -> Estimate:
-        shares = self._own(counts).sums / counts.users
+        shares = counts.owned_by(self).sums / counts.users
         values = (shares - self.q) / (self.p - self.q)
         errors = np.sqrt(self.variance(counts.users, np.clip(values, 0.0, 1.0)))
         return Estimate(values, errors, counts.users, tuple(range(self.size)))

@@ -43,6 +43,8 @@ def recover(
         fake[promoted] = total / max(int(promoted.sum()), 1)
     else:
         chosen = list(targets)
+        if not chosen or not all(0 <= target < size for target in chosen):
+            raise BadInput(f"targets = {chosen} are not values from 0 to {size - 1}; name them, or leave them out")
         held = min(float(len(chosen)), weight)  # what a report supports among the targets, the rest spread over others
         fake[:] = ((weight - held) / max(size - len(chosen), 1) - q) / (p - q)
         fake[chosen] = (held / len(chosen) - q) / (p - q)

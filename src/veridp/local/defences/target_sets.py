@@ -54,6 +54,8 @@ def detect(oracle: PureOracle, reports: Reports, *, alpha: float = 0.001) -> Sus
         raise BadInput(f"{oracle}: its reports do not support values independently; use SUE, OUE or OLH")
     if not 0 < alpha < 1:
         raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+    if not len(reports):
+        raise BadInput(f"{oracle}: there are no reports to look at")
     surprise = _surprise(oracle, _together(oracle, reports), len(reports))
     pairs = oracle.size * (oracle.size - 1) / 2
     group = _joined(surprise, math.log(pairs / alpha))

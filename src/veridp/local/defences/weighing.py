@@ -53,6 +53,8 @@ def weigh(oracle: PureOracle, reports: Reports) -> Weighing:
     """
     from scipy.stats import chi2
 
+    if not len(reports):
+        raise BadInput(f"{oracle}: there are no reports to weigh")
     law = weight_law(oracle)
     if law.max() == 1:
         raise BadInput(f"{oracle}: all reports weigh the same, honest or not; look at the estimates instead")

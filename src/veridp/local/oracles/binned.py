@@ -91,7 +91,7 @@ class BinnedGRR(Oracle):
 
     def estimate(self, counts: Counts) -> Estimate:
         """How frequent each level is."""
-        own = self._own(counts)
+        own = counts.owned_by(self)
         return self.grr.estimate(Counts(str(self.grr), own.users, own.sums)).named(self.levels.tolist())
 
     def mean(self, counts: Counts) -> Estimate:

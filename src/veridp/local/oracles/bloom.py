@@ -205,7 +205,7 @@ class RAPPOR(FrequencyOracle):
 
         Unbiased where every user's value is a candidate; others add to the candidates that share bits with them.
         """
-        sums = self._own(counts).sums
+        sums = counts.owned_by(self).sums
         set_rate, clear_rate = self.rates
         shown = (sums[:, :-1] - clear_rate * sums[:, -1:]) / (set_rate - clear_rate)
         values = self.cohorts * np.einsum("cvb,cb->v", self._decoder, shown) / counts.users

@@ -100,7 +100,7 @@ class Hadamard(Sized, FrequencyOracle):
 
     def estimate(self, counts: Counts) -> Estimate:
         """The Walsh-Hadamard transform of each block, scaled: E[Σ_y H(row, y) c(y)] = n f / scale."""
-        blocks = self._own(counts).sums.reshape(-1, self.block).astype(float)
+        blocks = counts.owned_by(self).sums.reshape(-1, self.block).astype(float)
         transformed = walsh_hadamard(blocks)[:, 1:].ravel()[: self.size]
         values = self._scale * transformed / counts.users
         errors = np.sqrt(self.variance(counts.users, np.clip(values, 0.0, 1.0)))

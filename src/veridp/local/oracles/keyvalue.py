@@ -75,13 +75,14 @@ class KeyValue(Sized):
 
     def aggregate(self, reports: Reports) -> Counts:
         """How many reports show each key with 1, and with -1."""
-        if reports.ndim != 2 or reports.shape[1] != self.size or not np.isin(reports, (-1, 0, 1)).all():
+        rows = np.asarray(reports)
+        if rows.ndim != 2 or rows.shape[1] != self.size or not np.isin(rows, (-1, 0, 1)).all():
             raise BadInput(f"{self}: reports are rows of {self.size} entries -1, 0 or 1")
-        return Counts(str(self), len(reports), np.stack(((reports == 1).sum(axis=0), (reports == -1).sum(axis=0))))
+        return Counts(str(self), len(rows), np.stack(((rows == 1).sum(axis=0), (rows == -1).sum(axis=0))))
 
     def frequencies(self, counts: Counts) -> Estimate:
         """How many users have each key; unbiased."""
-        users, shown = counts.users, counts.sums.sum(axis=0)
+        users, shown = counts.owned_by(self).users, counts.sums.sum(axis=0)
         values = (shown / users - self.b) / (0.5 - self.b)
         share = np.clip(values, 0.0, 1.0)
         spread = (share / 4 + (1 - share) * self.b * (1 - self.b)) / (users * (0.5 - self.b) ** 2)

@@ -75,7 +75,7 @@ class MeanOracle(Oracle):
 
     def estimate(self, counts: Counts) -> Estimate:
         """The mean, with a standard error that also counts that these users are a sample of all users."""
-        total, squares = (float(part) for part in self._own(counts).sums)
+        total, squares = (float(part) for part in counts.owned_by(self).sums)
         mean = total / counts.users
         spread = max(squares / counts.users - mean**2, 0.0) / max(counts.users - 1, 1)
         error = math.sqrt(spread) * (self.high - self.low) / 2
