@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from veridp.accounting import mechanisms, private, sensitivity
 from veridp.accounting.moves import Two
 from veridp.adjacency import Scaled, adjacency
-from veridp.errors import BadInput
+from veridp.errors import BadInput, MechanismFailed
 from veridp.exact import worst
 
 Query = Any
@@ -189,3 +189,56 @@ def test_bad_input_is_named(given_: dict[str, Any], complaint: str) -> None:
 def test_answers_of_different_length_have_no_distance() -> None:
     with pytest.raises(BadInput, match="as many on both"):
         sensitivity(list, 2)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_sensitivities_scale_with_the_domain(scale: float) -> None:
+    """However small or large values are: a clamped sum, a threshold inside it, and an L2 norm of two answers."""
+
+    def clamped(data: list[Any]) -> Any:
+        return sum(min(value, 0.3 * scale) for value in data)
+
+    def count(data: list[Any]) -> Any:
+        return sum(value > 0.5 * scale for value in data)
+
+    domain = (0.0, scale)
+    assert sensitivity(clamped, 2, domain=domain).value == pytest.approx(0.3 * scale)
+    assert sensitivity(count, 2, domain=domain).value == 1.0
+    both = sensitivity(lambda data: [clamped(data), sum(data)], 2, domain=domain, norm=2)
+    assert both.exact
+    assert both.value == pytest.approx(math.hypot(0.3, 1.0) * scale)
+
+
+def test_a_query_that_open_values_break_is_searched() -> None:
+    """NumPy's variance and quantile want plain numbers: Var of {0, 1} is 1/4, a median moves by the whole range."""
+    variance = sensitivity(lambda data: np.var(data) if data else 0.0, 2)
+    assert not variance.exact
+    assert variance.value == pytest.approx(0.25, abs=1e-6)
+    assert "TypeError" in variance.reason
+    median = sensitivity(lambda data: np.quantile(data, 0.5), 3, relation="replace")
+    assert (median.exact, median.value) == (False, 1.0)
+
+
+@pytest.mark.parametrize("answer", [math.nan, math.inf, "text", None])
+def test_answers_that_are_no_finite_numbers_are_refused(answer: Any) -> None:
+    for domain in ((0.0, 1.0), [0, 1]):
+        with pytest.raises(BadInput, match="the query answers"):
+            sensitivity(lambda data: data[0] if data else answer, 2, domain=domain)
+        with pytest.raises(BadInput, match="the query answers"):  # where it can only be searched
+            sensitivity(lambda data: data[0] ** 2 if data else answer, 2, domain=domain)
+
+
+def test_a_query_that_fails_on_its_own_says_where() -> None:
+    with pytest.raises(MechanismFailed, match="ZeroDivisionError"):
+        sensitivity(lambda data: 1 / len(data), 2)
+    with pytest.raises(BadInput, match="leaves no data"):
+        sensitivity(sum, 2, domain=[])
+
+
+def test_time_that_does_not_do_leaves_a_lower_bound() -> None:
+    def middle(data: list[Any]) -> Any:
+        return sorted(data)[3]
+
+    found = sensitivity(middle, 7, relation="replace", seconds=0.2)
+    assert (found.exact, found.value) == (False, 1.0)
+    assert "0.2 seconds" in found.reason

@@ -15,7 +15,7 @@ from veridp.errors import NotExact
 Array = NDArray[np.float64]
 MOST_SIGNS = 10  # entries of either sign whose L1 norm is found, a linear program for each choice of signs
 MOST_DIMENSIONS = 6  # in which the corners of an image are found, for the L2 norm
-FLAT = 1e-9  # an image that is no wider than this in a direction is flat there
+FLAT = 1e-9  # an image that is no wider than this in a direction, measured by its reach, is flat there
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +30,31 @@ class Polyhedron:
     value: Array
 
     def highest(self, direction: Array) -> Array | None:
-        """The point that is farthest in a direction; None where there is no point at all."""
+        """The point that is farthest in a direction; None where there is no point at all.
+
+        The box is scaled to [-1, 1], and every row to a largest coefficient of 1: the solver's tolerances are absolute.
+        """
         from scipy.optimize import linprog
 
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        inside, least = _scaled(self.inside * half, self.least - self.inside @ middle)
+        level, value = _scaled(self.level * half, self.value - self.level @ middle)
         found = linprog(
-            -direction,
-            A_ub=-self.inside if len(self.inside) else None,
-            b_ub=-self.least if len(self.least) else None,
-            A_eq=self.level if len(self.level) else None,
-            b_eq=self.value if len(self.value) else None,
-            bounds=np.column_stack([self.low, self.high]),
+            -direction * half / (np.abs(direction * half).max(initial=0.0) or 1.0),
+            A_ub=-inside if len(inside) else None,
+            b_ub=-least if len(least) else None,
+            A_eq=level if len(level) else None,
+            b_eq=value if len(value) else None,
+            bounds=(-1.0, 1.0),
             method="highs",
         )
-        return np.asarray(found.x) if found.status == 0 else None
+        return np.asarray(middle + half * found.x) if found.status == 0 else None
+
+
+def _scaled(rows: Array, bounds: Array) -> tuple[Array, Array]:
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    scales = np.where(largest > 0, largest, 1.0)
+    return rows / scales[:, None], bounds / scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +91,11 @@ def farthest(image: Image, norm: float, known: float) -> Farthest | None:
 
     A norm is convex, so it is largest at a corner of the image. Raises NotExact where there are too many to look at.
     """
-    if not len(image.slopes) or _norm(image.reach, norm) <= known + FLAT:
+    if not len(image.slopes) or (reach := _norm(image.reach, norm)) <= known * (1 + FLAT):
         return None
     points = list(_candidates(image, norm))
     lengths = [_norm(image.at(point), norm) for point in points]
-    if not lengths or max(lengths) <= known + FLAT:
+    if not lengths or max(lengths) <= known + FLAT * reach:
         return None
     best = int(np.argmax(lengths))
     return Farthest(lengths[best], points[best])
@@ -129,9 +141,10 @@ def _corners(image: Image, moving: NDArray[np.intp]) -> list[Array]:
         return []
     slopes = image.slopes[moving]
     points = [start]
-    basis = _spanned(image.polyhedron, slopes, points)
+    basis = _spanned(image, slopes, points)
     if len(basis) < 2:
         return points
+    flat = FLAT * _norm(image.reach, 2)
     if len(basis) > MOST_DIMENSIONS:
         raise NotExact(f"an L2 norm over an image of {len(basis)} dimensions has too many corners")
     from scipy.spatial import ConvexHull
@@ -142,24 +155,24 @@ def _corners(image: Image, moving: NDArray[np.intp]) -> list[Array]:
         beyond = []
         for facet in np.unique(np.round(hull.equations, 12), axis=0):
             point = image.polyhedron.highest(facet[:-1] @ basis @ slopes)
-            if point is not None and facet[:-1] @ (basis @ (slopes @ point)) + facet[-1] > FLAT:
+            if point is not None and facet[:-1] @ (basis @ (slopes @ point)) + facet[-1] > flat:
                 beyond.append(point)
         if not beyond:
             return points
         points += beyond
 
 
-def _spanned(polyhedron: Polyhedron, slopes: Array, points: list[Array]) -> Array:
+def _spanned(image: Image, slopes: Array, points: list[Array]) -> Array:
     """An orthonormal basis of the directions in which the image has width; `points` grows to span them."""
     basis = np.zeros((0, len(slopes)))
     for axis in np.eye(len(slopes)):
         direction = axis - basis.T @ (basis @ axis)
         if np.linalg.norm(direction) < FLAT:
             continue
-        ends = [polyhedron.highest(sign * direction @ slopes) for sign in (1.0, -1.0)]
+        ends = [image.polyhedron.highest(sign * direction @ slopes) for sign in (1.0, -1.0)]
         apart = [slopes @ end - slopes @ points[0] for end in ends if end is not None]
         widths = [float(abs(direction @ difference)) for difference in apart]
-        if max(widths, default=0.0) <= FLAT:
+        if max(widths, default=0.0) <= FLAT * _norm(image.reach, 2):
             continue
         points += [end for end in ends if end is not None]
         wide = apart[int(np.argmax(widths))]

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.farthest import FLAT, Image, Polyhedron, farthest
-from veridp.accounting.moves import Move, Two, Values, moves, reordering
+from veridp.accounting.farthest import Image, Polyhedron, farthest
+from veridp.accounting.moves import Move, Two, Values, interval, moves, reordering
 from veridp.adjacency import Adjacency, Domain, adjacency
-from veridp.errors import BadInput, NotExact, NotExplorable
+from veridp.errors import BadInput, MechanismFailed, NotExact, NotExplorable, VeridpError
 from veridp.mechanism import Function, Mechanism
 from veridp.program.affine import Affine, Relation, Unknown, unknowns
 from veridp.program.explore import explore
+from veridp.program.limit import OutOfTime, at_most
 from veridp.program.path import Path, leaves
 
 Norm = float  # 1, 2 or inf
@@ -64,13 +65,15 @@ def sensitivity(
     domain: Domain = (0.0, 1.0),
     relation: str | Adjacency = "add-remove",
     norm: Norm = 1,
+    seconds: float = 60.0,
     seed: int = 0,
 ) -> Sensitivity:
     """The sensitivity of a plain function of the data, in the L1, L2 or L∞ norm.
 
     Under `add-remove`, over all data sets of up to `size` records, the empty one too; under the other relations, over
     inputs of exactly that size. `domain` is what a record (or a query answer) may be: an interval, or finitely many
-    values. `seed` matters only where a search is all that is possible.
+    values. Where the `seconds` do not do for an exact answer, or nothing does, a search gives a lower bound; only then
+    does `seed` matter.
 
     >>> def total(data): return sum(min(max(value, 0), 2) for value in data)
     >>> sensitivity(total, 2, domain=(-5, 5)).value
@@ -84,9 +87,19 @@ def sensitivity(
     if not (isinstance(domain, tuple) and len(domain) == 2):
         return measure.enumerated()
     try:
-        return measure.solved()
+        with at_most(seconds):
+            return measure.solved()
+    except OutOfTime:
+        return measure.searched(seed, f"{seconds:g} seconds were not enough to solve it")
     except (NotExplorable, NotExact) as error:
         return measure.searched(seed, str(error))
+    except MechanismFailed as error:  # on open values; perhaps not on plain ones
+        try:
+            return measure.searched(seed, str(error))
+        except VeridpError:
+            raise
+        except Exception:  # the query's own, whatever it is: the error above names its line
+            raise error from None
 
 
 @dataclass(frozen=True)
@@ -112,13 +125,21 @@ class _Measure:
         """By exploring both neighbours at once, and linear programs; NotExplorable or NotExact where that fails."""
         best: _Found | None = None
         for move in moves(self.relation, self.size, self.domain, self.symmetric):
-            middle = _rounded(move.two(list((move.low + move.high) / 2)))
+            middle = self._rounded(move.two(list((move.low + move.high) / 2)))
             best = _Found(0.0, middle) if best is None else best
             for path in self._paths(move):
                 found = farthest(_image(path, move), self.norm, best.value)
                 if found is not None and found.point is not None:
-                    best = _Found(_snapped(found.norm), _rounded(move.two(list(found.point))))
+                    best = _Found(_snapped(found.norm), self._rounded(move.two(list(found.point))))
         return self._result(best or _Found(0.0, Two([], [])), True)
+
+    def _rounded(self, two: Two) -> Two:
+        """The inputs without the rounding of a linear program."""
+        low, high = interval(self.domain)
+        sides = (
+            [_snapped(round(value / (high - low), 9) * (high - low)) for value in s] for s in (two.left, two.right)
+        )
+        return Two(*sides)
 
     def _paths(self, move: Move) -> Iterator[Path]:
         """The polyhedra of open values on which both answers are affine."""
@@ -131,6 +152,7 @@ class _Measure:
             two = move.two(values)
             return [leaves(self.query(two.left)), leaves(self.query(two.right))]
 
+        both.__name__ = getattr(self.query, "__name__", "the query")
         for path in explore(Mechanism(both), unknowns("x", len(move.low)), max_paths=MAX_PATHS):
             if path.output is not None:
                 yield path
@@ -146,7 +168,7 @@ class _Measure:
     # ------------------------------------------------------------------------------------------- trying pairs
 
     def _answer(self, data: list[Any]) -> Array:
-        return np.array([float(number) for number in leaves(self.query(data))])
+        return np.array([_finite(number) for number in leaves(self.query(data))])
 
     def _distance(self, mine: Array, theirs: Array) -> float:
         if mine.shape != theirs.shape:
@@ -161,6 +183,8 @@ class _Measure:
                 f"interval (low, high) as the domain, or a relation on records"
             )
         values = list(self.domain)
+        if not values:
+            raise BadInput("domain = () leaves no data; give the values that a record may have")
         single = self.relation.name == "any"
         sizes = [1] if single else range(self.size + 1) if self.relation.name == "add-remove" else [self.size]
         if sum(len(values) ** size for size in sizes) > MOST_DATA_SETS:
@@ -262,9 +286,9 @@ def _row(number: Any, count: int) -> Array:
     """The coefficients of the open values, and the constant."""
     row = np.zeros(count + 1)
     if not isinstance(number, Affine):
-        row[-1] = float(number)
+        row[-1] = _finite(number)
         return row
-    row[-1] = float(number.constant)
+    row[-1] = _finite(number.constant)
     for symbol, coefficient in number.terms.items():
         if not isinstance(symbol, Unknown):
             raise BadInput(f"the query draws {symbol.name}: a query is no mechanism, and has no noise of its own")
@@ -272,15 +296,23 @@ def _row(number: Any, count: int) -> Array:
     return row
 
 
+def _finite(number: Any) -> float:
+    """The number, as a float; BadInput where it is none, or not finite."""
+    try:
+        value = float(number)
+    except (TypeError, ValueError):
+        raise BadInput(f"the query answers {number!r}, which is no number; let it return numbers") from None
+    if not math.isfinite(value):
+        raise BadInput(
+            f"the query answers {value!r} on some data, as on none at all; let it return a finite number there"
+        )
+    return value
+
+
 def _moves_at_all(image: Image) -> bool:
-    return farthest(image, math.inf, FLAT) is not None
+    return farthest(image, math.inf, 0.0) is not None
 
 
 def _snapped(value: float) -> float:
-    """The value without the rounding of a linear program."""
-    return float(f"{value:.12g}")
-
-
-def _rounded(two: Two) -> Two:
-    sides = ([round(float(value), 9) for value in side] for side in (two.left, two.right))
-    return Two(*sides)
+    """The value to twelve digits: without the rounding of a linear program."""
+    return float(f"{value:.12g}") + 0.0
