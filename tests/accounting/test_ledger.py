@@ -145,8 +145,26 @@ def test_what_is_no_ledger_is_named(tmp_path: Path, content: bytes) -> None:
         Ledger(tmp_path / "other.db")
     with pytest.raises(BadInput, match="no such ledger"):
         Ledger(tmp_path / "none.db")
-    with pytest.raises(BadInput, match="file already"):
-        Ledger.create(tmp_path / "other.db", Claim(1.0))
+
+
+def test_a_file_is_never_made_into_a_ledger_twice(tmp_path: Path, ledger: Ledger) -> None:
+    (tmp_path / "text.db").write_text("no ledger")
+    for path in (tmp_path / "text.db", ledger.path):
+        with pytest.raises(BadInput, match="file already"):
+            Ledger.create(path, Claim(2.0))
+    assert ledger.statement().budget == Claim(1.0)
+    (tmp_path / "empty.db").touch()  # as one leaves it who is killed while making a ledger
+    assert Ledger.create(tmp_path / "empty.db", Claim(2.0)).statement().budget == Claim(2.0)
+
+
+@pytest.mark.parametrize("method", ["basic", "zcdp"])
+def test_parts_that_a_replaced_record_may_leave_are_not_counted_in_parallel(tmp_path: Path, method: str) -> None:
+    ledger = Ledger.create(tmp_path / "budget.db", Claim(1.0, 1e-6), method)
+    parts = {name: Leaf.laplace(0.1, relation="replace") for name in "ab"}
+    with pytest.raises(BadInput, match=r"release.sequential\[0\].parallel: a record that is replaced"):
+        ledger.spend(Sequential([Parallel(parts)]))
+    assert ledger.statement().entries == ()
+    ledger.spend(Parallel(parts, fixed=True))
 
 
 # ---------------------------------------------------------------------------------------------- many processes

@@ -101,6 +101,30 @@ def test_errors_name_the_node(file: Path, change: tuple[str, str], place: str, c
     assert complaint in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("rate: 0.5", "rate: .nan"), "release.sequential[3].post_processed.of.subsampled: rate = nan"),
+        (("budget: {epsilon: 4", "budget: {epsilon: .nan"), "budget: epsilon = nan"),
+        (("north:", "1:"), "release.sequential[2].parallel.parts: 1 is not of type 'string'"),
+        (("south:", "north:"), "'north' is there twice"),
+    ],
+)
+def test_what_no_schema_can_tell_is_told_with_its_place(file: Path, change: tuple[str, str], complaint: str) -> None:
+    assert change[0] in RELEASE
+    file.write_text(RELEASE.replace(*change))
+    with pytest.raises(BadInput) as found:
+        read_release(file, load)
+    assert complaint in str(found.value)
+
+
+def test_a_node_within_itself_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "release.yaml"
+    file.write_text("release: &whole\n  sequential: [*whole]\n")
+    with pytest.raises(BadInput, match="contains itself"):
+        read_release(file, load)
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         read_release(tmp_path / "none.yaml", load)

@@ -22,6 +22,7 @@ from veridp.accounting.tree import (
     Pairs,
     Parallel,
     Subsampled,
+    places,
     relation_of,
 )
 from veridp.claim import Claim
@@ -108,7 +109,6 @@ def account(release: Node, delta: float = DELTA, *, step: float | None = None, s
     """
     if not 0 <= delta < 1:
         raise BadInput(f"delta = {delta!r} is not the probability of a failure; give one from 0 to below 1")
-    _check(release)
     from veridp.accounting.by_dp_accounting import dp_accounting_bounds
 
     domination = Domination(release)
@@ -129,24 +129,8 @@ def account(release: Node, delta: float = DELTA, *, step: float | None = None, s
     return Account(release, delta, tuple(bounds), basis, tuple(named), tuple(_assumptions(release)))
 
 
-def _nodes(node: Node) -> Iterable[Node]:
-    yield node
-    for child in node.children:
-        yield from _nodes(child)
-
-
-def _check(release: Node) -> None:
-    relation = relation_of(release)
-    for node in _nodes(release):
-        if isinstance(node, Parallel) and relation == "replace" and not node.fixed:
-            raise BadInput(
-                f"parallel parts {', '.join(node.parts)}: a record that is replaced may leave one part for another, "
-                f"and both change; state the leaves under add-remove, or say that the parts are fixed"
-            )
-
-
 def _assumptions(release: Node) -> Iterable[str]:
-    kinds = {type(node) for node in _nodes(release)}
+    kinds = {type(node) for _, node in places(release)}
     relation = relation_of(release)
     if Parallel in kinds and relation is None:
         yield "parallel parts: neighbours are taken to differ within one of them (as under add-remove)"

@@ -38,6 +38,8 @@ def dp_accounting_bounds(parts: Mapping[Pairs, int], delta: float, step: float |
             yield found
         except _NotThere as error:
             yield Bound(name, math.inf, delta, str(error))
+        except MemoryError:
+            yield Bound(name, math.inf, delta, "its losses are more than fit into memory; give a larger step")
 
 
 class _NotThere(Exception):

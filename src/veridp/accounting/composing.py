@@ -14,8 +14,15 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 
 
 def sequential(*mechanisms: Mechanism | Function) -> Mechanism:
-    """All of them on the same data; it claims the sums of their ε and of their δ."""
+    """All of them on the same data; it claims the sums of their ε and of their δ, under the relation they share."""
     parts = [as_mechanism(mechanism) for mechanism in mechanisms]
+    if not parts:
+        raise BadInput("nothing to compose; give at least one mechanism")
+    if other := [part for part in parts if part.adjacency.name != parts[0].adjacency.name]:
+        raise BadInput(
+            f"{parts[0].name} is stated under {parts[0].adjacency}, {other[0].name} under {other[0].adjacency}; state "
+            f"both under one relation"
+        )
     claims = [_claim(part) for part in parts]
 
     def composed(rng: Any, data: Any) -> list[Any]:
@@ -39,6 +46,10 @@ def parallel(partition: Partition, mechanisms: Mapping[Hashable, Mechanism | Fun
     parts = {name: as_mechanism(mechanism) for name, mechanism in mechanisms.items()}
     if missing := [name for name in partition.names if name not in parts]:
         raise BadInput(f"no mechanism for {missing[0]!r}; give one for each part")
+    if unknown := [name for name in parts if name not in partition.names]:
+        raise BadInput(f"{unknown[0]!r} is no part; the parts are {[*partition.names]}")
+    if not parts:
+        raise BadInput("a partition without parts holds no data; give at least one")
     first = next(iter(parts.values()))
     if any(part.adjacency.name != "add-remove" for part in parts.values()):
         raise BadInput(

@@ -90,7 +90,7 @@ class Composition:
             return self._single.epsilon(delta)
         if delta <= self.infinite:
             return max(0.0, self.supremum) if delta == self.infinite == 0 else math.inf
-        return self._sum_for(delta).epsilon(delta)
+        return min(self._sum_for(delta).epsilon(delta), self.supremum)
 
     def pair(self) -> Pair:
         """All the parts as one pair, to be sampled or composed further."""

@@ -126,13 +126,16 @@ class Ledger:
             raise BadInput(f"a budget of {budget} cannot be kept by {method}; give a finite ε, and for zcdp a δ > 0")
         rho = zcdp_within(budget.epsilon, budget.delta) if method == "zcdp" else 0.0
         row = (VERSION, repr(budget.epsilon), repr(budget.delta), repr(rho), method, _now())
+        taken = BadInput(f"{path}: there is a file already; spend from it, or give another name")
         try:
-            path.touch(exist_ok=False)
-        except FileExistsError:
-            raise BadInput(f"{path}: there is a file already; spend from it, or give another name") from None
+            path.touch()  # an empty file is what one that was killed here may have left
+            if path.stat().st_size:
+                raise taken
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}; give a file that can be written") from None
         with _transaction(path) as database:
+            if database.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+                raise taken  # somebody else was quicker
             for statement in TABLES.split(";"):
                 database.execute(statement)
             database.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -210,8 +213,9 @@ def _leaf(mechanism: Mechanism, data: Any) -> Leaf:
 
 
 def _cost(node: Node, statement: Statement) -> Cost:
+    domination = Domination(node)  # refuses a release whose leaves do not go together
     if statement.method == "zcdp":
-        found = concentrated(node, Domination(node))
+        found = concentrated(node, domination)
         if found.leak or not math.isfinite(found.rho):
             raise BadInput("a mechanism known by (ε, δ) alone has no ρ; give its noise, or keep a ledger by basic sums")
         return Cost(rho=exactly(found.rho))

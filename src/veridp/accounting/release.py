@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -36,32 +37,57 @@ def schema() -> dict[str, Any]:
 
 def read_release(path: Path, load: Load) -> ReleaseFile:
     """The release that a YAML or JSON file writes down."""
-    import yaml
-
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read ({error}); give a YAML or JSON file") from None
     try:
-        document = yaml.safe_load(text)  # JSON is YAML
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}; mend it there") from None
-    try:
-        return parse_release(document, load)
+        return parse_release(_parsed(text), load)
     except VeridpError as error:
         raise type(error)(f"{path}: {error}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: a node contains itself, or too many others; write it out flat") from None
+
+
+def _parsed(text: str) -> Any:
+    """The document that a YAML (or JSON, which is YAML) text stands for; BadInput where a key is there twice.
+
+    YAML's own way is to keep the last of them, and a mechanism would go uncounted.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    raise BadInput(f"line {line}: {key.value!r} is there twice; give each a name of its own")
+                seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        raise BadInput(f"not YAML: {' '.join(str(error).split())}; mend it there") from None
 
 
 def parse_release(document: Any, load: Load) -> ReleaseFile:
     """The release that a document of plain dictionaries, lists and numbers stands for."""
     document = _with_numbers(document)
     _validate(document)
-    budget = document.get("budget")
-    return ReleaseFile(
-        _node(document["release"], "release", load),
-        document.get("delta"),
-        None if budget is None else Claim(budget["epsilon"], budget.get("delta", 0.0)),
-    )
+    with _placed("budget"):
+        budget = Claim(**document["budget"]) if "budget" in document else None
+    return ReleaseFile(_node(document["release"], "release", load), document.get("delta"), budget)
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """Errors of the block with the place that they are about."""
+    try:
+        yield
+    except VeridpError as error:
+        raise type(error)(f"{place}: {error}") from None
 
 
 def _with_numbers(value: Any) -> Any:
@@ -120,15 +146,14 @@ def _node(document: Mapping[str, Any], place: str, load: Load) -> Node:
     if kind == "parallel":
         parts = {name: _node(part, f"{here}.parts.{name}", load) for name, part in content["parts"].items()}
         return Parallel(parts, fixed=content.get("fixed", False))
-    if kind in ("post_processed", "subsampled", "repeated"):
-        inner = _node(content["of"], f"{here}.of", load)
+    if "of" not in content:
+        with _placed(here):
+            return _leaf(kind, dict(content), load)
+    inner = _node(content["of"], f"{here}.of", load)
+    with _placed(here):
         if kind == "post_processed":
             return PostProcessed(inner, content.get("by", ""))
         return Subsampled(content["rate"], inner) if kind == "subsampled" else Repeated(content["times"], inner)
-    try:
-        return _leaf(kind, dict(content), load)
-    except VeridpError as error:
-        raise type(error)(f"{here}: {error}") from None
 
 
 def _leaf(kind: str, content: dict[str, Any], load: Load) -> Leaf:

@@ -275,19 +275,42 @@ class Repeated(Node):
         return (self.of,)
 
 
+KINDS: dict[type[Node], str] = {PostProcessed: "post_processed", Subsampled: "subsampled", Repeated: "repeated"}
+
+
+def places(node: Node, place: str = "release") -> Iterator[tuple[str, Node]]:
+    """The node and all below it, each with where it stands, as release files would name it."""
+    yield place, node
+    if isinstance(node, Sequential):
+        for number, part in enumerate(node.parts):
+            yield from places(part, f"{place}.sequential[{number}]")
+    elif isinstance(node, Parallel):
+        for name, part in node.parts.items():
+            yield from places(part, f"{place}.parallel.parts.{name}")
+    else:
+        for child in node.children:
+            yield from places(child, f"{place}.{KINDS[type(node)]}.of")
+
+
 def relation_of(node: Node) -> str | None:
-    """The relation on data sets under which leaves are stated, None where none is; BadInput where two differ."""
+    """The relation on data sets under which leaves are stated, None where none is.
+
+    BadInput where two differ, or where it lets a record leave one parallel part for another.
+    """
     found: dict[str, str] = {}
-    for leaf in node.leaves():
-        if leaf.relation is not None:
-            found.setdefault(leaf.relation, leaf.name)
-    records = [relation for relation in found if relation in RECORDS]
-    if len(records) > 1:
-        first, second = records[:2]
-        raise BadInput(
-            f"{found[first]} is stated under {first}, {found[second]} under {second}; state both under one relation"
-        )
-    return records[0] if records else None
+    for place, each in places(node):
+        if isinstance(each, Leaf) and each.relation in RECORDS:
+            found.setdefault(each.relation, f"{place} ({each.name})")
+    if len(found) > 1:
+        (first, here), (second, there) = found.items()
+        raise BadInput(f"{here} is stated under {first}, {there} under {second}; state both under one relation")
+    for place, each in places(node):
+        if isinstance(each, Parallel) and "replace" in found and not each.fixed:
+            raise BadInput(
+                f"{place}.parallel: a record that is replaced may leave one part for another, and both change; state "
+                f"the leaves under add-remove, or say that the parts are fixed"
+            )
+    return next(iter(found), None)
 
 
 def flattened(node: Node, times: int = 1) -> Iterable[tuple[Node, int]]:

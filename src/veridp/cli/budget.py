@@ -65,7 +65,8 @@ def spend(
     if as_json:
         show_json(_document(statement))
     else:
-        show(f"{entry.number}. {entry.what}: {_told(entry.cost)}; left: {_told(statement.left)}")
+        cost, left = (_told(cost, statement.method) for cost in (entry.cost, statement.left))
+        show(f"{entry.number}. {entry.what}: {cost}; left: {left}")
     return 0
 
 
@@ -79,17 +80,17 @@ def show_ledger(file: File, as_json: AsJson = False) -> int:
         show_json(_document(statement))
         return 0
     for entry in statement.entries:
-        show(f"{entry.number}. {entry.at}  {entry.who}  {entry.what}: {_told(entry.cost)}")
+        show(f"{entry.number}. {entry.at}  {entry.who}  {entry.what}: {_told(entry.cost, statement.method)}")
     at = f" at δ = {statement.budget.delta:g}" if statement.method == "zcdp" else ""
     show(
-        f"budget {statement.budget} by {statement.method}: spent {_told(statement.spent)} "
-        f"(ε = {statement.epsilon_spent:.6g}{at}), left {_told(statement.left)}"
+        f"budget {statement.budget} by {statement.method}: spent {_told(statement.spent, statement.method)} "
+        f"(ε = {statement.epsilon_spent:.6g}{at}), left {_told(statement.left, statement.method)}"
     )
     return 0
 
 
-def _told(cost: Cost) -> str:
-    if cost.rho:
+def _told(cost: Cost, method: str) -> str:
+    if method == "zcdp":
         return f"ρ = {float(cost.rho):.6g}"
     return f"ε = {float(cost.epsilon):.6g}, δ = {float(cost.delta):.6g}"
 
