@@ -334,3 +334,12 @@ def test_the_exponential_mechanism_has_its_closed_form(scores: list[float], epsi
 def test_a_claim_is_needed_to_compose() -> None:
     with pytest.raises(BadInput, match="claims nothing"):
         sequential(lambda rng, data: data)
+
+
+def test_mechanisms_under_different_relations_do_not_compose() -> None:
+    with pytest.raises(BadInput, match="laplace is stated under l1, report_noisy_max under linf"):
+        sequential(mechanisms.laplace, mechanisms.report_noisy_max)
+    with pytest.raises(BadInput, match="nothing to compose"):
+        sequential()
+    with pytest.raises(BadInput, match="'middle' is no part"):
+        parallel(HALVES, dict.fromkeys(("low", "high", "middle"), counted([[0.5, 0.5], [0.4, 0.6]])))
