@@ -15,19 +15,13 @@ from rich.table import Table
 
 from veridp.cli.given import AsJson, Seed
 from veridp.cli.local.given import (
-    Budget,
     Column,
     Errors,
     FileFormat,
     Files,
-    Labels,
     OnError,
-    OracleName,
-    PlanFile,
-    Range,
-    Setting,
     chosen_labels,
-    chosen_plan,
+    planned,
 )
 from veridp.cli.local.tables import STDIN, Tally, batches, tell, usable
 from veridp.cli.shown import progress_bar, show, show_json
@@ -58,7 +52,9 @@ class Outcome:
         return self.after - self.before
 
 
+@planned
 def show_attack(
+    chosen: Plan,
     files: Files = None,
     attack: Annotated[
         str, typer.Option(help=f"on frequencies {', '.join(ON_LABELS)}; on means {', '.join((*ON_MEANS, *ON_MOMENTS))}")
@@ -69,12 +65,6 @@ def show_attack(
     target_mean: Annotated[float | None, typer.Option(help="fine-grained: where the mean should go")] = None,
     target_variance: Annotated[float | None, typer.Option(help="fine-grained: where the variance should go")] = None,
     column: Column = None,
-    plan: PlanFile = None,
-    oracle: OracleName = None,
-    epsilon: Budget = None,
-    values: Labels = None,
-    ends: Range = None,
-    setting: Setting = None,
     form: FileFormat = None,
     on_error: Errors = OnError.fail,
     repetitions: Annotated[int, typer.Option(min=1, help="how often the collection is played")] = 1,
@@ -82,7 +72,6 @@ def show_attack(
     as_json: AsJson = False,
 ) -> int:
     """Play an attack on a collection of the values of a column, and print what it gains beside what theory says."""
-    chosen = chosen_plan(plan, oracle, epsilon, values, ends, setting)
     stream = _Stream(chosen, files, None if column is None else [column], form, on_error, repetitions, seed)
     if attack in ON_LABELS:
         outcomes = _on_labels(stream, attack, beta, targets)

@@ -14,19 +14,13 @@ import typer
 
 from veridp.cli.given import AsJson, Confidence
 from veridp.cli.local.given import (
-    Budget,
     Column,
     Errors,
     FileFormat,
     Files,
-    Labels,
     OnError,
-    OracleName,
     Output,
-    PlanFile,
-    Range,
-    Setting,
-    chosen_plan,
+    planned,
     text_of,
 )
 from veridp.cli.local.tables import STDIN, Tally, Writer, batches, tell, usable
@@ -44,15 +38,11 @@ OwnSeed = Annotated[
 ]
 
 
+@planned
 def perturb_values(
+    chosen: Plan,
     files: Files = None,
     column: Column = None,
-    plan: PlanFile = None,
-    oracle: OracleName = None,
-    epsilon: Budget = None,
-    values: Labels = None,
-    ends: Range = None,
-    setting: Setting = None,
     output: Output = None,
     form: FileFormat = None,
     on_error: Errors = OnError.fail,
@@ -64,7 +54,6 @@ def perturb_values(
     """Print a report for each value of a column: what may leave the device."""
     from veridp.local.columns import to_columns
 
-    chosen = chosen_plan(plan, oracle, epsilon, values, ends, setting)
     if save_plan is not None:
         write_report(save_plan, json.dumps(chosen.as_json(), indent=2, ensure_ascii=False) + "\n")
     rng = np.random.default_rng(seed)
@@ -77,14 +66,10 @@ def perturb_values(
     return 0
 
 
+@planned
 def aggregate_reports(
+    chosen: Plan,
     files: Files = None,
-    plan: PlanFile = None,
-    oracle: OracleName = None,
-    epsilon: Budget = None,
-    values: Labels = None,
-    ends: Range = None,
-    setting: Setting = None,
     output: Output = None,
     form: FileFormat = None,
     on_error: Errors = OnError.fail,
@@ -92,7 +77,6 @@ def aggregate_reports(
     """Print the counts of reports, as one JSON document that `estimate` reads; those of many machines add up."""
     from veridp.local.columns import aggregated, column_names, from_columns, template
 
-    chosen = chosen_plan(plan, oracle, epsilon, values, ends, setting)
     like = template(chosen.oracle)
     total = chosen.oracle.aggregate(like)
     tally = Tally(on_error)

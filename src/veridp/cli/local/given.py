@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,23 +43,39 @@ FileFormat = Annotated[Format | None, typer.Option("--format", help="of the inpu
 Errors = Annotated[
     OnError, typer.Option("--on-error", help="fail at the first bad row, or skip bad rows and count them")
 ]
-PlanFile = Annotated[Path | None, typer.Option("--plan", help="the plan of the collection, as --save-plan wrote it")]
-OracleName = Annotated[
-    str | None, typer.Option("--oracle", help="grr, oue, pm, …; the one of least variance if not given")
-]
-Budget = Annotated[float | None, typer.Option("--epsilon", help="what a report may cost its user")]
-Labels = Annotated[str | None, typer.Option("--values", help="the labels: a,b,c or 0..99 or @file with one per line")]
 Range = Annotated[str | None, typer.Option("--range", help="the ends between which numbers lie: low,high")]
-Setting = Annotated[list[str] | None, typer.Option("--set", help="a setting of the oracle, as name=value")]
+
+
+def planned(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with the options of `chosen_plan` in place of its first parameter, which is given the plan."""
+    options = inspect.signature(chosen_plan, eval_str=True, locals={"Plan": object}).parameters
+    own = list(inspect.signature(command, eval_str=True, locals={"Plan": object}).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> int:
+        plan = chosen_plan(**{name: given.pop(name) for name in options})
+        return command(plan, **given)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *options.values())]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what the options are read from
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    del run.__wrapped__
+    return run
 
 
 def chosen_plan(
-    plan: Path | None,
-    oracle: str | None,
-    epsilon: float | None,
-    labels: str | None,
-    ends: str | None,
-    settings: list[str] | None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="the plan of the collection, as --save-plan wrote it")
+    ] = None,
+    oracle: Annotated[
+        str | None, typer.Option("--oracle", help="grr, oue, pm, …; the one of least variance if not given")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="what a report may cost its user")] = None,
+    labels: Annotated[
+        str | None, typer.Option("--values", help="the labels: a,b,c or 0..99 or @file with one per line")
+    ] = None,
+    ends: Range = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="a setting of the oracle, as name=value")] = None,
 ) -> Plan:
     """The plan that the file holds, or the one that the options write out."""
     from veridp.local.plan import Plan
