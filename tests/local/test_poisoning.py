@@ -26,6 +26,7 @@ from veridp.local.poisoning import (
     LargestInput,
     Unchecked,
 )
+from veridp.local.poisoning.crafting import random_rate, random_reports
 from veridp.local.study import adult_ages
 from veridp.local.weights import weight_law
 
@@ -132,6 +133,16 @@ def test_honest_weights_follow_their_law(kind: Any) -> None:
     seen = np.bincount(oracle.support(reports).sum(axis=1), minlength=21) / count
     law = weight_law(oracle)
     assert np.all(np.abs(seen - law) < 5.5 * np.sqrt(law / count) + 1e-4)
+
+
+@pytest.mark.parametrize("oracle", [OUE(70, 1.0), SUE(64, 1.0), SubsetSelection(70, 0.5)])
+def test_random_reports_support_every_value_at_their_rate_and_none_beyond(oracle: Any) -> None:
+    """40,000 reports, more than are made at a time: each of 70 rates within 5 standard deviations, 6e-7 each."""
+    count, rate = 40_000, random_rate(oracle)
+    reports = random_reports(oracle, count, np.random.default_rng(4))
+    seen = oracle.aggregate(reports).sums / count  # which refuses bits beyond the values
+    assert np.abs(seen - rate).max() < 5 * np.sqrt(rate * (1 - rate) / count)
+    assert len(random_reports(oracle, 0, np.random.default_rng(4))) == 0
 
 
 def test_attacks_that_cannot_be_are_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -41,16 +41,18 @@ def _random_value(oracle: GRR, count: int, rng: Generator) -> Reports:
 @random_reports.register(SUE)
 @random_reports.register(OUE)
 def _random_bits(oracle: BitReports, count: int, rng: Generator) -> Reports:
-    from veridp.local.kernels import packed
+    from veridp.local.kernels import WORD, word_count
 
-    return packed(rng.random((count, oracle.size)) < 0.5)
+    words = rng.integers(0, 2**64, size=(count, word_count(oracle.size)), dtype=np.uint64)
+    words[:, -1] >>= np.uint64(-oracle.size % WORD)  # bits beyond the values stay clear
+    return words
 
 
 @random_reports.register
 def _random_subset(oracle: SubsetSelection, count: int, rng: Generator) -> Reports:
-    from veridp.local.kernels import packed
-
-    return packed(_chosen(np.full(count, oracle.count), np.ones((1, oracle.size), dtype=bool), rng))
+    return _packed_sets(
+        np.full(count, oracle.count), lambda size: _chosen(size, np.ones((1, oracle.size), dtype=bool), rng)
+    )
 
 
 @random_reports.register
@@ -127,18 +129,26 @@ class _Sets(Craft):
     weights: Floats  # P[weight k]
 
     def reports(self, count: int, rng: Generator) -> Reports:
-        from veridp.local.kernels import packed
-
-        size, targets = self.oracle.size, np.zeros(self.oracle.size, dtype=bool)
-        targets[list(self.targets)] = True
+        targets = np.zeros((1, self.oracle.size), dtype=bool)
+        targets[0, list(self.targets)] = True
         ends = np.cumsum(self.weights)
-        weights = np.minimum(ends.searchsorted(rng.random(count) * ends[-1], side="right"), size)
-        parts = []
-        for start in range(0, count, AT_ONCE // 16):
-            weight = weights[start : start + AT_ONCE // 16]
+        weights = np.minimum(ends.searchsorted(rng.random(count) * ends[-1], side="right"), self.oracle.size)
+
+        def sets(weight: NDArray[np.int64]) -> NDArray[np.bool_]:
             first = np.minimum(weight, len(self.targets))
-            parts.append(packed(_chosen(first, targets[None], rng) | _chosen(weight - first, ~targets[None], rng)))
-        return np.concatenate(parts) if parts else packed(np.zeros((0, size), dtype=bool))
+            return _chosen(first, targets, rng) | _chosen(weight - first, ~targets, rng)
+
+        return _packed_sets(weights, sets)
+
+
+def _packed_sets(
+    weights: NDArray[np.int64], sets: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> NDArray[np.uint64]:
+    """Sets of these weights, packed; made for some users at a time, as rows of truth values are large."""
+    from veridp.local.kernels import packed
+
+    few = AT_ONCE // 16
+    return np.concatenate([packed(sets(weights[start : start + few])) for start in range(0, max(len(weights), 1), few)])
 
 
 def _chosen(counts: NDArray[np.int64], among: NDArray[np.bool_], rng: Generator) -> NDArray[np.bool_]:
