@@ -33,14 +33,30 @@ def _as_it_is(context: object, value: object) -> bytes:
 schema = schemathesis.openapi.from_dict(document(), config=SchemathesisConfig())
 
 
+@pytest.fixture(scope="module")
+def at_task(server: Any) -> tuple[str, str]:
+    """The name of a task that there is, and a token of a client of it."""
+    task = server.new_task()
+    (token,) = server.put(task, 1)
+    return task.name, token
+
+
+@pytest.mark.parametrize("known", [False, True])
 @schema.parametrize()
 @settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
-def test_the_openapi_document_is_kept(case: schemathesis.Case, server: Any) -> None:
+def test_the_openapi_document_is_kept(
+    case: schemathesis.Case, server: Any, at_task: tuple[str, str], known: bool
+) -> None:
     """Requests made up from the document, valid and not, with the right token: never a 5xx, never an answer that the
-    document does not describe."""
-    case.headers["Authorization"] = f"Bearer {ADMIN}"
-    answer = case.call(base_url=server.url)
+    document does not describe. Either at made-up tasks, or at one that there is, by a client of it where one is due."""
+    name, token = at_task
+    if known and case.path_parameters:
+        case.path_parameters["name"] = name
+    bearer = token if known and case.method == "POST" else ADMIN
+    answer = case.call(base_url=server.url, headers={"Authorization": f"Bearer {bearer}"})
     case.validate_response(answer, checks=[not_a_server_error])
+    if known and case.path.startswith("/tasks/{name}") and "Authorization" in answer.request.headers:
+        assert answer.status_code not in (401, 404)
     if answer.status_code >= 400:
         assert set(answer.json()) == {"reason", "message"}
     else:
