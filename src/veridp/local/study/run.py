@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ Collector = MeanOracle | BinnedGRR
 CONFIDENCE = 0.95
 KINDS = ("GRR", "SR", "PM")
 CLIPPED = "GRR, clipped and normalised"
+ATTACKED_BETA = 0.2  # where estimates under attack are shown, as in the source study
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Figure:
     title: str
     x: str
     y: str
-    points: tuple[Point, ...]
+    points: tuple[Point, ...] = ()
     log_x: bool = False
     level: float | None = None  # drawn across, such as the true mean
 
@@ -121,8 +122,8 @@ def evaluate(people: People, settings: Settings | None = None, progress: Progres
                 points.append(_measured(case, settings, (number, place)))
                 done += 1
                 if progress is not None:
-                    progress(plan.title, done / total, 0.0)
-            figures.append(Figure(plan.name, plan.title, plan.x, plan.y, tuple(points), plan.log_x, plan.level))
+                    progress(plan.figure.title, done / total, 0.0)
+            figures.append(replace(plan.figure, points=tuple(points)))
     except KeyboardInterrupt:
         if not figures:
             raise
@@ -161,96 +162,59 @@ def _measured(case: _Case, settings: Settings, place: tuple[int, int]) -> Point:
 
 @dataclass(frozen=True)
 class _Plan:
-    name: str
-    title: str
-    x: str
-    y: str
+    """A figure that is still without points, and what has to be measured for them."""
+
+    figure: Figure
     cases: tuple[_Case, ...]
-    log_x: bool = False
-    level: float | None = None
 
 
 def _plans(people: People, settings: Settings) -> list[_Plan]:
-    mean = "estimated mean"
-    gain = "gain"
-    theta = people.thetas[0]
-    middle = people.thetas[min(1, len(people.thetas) - 1)]
-    return [
-        _Plan("bins", "The mean after rounding to d levels", "d", "mean", _bins(people), level=people.mean),
-        _Plan(
-            "estimates-by-epsilon",
-            "Estimates over ε",
-            "ε",
-            mean,
-            tuple(
-                case
-                for size in settings.levels
-                for epsilon in settings.epsilons
-                for case in _estimates(people, size, epsilon, epsilon, f"d = {size}")
-            ),
-            log_x=True,
-            level=people.mean,
-        ),
-        _Plan(
-            "estimates-by-d",
-            "Estimates over d",
-            "d",
-            mean,
-            tuple(
-                case
-                for epsilon in settings.few_epsilons
-                for size in settings.sizes
-                for case in _estimates(people, size, epsilon, size, f"ε = {epsilon:g}")
-            ),
-            level=people.mean,
-        ),
-        _Plan(
-            "attacked-by-epsilon",
-            f"GRR under attack, β = 0.2, θ = {middle:g}",
-            "ε",
-            mean,
-            tuple(_attacked(people, settings, middle)),
-            log_x=True,
-            level=people.mean,
-        ),
-        _Plan(
-            "gains-by-epsilon",
-            f"Gains over ε, β = {settings.beta:g}, θ = {theta:g}",
-            "ε",
-            gain,
-            tuple(
-                case
-                for size in settings.levels
-                for epsilon in settings.epsilons
-                for case in _gains(people, size, epsilon, settings.beta, theta, epsilon)
-            ),
-            log_x=True,
-        ),
-        _Plan(
-            "gains-by-beta",
-            f"Gains over β, ε = {settings.attack_epsilon:g}, θ = {theta:g}",
-            "β",
-            gain,
-            tuple(
-                case
-                for size in settings.levels
-                for beta in settings.betas
-                for case in _gains(people, size, settings.attack_epsilon, beta, theta, beta)
-            ),
-        ),
-        _Plan(
-            "gains-by-theta",
-            f"Gains over θ, ε = {settings.attack_epsilon:g}, β = {settings.beta:g}",
-            "θ",
-            gain,
-            tuple(
-                case
-                for size in settings.levels
-                for level in people.thetas
-                for case in _gains(people, size, settings.attack_epsilon, settings.beta, level, level)
-            ),
-        ),
-    ]
+    bins = Figure("bins", "The mean after rounding to d levels", "d", "mean", level=people.mean)
+    return [_Plan(bins, _bins(people)), *_of_estimates(people, settings), *_of_gains(people, settings)]
+
+
+def _of_estimates(people: People, settings: Settings) -> Iterator[_Plan]:
+    """Estimates over ε and over d, and those under attack."""
+    y, level = "estimated mean", people.mean
+    by_epsilon = (
+        case
+        for size in settings.levels
+        for epsilon in settings.epsilons
+        for case in _estimates(people, size, epsilon, epsilon, f"d = {size}")
+    )
+    yield _Plan(Figure("estimates-by-epsilon", "Estimates over ε", "ε", y, log_x=True, level=level), tuple(by_epsilon))
+    by_size = (
+        case
+        for epsilon in settings.few_epsilons
+        for size in settings.sizes
+        for case in _estimates(people, size, epsilon, size, f"ε = {epsilon:g}")
+    )
+    yield _Plan(Figure("estimates-by-d", "Estimates over d", "d", y, level=level), tuple(by_size))
+    theta = people.thetas[min(1, len(people.thetas) - 1)]
+    title = f"GRR under attack, β = {ATTACKED_BETA:g}, θ = {theta:g}"
+    attacked = Figure("attacked-by-epsilon", title, "ε", y, log_x=True, level=level)
+    yield _Plan(attacked, tuple(_attacked(people, settings, theta)))
+
+
+def _of_gains(people: People, settings: Settings) -> Iterator[_Plan]:
+    """Gains of attacks over ε, over β and over θ, the other two held fast."""
+    epsilon, beta, theta = settings.attack_epsilon, settings.beta, people.thetas[0]
+
+    def cases(varied: Callable[[int], Iterator[Iterator[_Case]]]) -> tuple[_Case, ...]:
+        return tuple(case for size in settings.levels for some in varied(size) for case in some)
+
+    yield _Plan(
+        Figure("gains-by-epsilon", f"Gains over ε, β = {beta:g}, θ = {theta:g}", "ε", "gain", log_x=True),
+        cases(lambda size: (_gains(people, size, each, beta, theta, each) for each in settings.epsilons)),
+    )
+    yield _Plan(
+        Figure("gains-by-beta", f"Gains over β, ε = {epsilon:g}, θ = {theta:g}", "β", "gain"),
+        cases(lambda size: (_gains(people, size, epsilon, each, theta, each) for each in settings.betas)),
+    )
+    yield _Plan(
+        Figure("gains-by-theta", f"Gains over θ, ε = {epsilon:g}, β = {beta:g}", "θ", "gain"),
+        cases(lambda size: (_gains(people, size, epsilon, beta, each, each) for each in people.thetas)),
+    )
 
 
 def _rounded(people: People, size: int) -> Floats:
@@ -314,8 +278,8 @@ def _attacked(people: People, settings: Settings, theta: float) -> Iterator[_Cas
         oracle = BinnedGRR(people.low, people.high, size, epsilon, "nearest")
         attacks: dict[str, MeanAttack] = {
             "nobody": IPA(0.0, oracle),
-            "OPA": OPA(0.2, oracle),
-            "IPA": IPA(0.2, oracle, theta),
+            "OPA": OPA(ATTACKED_BETA, oracle),
+            "IPA": IPA(ATTACKED_BETA, oracle, theta),
         }
         for name, attack in attacks.items():
 
