@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,12 +61,15 @@ class Training:
         """The first rows of either side (as good as any, since outputs are independent); all, where few differ."""
         if self.tallied is not None:
             return self.tallied.labelled()
-        return Labelled.of(*(self._matrix(parts, rows) for parts in (self.left, self.right)))
+        left, right = self._matrices
+        return Labelled.of(left[:rows], right[:rows])
 
-    def _matrix(self, parts: Sequence[Outputs], rows: int) -> Floats:
-        starts = itertools.accumulate(map(len, parts), initial=0)
-        taken = [part[: rows - start] for part, start in zip(parts, starts, strict=False) if start < rows]
-        return np.concatenate([self.columns.matrix(part) for part in taken])
+    @cached_property
+    def _matrices(self) -> tuple[Floats, Floats]:
+        left, right = (
+            np.concatenate([self.columns.matrix(part) for part in parts]) for parts in (self.left, self.right)
+        )
+        return left, right
 
     @cached_property
     def tallied(self) -> Tallied | None:
