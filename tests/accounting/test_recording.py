@@ -42,7 +42,7 @@ def test_every_path_is_a_release() -> None:
 
 
 def test_the_line_of_a_sound_composition() -> None:
-    found = line(two_counts, attack=lambda target, size: Attack(0.27))
+    found = line(two_counts, attack=lambda target, size, delta: Attack(0.27 + delta))
     assert found.ledger.epsilon == pytest.approx(0.7)
     assert found.exact == pytest.approx(0.4)  # one answer moves: 0.1 + 0.2, or 0.4
     assert not found.exceeded
@@ -103,8 +103,15 @@ def test_normal_noise_is_accounted_at_a_delta() -> None:
     def thrice(rng: Any, answers: Any) -> list[Any]:
         return [mechanisms.gaussian(rng, answers, epsilon=0.5, delta=1e-6)[0] for _ in range(3)]
 
-    found = line(thrice, delta=1e-5, seconds=20.0)
+    told: list[float] = []
+
+    def attack(target: Mechanism, size: int, delta: float) -> Attack:
+        told.append(delta)
+        return Attack(0.0)
+
+    found = line(thrice, delta=1e-5, seconds=20.0, attack=attack)
     assert found.ledger.delta == 1e-5
+    assert told == [1e-5]  # an attack at δ = 0 may rightly find more
     assert found.exact is not None
     assert found.exact == pytest.approx(found.ledger.epsilon, rel=2e-2)
     assert found.exact <= found.ledger.epsilon

@@ -226,6 +226,10 @@ def test_a_composition_is_shown_beside_its_ledger() -> None:
     verdict = veridp.audit(twice, epsilon=1.5, adjacency="l1", size=1, seconds=10.0)
     assert verdict.standing is Standing.REFUTED
     (line,) = [one.finding for one in verdict.evidence if one.engine == "ledger"]
-    assert "ledger 2 (basic), exact 2, attack not tried" in line
+    before, attack = line.split(", attack >= ")
+    assert before.endswith("ledger 2 (basic), exact 2")
+    assert attack.endswith(" (95% confidence)")
+    assert 1.8 < float(attack.split()[0]) < 2.0  # above 2 in 5 % of the seeds at most
+    assert verdict.alpha == pytest.approx(0.05)
     plain = veridp.audit(lambda rng, data: data[0] + rng.laplace(), epsilon=1.0, size=1, seconds=10.0)
     assert "ledger" not in {one.engine for one in plain.evidence}

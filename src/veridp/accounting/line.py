@@ -80,18 +80,19 @@ def line(
     *,
     delta: float | None = None,
     seconds: float = 60.0,
-    attack: Callable[[Mechanism, int], Attacked] | None = None,
+    attack: Callable[[Mechanism, int, float], Attacked] | None = None,
     **arguments: Any,
 ) -> Line:
     """The three numbers of a function that calls mechanisms, for inputs of one size.
 
     The exact ε is that of the worst pair that a search finds, at the δ of the ledger; None where its losses are out of
-    reach. The attack is given, so that any engine may make it.
+    reach. The attack is given, so that any engine may make it: it is told the mechanism, the size, and the δ of the
+    ledger, at which its bound has to hold.
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
     ledger = ledger_of(mechanism, size, delta)
-    attacked = None if attack is None else attack(mechanism, size)
+    attacked = None if attack is None else attack(mechanism, size, ledger.bound.delta)
     return Line(
         str(mechanism),
         ledger.bound,

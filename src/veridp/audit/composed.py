@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from veridp.audit.findings import Findings
+from veridp.claim import Witness
+from veridp.confidence import log_ratio_lower
 from veridp.errors import VeridpError
 from veridp.program.limit import OutOfTime, at_most
+from veridp.program.tally import tally
+
+RUNS = 50_000  # on either side, that an exact witness is attacked with
 
 
 def compare_with_ledger(findings: Findings) -> None:
@@ -26,7 +33,38 @@ def compare_with_ledger(findings: Findings) -> None:
         except (VeridpError, OutOfTime) as reason:
             found.append(f"no bound: {reason or 'out of time'}")
             return
-        exact = findings.lower if witness is not None and witness.confidence == 1 else None
-        sampled = findings.lower if witness is not None and witness.confidence < 1 else None
-        confidence = None if witness is None else witness.confidence
-        found.append(str(Line(case.mechanism.name, ledger.bound, ledger.every, exact, sampled, confidence)))
+        computed = witness is not None and witness.confidence == 1
+        attack = findings.lower if witness is not None else None
+        if witness is not None and computed:
+            attack = _attacked(findings, witness)
+        found.append(
+            str(
+                Line(
+                    case.mechanism.name,
+                    ledger.bound,
+                    ledger.every,
+                    findings.lower if computed else None,
+                    attack,
+                    1 - case.alpha if computed or witness is None else witness.confidence,
+                )
+            )
+        )
+
+
+def _attacked(findings: Findings, witness: Witness) -> float | None:
+    """What samples of the two inputs show of a witness that was computed, at the audit's α; None where time is up.
+
+    No other statement of the audit spends α then, for none rests on samples.
+    """
+    case = findings.case
+    event: Any = witness.event  # of whatever kind, it can be counted
+    try:
+        with at_most(max(findings.deadline.left, 2.0)):
+            hits = [
+                tally(case.mechanism, side, RUNS, case.seed_of(stage), events=[event], workers=1).counts[0]
+                for stage, side in enumerate((witness.left, witness.right), start=6)
+            ]
+    except (VeridpError, OutOfTime):
+        return None
+    findings.alpha = case.alpha
+    return float(log_ratio_lower(hits[0], RUNS, hits[1], RUNS, case.alpha, case.claim.delta))

@@ -64,7 +64,7 @@ def show_account(
         return _show_file(Path(source), delta, budget, step, as_json)
     with user_code():
         mechanism = chosen_mechanism(source, None, arg, None, relation)
-        search = _Attack(time / 2, confidence, delta, seed, samples) if attack else None
+        search = _Attack(time / 2, confidence, seed, samples) if attack else None
         found = _line(mechanism, size, delta, time / 2, search)
     allowed = math.inf if budget is None else budget
     above = found.exceeded or found.ledger.epsilon > allowed
@@ -81,11 +81,10 @@ class _Attack:
 
     seconds: float
     confidence: float
-    delta: float | None
     seed: int
     samples: int | None
 
-    def search(self, mechanism: Mechanism, size: int, progress: Progress) -> Finding:
+    def search(self, mechanism: Mechanism, size: int, delta: float, progress: Progress) -> Finding:
         from veridp.sniper import search
 
         return search(
@@ -95,7 +94,7 @@ class _Attack:
             final_samples=self.samples,
             seconds=self.seconds,
             confidence=self.confidence,
-            delta=self.delta,
+            delta=delta,
             seed=self.seed,
             progress=progress,
         )

@@ -65,8 +65,8 @@ def spend(
     if as_json:
         show_json(_document(statement))
     else:
-        cost, left = (_told(cost, statement.method) for cost in (entry.cost, statement.left))
-        show(f"{entry.number}. {entry.what}: {cost}; left: {left}")
+        paid, left = (_told(each, statement.method) for each in (entry.cost, statement.left))
+        show(f"{entry.number}. {entry.what}: {paid}; left: {left}")
     return 0
 
 
