@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 
 import veridp
 from veridp.accounting import (
+    Composition,
     Indistinguishability,
+    Part,
     Partition,
     calibrated,
     flaw,
@@ -22,6 +26,7 @@ from veridp.accounting import (
     sequential,
 )
 from veridp.accounting.calibration import gaussian_delta, gaussian_scale
+from veridp.accounting.pairs import Envelope, Finite, LaplacePair
 from veridp.adjacency import OwnAdjacency, Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.exact import compare
@@ -198,21 +203,26 @@ def test_parallel_composition_fails_where_parts_overlap(one: Table, other: Table
     assert found.epsilon > max(costs) + 1e-6
 
 
-def test_parallel_laplace_counts_and_overlapping_ones() -> None:
-    def count(rng: Any, data: list[Any]) -> float:
-        return len(data) + rng.laplace(scale=2.0)
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.1, 1.0), st.floats(0.1, 1.0))
+def test_parallel_laplace_counts_and_overlapping_ones(first: float, second: float) -> None:
+    def counting(epsilon: float) -> Mechanism:
+        def count(rng: Any, data: list[Any]) -> float:
+            return len(data) + rng.laplace(scale=1 / epsilon)
 
-    counting = Mechanism(count, epsilon=0.5, adjacency=adjacency("add-remove"), domain=(0.0, 1.0), size=2)
-    both = parallel(HALVES, {"low": counting, "high": counting})
+        return Mechanism(count, epsilon=epsilon, adjacency=adjacency("add-remove"), domain=(0.0, 1.0), size=2)
+
+    low, high = counting(first), counting(second)
+    both = parallel(HALVES, {"low": low, "high": high})
     assert both.claim is not None
-    assert both.claim.epsilon == 0.5
-    assert veridp.exact.worst(both, 2).epsilon == pytest.approx(0.5)
+    assert both.claim.epsilon == max(first, second)
+    assert veridp.exact.worst(both, 2).epsilon == pytest.approx(max(first, second))
 
     def overlapping(rng: Any, data: list[Any]) -> list[float]:
-        return [count(rng, [r for r in data if r < 0.6]), count(rng, [r for r in data if r >= 0.4])]
+        return [low(rng, [r for r in data if r < 0.6]), high(rng, [r for r in data if r >= 0.4])]
 
-    assert compare(overlapping, [0.1], [0.1, 0.5]).epsilon == pytest.approx(1.0)
-    assert compare(overlapping, [0.1], [0.1, 0.9]).epsilon == pytest.approx(0.5)
+    assert compare(overlapping, [0.1], [0.1, 0.5]).epsilon == pytest.approx(first + second)
+    assert compare(overlapping, [0.1], [0.1, 0.9]).epsilon == pytest.approx(second)
 
 
 def test_a_replaced_record_may_leave_its_part() -> None:
@@ -230,6 +240,50 @@ def test_a_replaced_record_may_leave_its_part() -> None:
     with pytest.raises(BadInput, match="add-remove"):
         parallel(HALVES, {"low": replacing, "high": replacing})
 
+
+# ---------------------------------------------------------------------------------- composition at its tightest
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(0.2, 1.5), st.floats(0.2, 1.5), st.floats(0.0, 1.0))
+def test_losses_of_laplace_noise_add_up(first: float, second: float, share: float) -> None:
+    """The convolution of two losses lies within the exact engine's bounds for the two mechanisms run together."""
+    epsilon = share * (first + second)
+    both = sequential(mechanisms.laplace.bind(epsilon=first), mechanisms.laplace.bind(epsilon=second))
+    composed = Composition([Part(LaplacePair(first)), Part(LaplacePair(second))])
+    bounds = compare(both, [0.0], [1.0]).delta_bounds(epsilon)
+    assert bounds.lower - 1e-12 <= composed.delta(epsilon) <= bounds.upper + 1e-12
+
+
+@QUICK
+@given(tables(), tables(inputs=6), st.floats(0.0, 1.0))
+def test_an_adaptive_choice_is_told_apart_no_better_than_the_dominating_pairs(
+    one: Table, other: Table, epsilon: float
+) -> None:
+    """What may follow the first answer is dominated by the envelope of all that may, and the whole by the product."""
+    first, after = finite(one), [other[2 * i : 2 * i + 2] for i in range(3)]
+
+    def adaptive(rng: Any, data: int) -> list[int]:
+        answer = first.function(rng, data)
+        return [answer, finite(after[answer]).function(rng, data)]
+
+    def dominating(turn: int) -> float:
+        worst = Envelope(tuple(Finite.of(*rows[::turn]) for rows in after))
+        return Composition([Part(Finite.of(*one[::turn])), Part(worst)]).delta(epsilon)
+
+    assert compare(adaptive, 0, 1).delta(epsilon) <= max(dominating(1), dominating(-1)) + 1e-9
+
+
+@QUICK
+@given(tables(), st.floats(0.0, 1.0), st.floats(0.0, 3.0))
+def test_a_claim_is_dominated_by_randomised_response(table: Table, share: float, epsilon: float) -> None:
+    """A finite mechanism at an ε of its own, with its δ there, is told apart no better than the pair of that claim."""
+    found = compare(finite(table), 0, 1)
+    claimed = share * found.epsilon
+    assert found.delta(epsilon) <= Finite.claimed(claimed, found.delta(claimed)).delta_above(epsilon) + 1e-12
+
+
+# -------------------------------------------------------------------------------------------------- neighbours
 
 VECTORS = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=2, max_size=2)
 RECORDS = st.lists(st.sampled_from([0.1, 0.2, 0.8]), max_size=3)
@@ -329,6 +383,21 @@ def test_the_exponential_mechanism_has_its_closed_form(scores: list[float], epsi
     found = compare(block, scores, moved).epsilon
     assert found == pytest.approx(float(np.max(np.abs(np.log(p / q)))), abs=1e-9)
     assert found <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_exponential_mechanism_is_proved_over_scores_from_a_list(size: int) -> None:
+    """The worst of all neighbours, computed here one by one, and below ε."""
+    block = replace(mechanisms.exponential.bind(epsilon=0.5), domain=range(-1, 2))
+    scores = [np.array(one) for one in itertools.product(range(-1, 2), repeat=size)]
+
+    def law(side: np.ndarray) -> np.ndarray:
+        return np.exp(side * 0.25) / np.exp(side * 0.25).sum()
+
+    near = [(a, b) for a in scores for b in scores if np.abs(a - b).max() <= 1]
+    worst = max(float(np.max(np.abs(np.log(law(a) / law(b))))) for a, b in near)
+    assert veridp.prove(block, size=size).epsilon == pytest.approx(worst, rel=1e-9)
+    assert worst < 0.5
 
 
 def test_a_claim_is_needed_to_compose() -> None:

@@ -17,6 +17,7 @@ from veridp.accounting.pairs import together
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import ROUNDING, Bound, advanced, basic
 from veridp.accounting.tree import (
+    RECORDS,
     Basis,
     Node,
     Pairs,
@@ -132,6 +133,8 @@ def account(release: Node, delta: float = DELTA, *, step: float | None = None, s
 def _assumptions(release: Node) -> Iterable[str]:
     kinds = {type(node) for _, node in places(release)}
     relation = relation_of(release)
+    for leaf in {leaf.name: leaf for leaf in release.leaves() if leaf.relation not in (None, *RECORDS)}.values():
+        yield f"{leaf.name}: its input moves as {leaf.relation} says wherever a record comes, goes or changes"
     if Parallel in kinds and relation is None:
         yield "parallel parts: neighbours are taken to differ within one of them (as under add-remove)"
     if Subsampled in kinds:
