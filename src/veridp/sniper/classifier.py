@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 HIDDEN = (10, 5)  # the paper's network
 ENTRY_ROWS = 20_000  # of either side, from which the likely columns are told; ten times as many choose among these
 INDEPENDENCE_ROWS = 4000
-LINEAR_ROWS = 2**20  # of either side
+SCALE_ROWS = 50_000
+LINEAR_ROWS = 2**19  # of either side
 BOOSTED_ROWS = 2**17
 NETWORK_ROWS = 2**16  # ten epochs of more would take longer than all the rest
 
@@ -186,14 +187,15 @@ def independent(matrix: Floats) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Columns shifted and scaled to mean 0 and deviation 1, with 0 where there is no number."""
+    """Columns shifted and scaled to about mean 0 and deviation 1, with 0 where there is no number."""
 
     means: Floats
     deviations: Floats
 
     @classmethod
     def of(cls, matrix: Floats) -> Scale:
-        means, deviations = np.nanmean(matrix, axis=0), np.nanstd(matrix, axis=0)
+        rows = matrix[:: max(1, len(matrix) // SCALE_ROWS)]
+        means, deviations = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0)
         return cls(means, np.where(deviations > 0, deviations, 1.0))
 
     def __call__(self, matrix: Floats) -> Floats:

@@ -6,6 +6,7 @@ the truth value is. From training outputs it is learnt which columns vary; the o
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -169,9 +170,12 @@ def _walk(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _taken(rows: list[NDArray[Any]], codes: NDArray[Any], width: int, dtype: Any, missing: Any) -> NDArray[Any]:
-    """The row of each output's template."""
+    """The row of each output's template; stored by columns, as they are read."""
     table = np.array(rows, dtype=dtype).reshape(len(rows), width) if rows else np.full((1, width), missing, dtype)
-    taken: NDArray[Any] = np.repeat(table, len(codes), axis=0) if len(table) == 1 else table[codes]
+    taken: NDArray[Any] = np.empty((len(codes), width), dtype=dtype, order="F")
+    same = (table == table[0]).all(axis=0) | (table != table).all(axis=0)  # or NaN in every row
+    for place in range(width):
+        taken[:, place] = table[0, place] if same[place] else table[codes, place]
     return taken
 
 
@@ -270,16 +274,17 @@ class Summary:
     name: str
 
     def of(self, leaves: Leaves) -> Floats:
-        numbers = leaves.values[:, self.places]
+        numbers = [leaves.values[:, place] for place in self.places]
         if self.which == "least":
-            return np.asarray(np.fmin.reduce(numbers, axis=1))
+            return np.asarray(functools.reduce(np.fmin, numbers))
         if self.which == "largest":
-            return np.asarray(np.fmax.reduce(numbers, axis=1))
-        known = ~np.isnan(numbers)
-        count = np.asarray(known.sum(axis=1), dtype=np.float64)
-        if self.which == "count":
-            return count
-        return np.where(count > 0, np.where(known, numbers, 0.0).sum(axis=1), np.nan)
+            return np.asarray(functools.reduce(np.fmax, numbers))
+        count, total = np.zeros(len(leaves.values)), np.zeros(len(leaves.values))
+        for column in numbers:
+            known = ~np.isnan(column)
+            count += known
+            total += np.where(known, column, 0.0)
+        return count if self.which == "count" else np.where(count > 0, total, np.nan)
 
 
 Column = Any  # has `name` and `of(leaves)`

@@ -269,7 +269,7 @@ class Hunt:
     def settled(self, best: list[Candidate], challengers: list[Candidate], deadline: Deadline) -> list[Candidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
-        hopeful = [Entrant(one.pair, best[0].ranking) for one in challengers if one.promise >= enough]
+        hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
         found = self.contest("challenge", hopeful, self.plan.efforts[-1:], deadline) if hopeful else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
 

@@ -31,7 +31,7 @@ PIECE = 2**20  # outputs that are drawn at once
 MOST_HELD_OUT = 2**22  # of either side: their scores are kept until the threshold is chosen
 MOST_NUMBERS = 2**26  # entries of a training matrix, 512 MB: more samples than fit are left out
 SEEN_WELL = 500  # outputs for each that a table knows
-WORTH = 0.03  # a family less simple must promise so much more, relatively
+WORTH = 0.05  # a family less simple must promise so much more, relatively
 PROFILE_EVENTS = 6
 
 
