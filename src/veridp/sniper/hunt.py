@@ -19,11 +19,13 @@ from veridp.sniper.pairs import Pairs, Source
 from veridp.sniper.scout import SEEN_WELL, Candidate, Setting, Task, scout, seed_for
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
+CROWD = 64  # with more pairs, one more contest, of fewer samples, comes first
 SHRINK = 4  # each contest has so many times the samples of the one before
 KEPT, KEPT_BY_TABLES = 6, 16  # pairs that go on to the next contest: more where trying one costs little
+SHARE_KEPT = 6  # or one in so many, if these are more
 FINALISTS, FINALISTS_BY_TABLES = 2, 8
 GENEROUS = 4  # where different outputs are so few that they are counted, contests have so many times the samples
-THOROUGH = 2  # pairs on which models that take long are tried; more where the quick ones see nothing
+THOROUGH = 2  # pairs on which models that take long are tried
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
@@ -83,7 +85,7 @@ class Entrant:
     families: tuple[Family, ...]
 
 
-def heirs(candidate: Candidate, thorough: bool) -> tuple[Family, ...]:
+def worth_more(candidate: Candidate, thorough: bool) -> tuple[Family, ...]:
     """The families worth trying with more samples: the two best; if `thorough`, also those that take longer.
 
     Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
@@ -150,7 +152,10 @@ class Hunt:
         self.pilot(starting[0])
         self.tried = len(starting)
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in starting]
-        best = self.contest("contest", entrants, self.plan.efforts, self.deadline.part(SCOUTING_SHARE))
+        efforts = self.plan.efforts
+        if len(entrants) > CROWD and efforts[0] >= SHRINK * SMALLEST:
+            efforts.insert(0, efforts[0] // SHRINK)
+        best = self.contest("contest", entrants, efforts, self.deadline.part(SCOUTING_SHARE))
         if Source.MOVES in sources:
             best = self.moved(best)
         winner = self.trained(best)
@@ -197,7 +202,7 @@ class Hunt:
         """The candidates that are left after successive halving, the most promising first."""
         left = list(entrants)
         candidates: list[Candidate] = []
-        for effort in efforts:
+        for contests_left, effort in zip(reversed(range(len(efforts))), efforts, strict=True):
             results = self.scouted(f"{name} of {len(left)} pairs", left, effort, deadline)
             if results:
                 candidates = sorted(results, key=lambda candidate: -candidate.promise)
@@ -206,11 +211,19 @@ class Hunt:
                 self.finished = False
             if deadline.passed or not results:
                 break
-            left = [
-                Entrant(one.pair, self.plan.among(heirs(one, place < THOROUGH or one.promise <= 0)))
-                for place, one in enumerate(candidates[: going_on(candidates, KEPT, KEPT_BY_TABLES)])
-            ]
+            left = self.heirs(candidates, len(left), last=contests_left == 1)
         return candidates
+
+    def heirs(self, candidates: Sequence[Candidate], entered: int, last: bool) -> list[Entrant]:
+        """Those of the sorted candidates that go on, with the families that are worth more samples.
+
+        Models that take long are tried in the last contest, on the best, and on all where the quick ones see nothing.
+        """
+        kept = max(entered // SHARE_KEPT, going_on(candidates, KEPT, KEPT_BY_TABLES))
+        return [
+            Entrant(one.pair, self.plan.among(worth_more(one, last and (place < THOROUGH or one.promise <= 0))))
+            for place, one in enumerate(candidates[:kept])
+        ]
 
     def scouted(self, stage: str, entrants: Sequence[Entrant], effort: int, deadline: Deadline) -> list[Candidate]:
         """A candidate for each entrant, or for as many as there is time for; one at least."""
