@@ -211,7 +211,7 @@ def _mostly_different(column: NDArray[Any]) -> bool:
 
 def _renumbering(codes: NDArray[np.intp], bound: int) -> tuple[NDArray[np.intp], int]:
     """The codes as 0, 1, ... in their order, and how many there are."""
-    if bound > 2**20:
+    if bound > max(2**12, 4 * len(codes)):  # a table of them all would take longer than to sort
         values, places = np.unique(codes, return_inverse=True)
         return places.astype(np.intp, copy=False), len(values)
     occurs = np.bincount(codes, minlength=bound) > 0
