@@ -351,8 +351,10 @@ def many_runs(rng, queries):
 def test_the_reading_is_chosen_by_a_rule() -> None:
     assert sample(svt, QUERIES, 1000).reading == "batch"
     assert sample(Mechanism(svt, vectorised=lambda rng, data, n: [True] * n), QUERIES, 10).reading == "vectorised"
-    assert sample(many_runs, [0.0] * 8, 1000).reading == "batch"
+    assert sample(many_runs, [0.0] * 8, 1000).reading == "one-by-one"
+    assert sample(many_runs, [0.0] * 8, 20_000).reading == "batch"
     assert sample(many_runs, [0.0] * 8, 2**20, workers=1).reading == "compiled"
+    assert sample(many_runs, [0.0] * 8, 1000, expected=2**20).reading == "compiled"
     one_by_one = sample(lambda rng, data: math.floor(math.exp(rng.random())), None, 1000)
     assert one_by_one.reading == "one-by-one"
     assert "made into a float" in one_by_one.notes[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,10 +43,11 @@ class Trial:
     bytes_per_row: int
 
 
-def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Trial:
-    """Runs a batch for what it takes; raises as `batch_outputs` does."""
+def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int, runs: int) -> Trial:
+    """Runs a batch for what it takes, but no more than so many runs of it; raises as `batch_outputs` does."""
     with borrowed() as arena:
-        kept = [_kept(tape) for _, tape in _parts(function, data, rng, arena, count)]
+        parts = itertools.islice(_parts(function, data, rng, arena, count), runs)
+        kept = [_kept(tape) for _, tape in parts]
     return Trial(len(kept), max(kept, default=0) // max(count, 1))
 
 

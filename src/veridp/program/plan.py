@@ -2,8 +2,9 @@
 
 1. The author's own vectorised function, if there is one.
 2. The batch reading, where a short trial of it splits into few runs.
-3. The compiled reading, if the count pays for compiling and the function compiles.
-4. The batch reading, where it works at all.
+3. The compiled reading, if the count (of all parts, where this is one of several) pays for compiling and the function
+   compiles.
+4. The batch reading, where it works at all, if the count pays for its many runs.
 5. One by one.
 A reading that turns out unfit in the middle of a job gives way to the next, from the start.
 """
@@ -32,6 +33,7 @@ from veridp.program.tape import Unfit
 
 COMPILE_FROM = 2**20  # outputs that take about as long as compiling
 FEW_RUNS = 64  # of a trial batch: up to so many, a batch is faster than compiled code
+BATCH_FROM = 2**14  # rows from which on a batch of more runs is faster than one by one
 TRIAL = 1024  # rows of the trial batch
 COMPARED = 300  # outputs in which compiled and plain code must agree
 TOLERANCE = 1e-9
@@ -55,6 +57,7 @@ class Order:
     time_limit: float | None
     progress: Progress | None
     measure: Callable[[Outputs], Any] | None = None
+    expected: int = 0  # of all parts together, where this is one of several
 
     def job(self, reading: Reading) -> Job:
         if reading is Reading.VECTORISED:
@@ -164,9 +167,9 @@ def _jobs(order: Order, notes: list[str]) -> Iterator[Job]:
     batch, runs = _batch_job(order, notes)
     if batch is not None and runs <= FEW_RUNS:
         yield batch
-    if order.count >= COMPILE_FROM and (compiled := _compiled_job(order, notes)) is not None:
+    if max(order.count, order.expected) >= COMPILE_FROM and (compiled := _compiled_job(order, notes)) is not None:
         yield compiled
-    if batch is not None and runs > FEW_RUNS:
+    if batch is not None and runs > FEW_RUNS and order.count >= BATCH_FROM:
         yield batch
     yield order.job(Reading.ONE_BY_ONE)
 
@@ -190,7 +193,8 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
     job = order.job(Reading.BATCH)
     try:
         with reported(job.name, job.data, job.time_limit):
-            trial = batch_trial(job.function, job.data, generator(order.seed, PROBE), min(TRIAL, max(order.count, 1)))
+            rows = min(TRIAL, max(order.count, order.expected, 1))
+            trial = batch_trial(job.function, job.data, generator(order.seed, PROBE), rows, FEW_RUNS + 1)
     except Unfit as unfit:
         notes.append(f"{Reading.BATCH}: {unfit}")
         return None, 0

@@ -23,6 +23,7 @@ def sample(
     workers: int | None = None,
     time_limit: float | None = 60.0,
     progress: Progress | None = None,
+    expected: int = 0,
     **arguments: Any,
 ) -> Outputs:
     """`count` independent outputs of the mechanism on the data.
@@ -35,12 +36,15 @@ def sample(
     other; one that was requested and cannot serve is an error.
 
     `time_limit` is for one block of the work, a few thousand outputs; `progress(done, total)` is called now and then.
+    Where this is one part of many, `expected` tells of how many outputs in all, since compiling may pay for these.
 
     >>> def coin(rng, data, *, p=0.5): return bool(rng.random() < p)
     >>> sample(coin, None, 1000, seed=1, p=0.25).distinct()[True]
     260
     """
     bound = as_mechanism(mechanism, **arguments)
-    order = Order(bound, data, count, seed, reading_named(reading), executor, workers, time_limit, progress)
+    order = Order(
+        bound, data, count, seed, reading_named(reading), executor, workers, time_limit, progress, None, expected
+    )
     parts, used, notes = carry_out(checked_order(order), list)
     return replace(concatenate(parts), reading=str(used), notes=notes)

@@ -48,6 +48,7 @@ def tally(
     workers: int | None = None,
     time_limit: float | None = 60.0,
     progress: Progress | None = None,
+    expected: int = 0,
     **arguments: Any,
 ) -> Tally:
     """How often each output occurs in `count` runs; with `events`, how often each event does.
@@ -62,7 +63,8 @@ def tally(
     """
     measure = _Distinct() if events is None else _Events(_named(events))
     bound = as_mechanism(mechanism, **arguments)
-    order = Order(bound, data, count, seed, reading_named(reading), executor, workers, time_limit, progress, measure)
+    chosen = reading_named(reading)
+    order = Order(bound, data, count, seed, chosen, executor, workers, time_limit, progress, measure, expected)
     counts, used, notes = carry_out(checked_order(order), measure.total)
     return Tally(counts, int(count), str(used), notes)
 

@@ -139,6 +139,7 @@ def count(setting: Setting, task: CountTask) -> Counts:
         reading=setting.reading,
         workers=1,
         time_limit=setting.time_limit,
+        expected=setting.expected,
     )
     above, reached, *rest = (counted[place] for place in range(len(events)))
     # Which of the ties are taken is a coin for each; only how many were matters here.

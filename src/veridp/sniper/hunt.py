@@ -31,9 +31,10 @@ MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
 CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
-SCOUTING_SHARE, MOVING_SHARE = 0.35, 0.5  # of the time that is left when each begins
+SCOUTING_SHARE, MOVING_SHARE, TRAINING_SHARE = 0.35, 0.35, 0.4  # of the time that is left when each begins
 DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
-PILOTS = (1000, 30_000)  # samples drawn to learn how long they take
+PILOTS = (1, 10, 100, 1000, 10_000, 50_000)  # samples drawn to learn how long they take, as far as there is time
+PILOTING_SHARE = 0.02  # of all the time: a pilot that takes longer is the last
 SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING = range(5)  # the streams of the seed
 
 
@@ -121,6 +122,7 @@ class Hunt:
     tried: int = 0
     tasks: int = 0
     glances: int = 0
+    pace: float = 0.0  # seconds for each training sample of the last contest
     finished: bool = True
 
     @property
@@ -178,20 +180,20 @@ class Hunt:
 
     def pilot(self, pair: Pair) -> None:
         """Plan by what a few samples tell: more where they are cheap to learn from, fewer where they take long."""
-        cost = math.inf
-        for number, count in enumerate(PILOTS):  # the first pays for what is done once
+        for number, count in enumerate(PILOTS):
             start = time.monotonic()
             outputs = self.setting.draw(pair.left, count, PILOTING, number)
+            took = time.monotonic() - start
             self.drawn += count
-            cost = min(cost, (time.monotonic() - start) / count)
-            if cost * PILOTS[-1] > DRAWING_SHARE * self.deadline.seconds:
+            if number and took > PILOTING_SHARE * self.deadline.seconds:  # the first pays for what is done once
                 break
+        cost = took / count
         affordable = DRAWING_SHARE * self.deadline.seconds / (5 * cost)
         if affordable < self.plan.samples:
             self.plan = replace(self.plan, samples=max(min(SMALLEST, self.plan.samples), int(affordable)))
             self.searched.append(f"with {self.plan.samples} training samples, for want of time")
             self.finished = False
-        elif affordable > GENEROUS * self.plan.samples and outputs.grouped(count // SEEN_WELL) is not None:
+        elif affordable > GENEROUS * self.plan.samples and outputs.grouped(len(outputs) // SEEN_WELL) is not None:
             self.plan = replace(self.plan, generosity=GENEROUS)
 
     # -------------------------------------------------------------------------------------------------------- contests
@@ -229,6 +231,7 @@ class Hunt:
         """A candidate for each entrant, or for as many as there is time for; one at least."""
         results: list[Candidate] = []
         tasks = self.tasks_for(entrants, effort, effort)
+        start = time.monotonic()
         self.tell(stage, 0.0)
 
         def timely() -> Iterator[Task]:
@@ -246,6 +249,7 @@ class Hunt:
             self.tell(stage, number / len(tasks))
         if not results and self.failures and not self.looks:
             raise self.failures[0].error
+        self.pace = (time.monotonic() - start) / max(1, len(results) * effort)
         return results
 
     def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[Task]:
@@ -295,7 +299,13 @@ class Hunt:
         finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
         entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
         results: list[Candidate] = []
-        tasks = self.tasks_for(entrants, self.plan.samples, 2 * max(self.plan.samples, self.plan.efforts[-1]))
+        samples, held_out = self.plan.samples, 2 * max(self.plan.samples, self.plan.efforts[-1])
+        affordable = TRAINING_SHARE * self.deadline.left / (self.pace * len(entrants) * (samples + held_out) / 2)
+        if affordable < 1:
+            samples, held_out = (max(SMALLEST, int(affordable * count)) for count in (samples, held_out))
+            self.searched.append(f"the best with {samples} training samples, for want of time")
+            self.finished = False
+        tasks = self.tasks_for(entrants, samples, held_out)
         self.tell("training the best", 0.0)
         for number, result in enumerate(self.crew.run(attempt, tasks), start=1):
             if isinstance(result, Failed):

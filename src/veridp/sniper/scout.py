@@ -45,6 +45,7 @@ class Setting:
     bits: bool = False
     reading: str | None = None
     time_limit: float | None = 60.0
+    expected: int = 0  # samples of the whole search, where there is time to compile for them
 
     def draw(self, data: object, count: int, *key: int) -> Outputs:
         """Fresh outputs; which ones depends on the seed and the key alone."""
@@ -56,6 +57,7 @@ class Setting:
             reading=self.reading,
             workers=1,
             time_limit=self.time_limit,
+            expected=self.expected,
         )
 
 

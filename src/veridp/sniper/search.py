@@ -29,6 +29,8 @@ from veridp.sniper.scout import Setting
 
 SAMPLES, FINAL = 1_000_000, 10_000_000
 SECONDS = 120.0
+COMPILING = 20.0  # seconds of a search that has time to compile a mechanism
+ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
 FEW_SAMPLES = 50_000  # with fewer in all, starting workers takes longer than the search
 
 
@@ -78,6 +80,7 @@ def search(
     claim, goal_delta = _claims(mechanism, claim, delta)
     spending = ALL_AT_ONCE if paper else Spending()
     families = _families(models, paper)
+    deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
     plan = Plan(
         samples=_positive("samples", samples, sample_size() if paper else SAMPLES),
         final=_positive("final_samples", final_samples, FINAL_SAMPLES if paper else FINAL),
@@ -94,9 +97,9 @@ def search(
         bits,
         reading if reading is not None or not bits else ("vectorised" if mechanism.vectorised else "one-by-one"),
         time_limit,
+        ABOUT_IN_ALL * plan.samples if deadline.seconds >= COMPILING else 0,
     )
-    deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
-    if workers is None and executor is None and 20 * plan.samples < FEW_SAMPLES:
+    if workers is None and executor is None and ABOUT_IN_ALL * plan.samples < FEW_SAMPLES:
         workers = 1
     chosen = _chosen_pairs(pairs, mechanism, paper, declared)
     with Crew(setting, executor, workers) as crew:
