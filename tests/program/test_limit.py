@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from veridp.program import limit
 from veridp.program.limit import OutOfTime, at_most
 
 
@@ -105,3 +106,17 @@ def test_no_interruption_is_lost_in_a_callback_of_the_collector(capfd: pytest.Ca
     finally:
         gc.callbacks.remove(callback)
     assert "Exception ignored" not in capfd.readouterr().err
+
+
+def test_an_alarm_that_rings_while_it_is_stopped_does_not_ring_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = limit._Signal.stop
+
+    def late(alarm: limit._Signal) -> None:
+        if not alarm.rung:
+            time.sleep(0.2)
+        stop(alarm)
+
+    monkeypatch.setattr(limit._Signal, "stop", late)
+    with pytest.raises(OutOfTime), at_most(0.05):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL)[1] == 0.0  # the alarm of a test runner, if any, rings once

@@ -35,9 +35,17 @@ def at_most(seconds: float | None) -> Iterator[None]:
     try:
         yield
     finally:
-        alarm.stop()
+        _stop(alarm)
     if alarm.rung:
-        raise OutOfTime  # the body caught it
+        raise OutOfTime  # the body caught it, or had just ended
+
+
+def _stop(alarm: _Signal | _Timer) -> None:
+    """Stop the alarm for good, also where it rings while it is being stopped."""
+    try:
+        alarm.stop()
+    except OutOfTime:
+        _stop(alarm)
 
 
 class _Signal:
