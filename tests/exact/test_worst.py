@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,21 @@ def test_bad_input() -> None:
         worst("svt1")  # type: ignore[arg-type]
     with pytest.raises(NotAffine, match="the product of noise"):
         worst(lambda rng, data: rng.laplace() * rng.laplace(), size=1)
+
+
+def test_a_pair_that_takes_too_long_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    from veridp.exact.worst import _Comparer
+
+    compared, pairs = _Comparer.__call__, 0
+
+    def slower(comparer: _Comparer, left: Any, right: Any) -> Any:
+        nonlocal pairs
+        pairs += 1
+        if pairs > 1:
+            time.sleep(60)
+        return compared(comparer, left, right)
+
+    monkeypatch.setattr(_Comparer, "__call__", slower)
+    found = worst(veridp.catalogue["laplace"], seconds=0.5)
+    assert found.epsilon == pytest.approx(0.1)
+    assert (pairs, found.finished) == (2, False)

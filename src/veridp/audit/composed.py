@@ -31,7 +31,7 @@ def compare_with_ledger(findings: Findings) -> None:
             with at_most(max(findings.deadline.left, 1.0)):
                 ledger = ledger_of(case.mechanism, case.size, case.claim.delta or None)
         except (VeridpError, OutOfTime) as reason:
-            found.append(f"no bound: {reason or 'out of time'}")
+            found.append(f"no bound: {str(reason) or 'out of time'}")
             return
         computed = witness is not None and witness.confidence == 1
         attack = findings.lower if witness is not None else None

@@ -14,6 +14,7 @@ from veridp.program.limit import OutOfTime, at_most
 NO_PATHS = (NotExplorable, MechanismError)
 CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
 SHARE = 0.5  # of the time that is left, for each of proof and exact search
+SHORTEST = 1.0  # seconds that a climb is given at least
 
 
 def try_to_prove(findings: Findings) -> None:
@@ -112,16 +113,20 @@ def ascend(findings: Findings) -> None:
     with findings.timed("finder") as found:
         start = [] if findings.witness is None else [(findings.witness.left, findings.witness.right)]
         try:
-            result = search(
-                case.mechanism,
-                case.size,
-                seconds=max(findings.deadline.left * SHARE, 1e-3),
-                seed=case.seed_of(1),
-                start=start,
-                progress=lambda stage, share, best: findings.tell(f"climbing: {stage}", best),
-            )
+            with at_most(max(findings.deadline.left, SHORTEST)):  # one step of a search may take longer than it all
+                result = search(
+                    case.mechanism,
+                    case.size,
+                    seconds=max(findings.deadline.left * SHARE, 1e-3),
+                    seed=case.seed_of(1),
+                    start=start,
+                    progress=lambda stage, share, best: findings.tell(f"climbing: {stage}", best),
+                )
         except (*NO_PATHS, NotExact, BadInput) as reason:
             found.append(f"no search: {reason}")
+            return
+        except OutOfTime:
+            found.append("nothing found within its share of the time")
             return
         findings.searched.append("; ".join(result.searched))
         if result.witness is None:

@@ -18,10 +18,12 @@ from veridp.exact.openlaw import OpenLaw
 from veridp.exact.paths import paths_of
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.limit import OutOfTime, at_most
 from veridp.program.path import Path
 
 SECONDS = 60.0
 OPEN_LAW_PAYS = 10  # leave the data open if the time left allows so many times what exploring two inputs took
+SHORTEST = 1e-3  # seconds that a pair is given at least
 MOST_KEPT = 256  # inputs whose paths are kept
 Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best ε so far
 
@@ -78,7 +80,7 @@ def worst(
     size = mechanism.size if size is None else size
     domain = mechanism.domain if domain is None else domain
     search = _Search(mechanism, size, domain, _Aim(time.monotonic() + seconds, at, enough), progress)
-    finished = search.run(moves)
+    finished = search.run(moves) and search.in_time
     if search.best is None:
         raise search.failure or BadInput(f"{mechanism.name}: no pair of neighbours of size {size} to try in {domain}")
     return Worst(search.best, search.tried, tuple(search.searched), finished, at)
@@ -104,6 +106,7 @@ class _Search:
         self.seen: set[frozenset[str]] = set()
         self.searched: list[str] = []
         self.tried = 0
+        self.in_time = True
 
     def run(self, moves: Sequence[Sequence[float]]) -> bool:
         """Whether all stages came to their end."""
@@ -141,17 +144,26 @@ class _Search:
         self.seen.add(sides)
         self.tried += 1
         try:
-            comparison = self.compare(left, right)
-            epsilon = epsilon_at(comparison, self.aim.delta)
+            with at_most(self._time_left()):
+                comparison = self.compare(left, right)
+                epsilon = epsilon_at(comparison, self.aim.delta)
             better = self.best is None or epsilon > self.epsilon + 1e-12
         except (NotExact, NotExplorable) as error:
             self.failure = self.failure or error
+            return False
+        except OutOfTime:
+            self.in_time = False
             return False
         if better:
             self.best, self.epsilon = comparison, epsilon
         if self.progress is not None and self.best is not None:
             self.progress(stage, self.tried, self.epsilon)
         return better
+
+    def _time_left(self) -> float | None:
+        """How long the next pair may take; None for as long as it takes, as the first one may."""
+        left = self.aim.deadline - time.monotonic()
+        return None if self.best is None or math.isinf(left) else max(left, SHORTEST)
 
     def _climb(self) -> bool:
         """Move one entry at a time of the best pair, as long as that makes it worse."""
