@@ -63,6 +63,28 @@ def test_lists_of_pairs_beside_other_lists_and_numbers() -> None:
     assert set(outputs.lengths()) == {2, 4, 6, 8}
 
 
+def perhaps(rng, data):
+    answers = []
+    for value in data:
+        noisy = value + rng.laplace()
+        if noisy > 1:
+            answers.append(noisy)
+            if noisy > 3:
+                break
+        else:
+            answers.append(None)
+    return answers, [value > 0 for value in data], None if rng.random() < 0.5 else 7
+
+
+def test_numbers_that_may_be_none_in_lists_and_alone() -> None:
+    outputs = same(perhaps, [0.5, 1.5, 2.5])
+    assert {output[2] for output in outputs} == {None, 7}
+    assert {len(output[0]) for output in outputs} == {1, 2, 3}
+    assert same(lambda rng, data: None if rng.random() < 0.5 else 1.0, None, 2).codes.dtype == np.uint8
+    many = same(perhaps, [0.0] * 70, 3000)  # more flags than a number has bits
+    assert len(many.templates) > 1000
+
+
 def test_data_of_many_kinds() -> None:
     same(array, np.array([1.0, 2.0]))
     same(array, [1, 2, 3])
@@ -93,7 +115,6 @@ def test_a_kernel_is_compiled_once() -> None:
     ("function", "data", "message"),
     [
         (lambda rng, data: "yes" if rng.random() < 0.5 else "no", None, "no columns"),
-        (lambda rng, data: None if rng.random() < 0.5 else 1.0, None, "no columns"),
         (lambda rng, data: rng.choice([1, 2]), None, "does not compile"),
         (lambda rng, data: [[rng.random()]], None, "no columns"),
         (lambda rng, data: rng.random(), {"a": 1}, "numba takes no dict"),

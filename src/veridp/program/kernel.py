@@ -1,7 +1,8 @@
 """The loop around a compiled mechanism: from the type of its output to columns, and from these to Outputs.
 
-A scalar of the output is written into a column. A list is written behind those of the rows before it, into a buffer
-that grows, and its length into a column; in the end the buffer is turned into a column for each place of the list.
+A scalar of the output is written into a column; one that may be None has a column of flags beside it. A list is written
+behind those of the rows before it, into a buffer that grows, and its length into a column; in the end the buffer is
+turned into a column for each place of the list.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ types: Any = _types
 
 @dataclass(frozen=True)
 class Leaf:
-    """A scalar: its kind, and the number of its column."""
+    """A scalar: its kind, the number of its column, and of the column that tells whether it is there and not None."""
 
     kind: Kind
     column: int
+    flags: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,27 @@ class _Writer:
             return tuple(self.form(part, f"{value}[{index}]", writes) for index, part in enumerate(kind.types))
         if isinstance(kind, types.List | types.ListType) or (isinstance(kind, types.Array) and kind.ndim == 1):
             return self._list(kind.dtype, value, writes)
-        scalar = _scalar(kind)
-        column = self._column(f"np.empty(count, np.{DTYPES[scalar]})")
-        writes.append(f"c{column}[row] = {value}")
-        return Leaf(scalar, column)
+        return self._leaf(kind, value, "count", "row", writes)
+
+    def _leaf(self, kind: Any, value: str, size: str, place: str, writes: list[str]) -> Leaf:
+        """A scalar that is stored at this place of a column of this size."""
+        optional = isinstance(kind, types.Optional)
+        scalar = _scalar(kind.type if optional else kind)
+        column = self._column(f"np.empty({size}, np.{DTYPES[scalar]})")
+        if not optional:
+            writes.append(f"c{column}[{place}] = {value}")
+            return Leaf(scalar, column)
+        flags = self._column(f"np.empty({size}, np.bool_)")
+        writes += [
+            f"item = {value}",
+            "if item is None:",
+            f"    c{flags}[{place}] = False",
+            f"    c{column}[{place}] = 0",
+            "else:",
+            f"    c{flags}[{place}] = True",
+            f"    c{column}[{place}] = item",
+        ]
+        return Leaf(scalar, column, flags)
 
     def _column(self, made: str) -> int:
         self.setup.append(f"c{len(self.columns)} = {made}")
@@ -127,10 +146,7 @@ class _Writer:
     def _entry(self, kind: Any, value: str, end: str, stores: list[str]) -> Form:
         if isinstance(kind, types.BaseTuple):
             return tuple(self._entry(part, f"{value}[{i}]", end, stores) for i, part in enumerate(kind.types))
-        scalar = _scalar(kind)
-        buffer = self._column(f"np.empty(2 * count, np.{DTYPES[scalar]})")
-        stores.append(f"c{buffer}[{end}] = {value}")
-        return Leaf(scalar, buffer)
+        return self._leaf(kind, value, "2 * count", end, stores)
 
 
 def _scalar(kind: Any) -> Kind:
@@ -160,9 +176,16 @@ def outputs_of(layout: Layout, columns: Sequence[NDArray[Any]], count: int) -> O
     for leaf, repeated in _leaves(layout.form):
         places = columns[leaf.column] if repeated else [columns[leaf.column]]
         numbers |= {_slot(leaf, place, len(columns)): column for place, column in enumerate(places)}
-    lengths = [columns[repeat] for repeat in _repeats(layout.form)]
-    codes, occurring = _numbered(lengths, count)
-    templates = tuple(_template(layout, tuple(int(column[row]) for column in lengths)) for row in occurring)
+    told = {(lengths, 0): columns[lengths] for lengths in _repeats(layout.form)}
+    for leaf, repeated in _leaves(layout.form):
+        if leaf.flags is not None:
+            places = columns[leaf.flags] if repeated else [columns[leaf.flags]]
+            told |= {(leaf.flags, place): column for place, column in enumerate(places)}
+    codes, occurring = _numbered(list(told.values()), count)
+    names = tuple(told)
+    templates = tuple(
+        _template(layout, names, tuple(int(column[row]) for column in told.values())) for row in occurring
+    )
     return Outputs(codes, templates, numbers)
 
 
@@ -191,13 +214,14 @@ def _slot(leaf: Leaf, place: int, columns: int) -> Slot:
     return Slot(leaf.kind, place * columns + leaf.column)
 
 
-def _numbered(
-    lengths: Sequence[NDArray[np.int32]], count: int
-) -> tuple[NDArray[np.unsignedinteger[Any]], NDArray[np.intp]]:
-    """For each row the number of its combination of lengths, and for each number one of its rows."""
+def _numbered(told: Sequence[NDArray[Any]], count: int) -> tuple[NDArray[np.unsignedinteger[Any]], NDArray[np.intp]]:
+    """For each row the number of its combination of lengths and flags, and for each number one of its rows."""
     combined, bound = np.zeros(count, dtype=np.int64), 1
-    for column in lengths:
+    for column in told:
         longest = int(column.max(initial=0)) + 1
+        if bound * longest > 2**62:
+            _, combined = np.unique(combined, return_inverse=True)
+            bound = count
         combined, bound = combined * longest + column, bound * longest
     if bound > MANY_LENGTHS:
         _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
@@ -213,15 +237,17 @@ MANY_LENGTHS = 2**16
 
 
 @functools.lru_cache(maxsize=4096)
-def _template(layout: Layout, lengths: tuple[int, ...]) -> Template:
-    """The template of outputs with lists of these lengths."""
-    left = iter(lengths)
+def _template(layout: Layout, names: tuple[tuple[int, int], ...], values: tuple[int, ...]) -> Template:
+    """The template of outputs with these lengths and flags, each named by its column and its place in a list."""
+    told = dict(zip(names, values, strict=True))
 
     def tree(part: Form, place: int) -> Tree:
         if isinstance(part, tuple):
             return tuple(tree(branch, place) for branch in part)
         if isinstance(part, Repeat):
-            return tuple(tree(part.entry, position) for position in range(next(left)))
+            return tuple(tree(part.entry, position) for position in range(told[part.lengths, 0]))
+        if part.flags is not None and not told[part.flags, place]:
+            return None
         return _slot(part, place, len(layout.columns))
 
     return Template(tree(layout.form, 0))
