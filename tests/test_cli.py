@@ -321,7 +321,7 @@ def test_the_catalogue_as_a_page(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_one_line(run: Run) -> None:
-    assert_one_line(run("catalogue", "--report", "mechanisms.py/page.md"), "--report mechanisms.py/page.md: ")
+    assert_one_line(run("catalogue", "--report", "mechanisms.py/page.md"), "mechanisms.py/page.md: ")
 
 
 # ------------------------------------------------------------------------------------------------- as a process

@@ -64,7 +64,7 @@ def write_report(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"--report {path}: {error.strerror}; give a file that can be written") from None
+        raise BadInput(f"{path}: {error.strerror}; give a file that can be written") from None
 
 
 def complain(message: str) -> None:
