@@ -132,3 +132,18 @@ def test_outputs_that_are_few_are_learnt_from_as_counts() -> None:
     assert fit is not None
     slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))
     assert slope == pytest.approx([np.log(1.5)] * 2, abs=0.04)  # the log-ratio of binomials; a standard error is 0.009
+
+
+def test_the_score_of_an_output_does_not_depend_on_its_company() -> None:
+    """Not even in its last bit: a level that is a score must part equal outputs nowhere."""
+    rng = np.random.default_rng(8)
+    left, right = rng.binomial(1, 0.52, size=(3000, 10)), rng.binomial(1, 0.48, size=(3000, 10))
+    training = training_on(left, right)
+    rows = rng.binomial(1, 0.5, size=(1031, 10)).astype(float)
+    for family in ALL:
+        fit = fitted(family, training, 0)
+        assert fit is not None
+        together = fit.model.scores(rows[:, fit.places])
+        for start, end in ((0, 1), (5, 8), (100, 117), (0, 1030), (3, 1031)):
+            apart = fit.model.scores(np.asfortranarray(rows[start:end][:, fit.places]))
+            assert (apart == together[start:end]).all(), family

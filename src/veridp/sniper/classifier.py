@@ -203,6 +203,23 @@ class Scale:
         return np.nan_to_num(scaled, copy=False, nan=0.0)
 
 
+def _weighted(matrix: Floats, weights: NDArray[Any]) -> Floats:
+    """The weighted sum of each row, to the last bit the same whatever other rows there are.
+
+    A product of matrices is not: it adds up in an order that depends on their shape, and where a score is the level of
+    an attack, the last bit decides. Equal outputs would belong to an event in one block and not in another.
+    """
+    total = np.zeros(len(matrix))
+    for column, weight in zip(matrix.T, weights.tolist(), strict=True):
+        total += column * weight
+    return total
+
+
+def _layer(signal: Floats, weights: NDArray[Any], bias: NDArray[Any]) -> Floats:
+    units = [_weighted(signal, unit) + constant for unit, constant in zip(weights.T, bias.tolist(), strict=True)]
+    return np.stack(units, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class Linear(Model):
     """A weighted sum of the columns: the log-odds of a logistic regression."""
@@ -212,7 +229,7 @@ class Linear(Model):
     family = Family.LINEAR
 
     def scores(self, matrix: Floats) -> Floats:
-        return np.asarray(self.scale(matrix) @ self.weights)
+        return _weighted(self.scale(matrix), self.weights)
 
 
 def _linear(training: Training, seed: int) -> Fit | None:
@@ -239,11 +256,10 @@ class Network(Model):
         return Family.NETWORK if len(self.layers) > 1 else Family.LINEAR
 
     def scores(self, matrix: Floats) -> Floats:
-        signal = self.scale(matrix).astype(np.float32)
+        signal = self.scale(matrix)
         for weights, bias in self.layers[:-1]:
-            signal = np.maximum(signal @ weights + bias, 0.0)
-        weights, bias = self.layers[-1]
-        return (signal @ weights + bias)[:, 0].astype(np.float64)
+            signal = np.maximum(_layer(signal, weights, bias), 0.0)
+        return _layer(signal, *self.layers[-1])[:, 0]
 
 
 def network_of(scale: Scale, learner: Any) -> Network:
