@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from veridp import catalogue, sample
 from veridp.program.encode import encode
 from veridp.program.outputs import Outputs, concatenate
+from veridp.sniper.attack import Scorer
 from veridp.sniper.classifier import ALL, Boosted, Family, Linear, Table, fitted, independent
-from veridp.sniper.columns import Columns, Layout, Value
+from veridp.sniper.columns import Columns, Layout, Value, columns_for
+from veridp.sniper.pairs import Pairs
 from veridp.sniper.training import Training, row_keys
 
 
@@ -147,3 +152,21 @@ def test_the_score_of_an_output_does_not_depend_on_its_company() -> None:
         for start, end in ((0, 1), (5, 8), (100, 117), (0, 1030), (3, 1031)):
             apart = fit.model.scores(np.asfortranarray(rows[start:end][:, fit.places]))
             assert (apart == together[start:end]).all(), family
+
+
+@pytest.mark.parametrize("name", ["svt3", "svt6", "rappor", "numerical_svt", "prefix_sum"])
+def test_equal_outputs_have_equal_scores_in_whatever_block_they_are(name: str) -> None:
+    """Else the event that is counted on one side is not the one that is counted on the other."""
+    mechanism = catalogue[name]
+    pair = next(Pairs(mechanism, mechanism.size).patterns())
+    left, right = (sample(mechanism, data, 4000, seed) for seed, data in enumerate((pair.left, pair.right)))
+    columns = columns_for(concatenate([replace(side, notes=()) for side in (left, right)]))
+    training = Training(columns, [left], [right])
+    blocks = [(0, 4000), (0, 1), (17, 19), (1000, 1257), (5, 3999), (2048, 4000)]
+    for fit in filter(None, (fitted(family, training, 0) for family in ALL)):
+        scorer = Scorer(columns.only(fit.places), fit.model)
+        whole = scorer(left)
+        for start, end in blocks:
+            assert (scorer(left[start:end]) == whole[start:end]).all(), fit.model.family
+        pieces = [scorer(left[start : start + 1])[0] for start in range(0, 4000, 97)]
+        assert (pieces == whole[::97]).all(), fit.model.family

@@ -66,6 +66,44 @@ def test_the_bound_exceeds_the_truth_rarely_enough(target: Mechanism, runs: int,
     assert estimates_too_high > runs / 10  # the estimate is no bound, and a test that could not fail would show nothing
 
 
+FLIP = 0.3
+
+
+def flipped(rng: Any, data: Any, count: int) -> Any:
+    return (np.asarray(data) != (rng.random((count, len(data))) < FLIP)).astype(int)
+
+
+@mechanism(epsilon=math.log(1 / FLIP - 1), adjacency="any", domain=[0, 1], size=10, vectorised=flipped)
+def bits(rng: Any, data: Any) -> Any:
+    """A thousand outputs, of which many score all but the same."""
+    return flipped(rng, data, 1)[0].tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "runs"), [("logistic regression", 40), ("neural network", 20), ("boosted trees", 20)]
+)
+def test_models_of_many_columns_certify_no_more_than_is_true(family: str, runs: int) -> None:
+    """A sound procedure fails this test with probability 0.001 at most, were the seeds not fixed."""
+    too_high = near = 0
+    for seed in range(runs):
+        finding = search(
+            bits,
+            samples=2000,
+            final_samples=20_000,
+            models=[family],
+            pairs=[([0] * 10, [0] * 9 + [1])],
+            confidence=1 - ALPHA,
+            seconds=math.inf,
+            workers=1,
+            seed=seed,
+        )
+        too_high += finding.epsilon_lower > math.log(1 / FLIP - 1)
+        near += finding.epsilon_lower > 0.4
+    assert too_high <= binom.ppf(0.999, runs, ALPHA)
+    assert near > runs / 2  # what is never near the truth cannot exceed it
+
+
 @pytest.mark.slow
 def test_all_points_of_the_profile_hold_together() -> None:
     """For Laplace noise δ(ε) = 1 - e^((ε - 1)/2) between two inputs one apart; no point may be above it too often.
