@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from veridp.errors import BadInput, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths
-from veridp.program.affine import Affine, Condition, Noise, Relation, Select, Unknown, unknown, unknowns
+from veridp.program.affine import Affine, Condition, Select, unknown, unknowns
 from veridp.program.distribution import Binomial, Exponential, Geometric, Laplace, Normal, Poisson, Uniform
 from veridp.program.explore import explore
 from veridp.program.path import Fork, leaves
+from veridp.program.symbols import Noise, Relation, Unknown
 
 
 def svt(rng, queries, *, epsilon=0.1, threshold=0.5, cutoff=1):

@@ -17,9 +17,10 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import adjacency
 from veridp.errors import BadInput
 from veridp.exact import compare
-from veridp.program.affine import Affine, Condition, Noise, Relation
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Binomial, Geometric, Uniform
 from veridp.program.site import Site
+from veridp.program.symbols import Noise, Relation
 from veridp.prove import AlignmentProof, CouplingProof, prove
 from veridp.prove.check import check
 from veridp.prove.pieces import probability

@@ -22,10 +22,11 @@ from veridp.accounting.moves import Move, Two, Values, interval, moves, reorderi
 from veridp.adjacency import Adjacency, Domain, adjacency
 from veridp.errors import BadInput, MechanismFailed, NotExact, NotExplorable, VeridpError
 from veridp.mechanism import Function, Mechanism
-from veridp.program.affine import Affine, Relation, Unknown, unknowns
+from veridp.program.affine import Affine, unknowns
 from veridp.program.explore import explore
 from veridp.program.limit import OutOfTime, at_most
 from veridp.program.path import Path, leaves
+from veridp.program.symbols import Relation, Unknown
 
 Norm = float  # 1, 2 or inf
 Array = NDArray[np.float64]

@@ -78,7 +78,7 @@ def _noticeable(samples: int, alpha: float) -> float:
 
 
 def take(findings: Findings, witness: Witness) -> None:
-    """The witness as evidence; evaluated exactly first where the paths of the mechanism allow it."""
+    """The witness as evidence, at its own confidence."""
     epsilon = max(witness.epsilon(findings.case.claim.delta).lower, 0.0)
     findings.witness_found(epsilon, witness)
 

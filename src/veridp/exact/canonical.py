@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from veridp.exact.pieces import Piece
-from veridp.program.affine import Affine, Symbol
+from veridp.program.affine import Affine
+from veridp.program.symbols import Symbol
 
 ROUNDS = 4  # of refinement; more only if something still changes
 

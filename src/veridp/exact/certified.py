@@ -18,9 +18,10 @@ from veridp.exact.event import Event
 from veridp.exact.pieces import Factor, Piece, factors
 from veridp.exact.space import Concerned, Group, shared_factors, taken_apart
 from veridp.exact.within import pieces_within
-from veridp.program.affine import Condition, Noise, Symbol
+from veridp.program.affine import Condition
 from veridp.program.distribution import Geometric, Laplace, Number
 from veridp.program.path import Path
+from veridp.program.symbols import Noise, Symbol
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from veridp.program.affine import Affine, Condition, Noise, Symbol
+from veridp.program.affine import Affine, Condition
+from veridp.program.symbols import Noise, Symbol
 
 
 class Component:

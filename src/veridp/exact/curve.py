@@ -20,8 +20,9 @@ from veridp.exact.noise import Noise as Numeric
 from veridp.exact.noise import numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
-from veridp.program.affine import Affine, Condition, Noise, Relation, Symbol
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number
+from veridp.program.symbols import Noise, Relation, Symbol
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 600

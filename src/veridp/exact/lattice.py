@@ -11,9 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from veridp.exact.pieces import ClassKey, Piece
-from veridp.program.affine import Affine, Condition, Relation
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
+from veridp.program.symbols import Relation
 from veridp.program.template import Slot
 
 Classes = dict[ClassKey, list[Piece]]

@@ -17,8 +17,9 @@ from veridp.exact.event import Entry, Event, Span
 from veridp.exact.loss import ZERO, Loss, Peak, log_ratio
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import edges, log_sum, panels
-from veridp.program.affine import Affine, Condition, Relation
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import exact
+from veridp.program.symbols import Relation
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.exact.star import Middle, Ray, log_measures
 from veridp.program.affine import Affine, Condition
-from veridp.program.affine import Noise as Symbol
 from veridp.program.distribution import Number
+from veridp.program.symbols import Noise as Symbol
 
 _Form = tuple[tuple[tuple[int, float], ...], float]  # (variable, coefficient) pairs and a constant: form >= 0
 

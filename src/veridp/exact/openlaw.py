@@ -11,11 +11,12 @@ from veridp.exact.loss import Loss
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
 from veridp.exact.space import loss_between, loss_of_factors
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Condition, Unknown, unknowns
+from veridp.program.affine import Condition, unknowns
 from veridp.program.distribution import Number, exact
 from veridp.program.explore import explore
 from veridp.program.path import Path, condition_with_values, leaves, with_values
 from veridp.program.symbolic import Symbolic
+from veridp.program.symbols import Unknown
 
 FEW = 4  # leaving the data open may find at most so many times the paths of one input: else it does not pay
 

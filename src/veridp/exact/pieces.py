@@ -15,10 +15,11 @@ from operator import itemgetter
 from typing import Any
 
 from veridp.errors import NotExact
-from veridp.program.affine import Affine, Condition, Noise, Relation, Select, Symbol
+from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
-from veridp.program.path import Path
+from veridp.program.path import Path, symbols_of
+from veridp.program.symbols import Noise, Relation, Symbol
 from veridp.program.template import Kind, Slot, Template, tree_of
 
 MOST_PIECES = 200_000
@@ -97,7 +98,7 @@ def _split(path: Path) -> list[Factor]:
     leaves = _leaves(path.output)
     groups: list[tuple[set[Symbol], list[int], list[Condition]]] = [
         (set(condition.slack.terms), [], [condition]) for condition in path.conditions
-    ] + [(set(_symbols(leaf)), [position], []) for position, leaf in enumerate(leaves)]
+    ] + [(set(symbols_of(leaf)), [position], []) for position, leaf in enumerate(leaves)]
     merged: list[tuple[set[Symbol], list[int], list[Condition]]] = []
     for symbols, positions, conditions in groups:
         touching = [group for group in merged if not group[0].isdisjoint(symbols)]
@@ -143,16 +144,6 @@ def _special(value: object) -> Kind | None:
     if isinstance(value, Condition | Select):
         return Kind.BOOL
     return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
-
-
-def _symbols(leaf: Leaf) -> Iterator[Symbol]:
-    if isinstance(leaf, Affine):
-        yield from leaf.terms
-    elif isinstance(leaf, Condition):
-        yield from leaf.slack.terms
-    elif isinstance(leaf, Select):
-        for part in (leaf.condition, leaf.then, leaf.other):
-            yield from _symbols(part)
 
 
 # ----------------------------------------------------------------------------------- deciding what was deferred

@@ -16,9 +16,10 @@ from veridp.exact.line import Line, Numbers
 from veridp.exact.loss import Atom, Loss, Mixture, Product
 from veridp.exact.masses import Masses, Share
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
-from veridp.program.affine import Affine, Symbol
+from veridp.program.affine import Affine
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
+from veridp.program.symbols import Symbol
 from veridp.program.template import Slot
 
 Combination = tuple[Number, ...]

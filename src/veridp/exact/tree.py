@@ -11,7 +11,8 @@ from veridp.errors import NotExact
 from veridp.exact.ball_noise import End
 from veridp.exact.curve import slacks
 from veridp.program import distribution as d
-from veridp.program.affine import Condition, Noise, Relation, Symbol
+from veridp.program.affine import Condition
+from veridp.program.symbols import Noise, Relation, Symbol
 
 Form = tuple[dict[Noise, Fraction], Fraction]  # coefficients and a constant: the form is to be >= 0
 CLOSED = (d.Laplace, d.Exponential, d.Uniform)

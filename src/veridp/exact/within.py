@@ -11,10 +11,11 @@ from typing import Any
 from veridp.errors import NotExact
 from veridp.exact.event import Entry, Event, Span, same
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
-from veridp.program.affine import Affine, Condition, Relation
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.path import Path
+from veridp.program.symbols import Relation
 from veridp.program.template import Slot
 
 ON_END = Fraction(1, 10**6)  # a lattice point this close to an end of a span belongs to it

@@ -16,10 +16,11 @@ from veridp.finder.events import Form
 from veridp.finder.indicator import Indicator
 from veridp.finder.relax import Sum
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Unknown, unknown, unknowns
+from veridp.program.affine import unknown, unknowns
 from veridp.program.distribution import Number, exact
 from veridp.program.explore import explore, walk
 from veridp.program.path import Path, with_values
+from veridp.program.symbols import Unknown
 
 MOST_OPEN_PATHS = 20_000
 MOST_KEPT = 64  # inputs whose paths are kept

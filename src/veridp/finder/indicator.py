@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from veridp.exact.event import same
 from veridp.finder.events import End, Form, Leaf, leaves_of, tree_of_path
 from veridp.finder.relax import And, AtLeast, Blend, Constant, Equal, Hard, Node, Not, Or, Soft, Sum, conjunction
-from veridp.program.affine import Affine, Condition, Noise, Relation, Select, Symbol, Unknown
+from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
+from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.program.template import Slot
 
 Array = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Symbols: affine expressions in noise and open values, the conditions they make, and undecided choices.
+"""Affine expressions in noise and open values, the conditions they make, and undecided choices.
 
 All three are plain values. Nothing is decided until a condition is asked for its truth; then the run under way says
 which way to go. Nothing is rounded: coefficients are exact rationals, and strict and weak inequalities stay apart.
@@ -6,12 +6,10 @@ which way to go. Nothing is rounded: coefficients are exact rationals, and stric
 
 from __future__ import annotations
 
-import enum
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -19,57 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import NotAffine
-from veridp.program.distribution import Distribution, Number, exact
-from veridp.program.site import Site, here
+from veridp.program.distribution import Number, exact
+from veridp.program.site import here
 from veridp.program.symbolic import Symbolic
+from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.program.wording import sum_text
-
-
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """One draw on a path: the index counts the draws from 0."""
-
-    index: int
-    distribution: Distribution
-    site: Site
-
-    @property
-    def name(self) -> str:
-        return f"n{self.index}"
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Noise) and self.index == other.index and self.distribution == other.distribution
-        )
-
-    def __hash__(self) -> int:
-        return self.index
-
-    def __lt__(self, other: Symbol) -> bool:
-        return isinstance(other, Noise) and self.index < other.index
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A value left open: an entry of the data, or an argument."""
-
-    name: str
-
-    def __lt__(self, other: Symbol) -> bool:
-        return not isinstance(other, Unknown) or self.name < other.name
-
-
-Symbol = Noise | Unknown
-
-
-class Relation(enum.Enum):
-    """How an expression stands to 0."""
-
-    AT_LEAST = ">="
-    ABOVE = ">"
-    EQUAL = "=="
-    UNEQUAL = "!="
-
 
 Key = tuple[object, ...]  # an operation, and its operands: expressions by identity, numbers by value
 
@@ -346,7 +298,7 @@ class Condition(Deferring):
     def holds(self, values: Mapping[Symbol, Any]) -> NDArray[np.bool_]:
         """Where it holds, for these values of the symbols (numbers or arrays)."""
         slack = self.slack.evaluate(values)
-        return np.asarray(COMPARE[self.relation](slack, 0))
+        return np.asarray(self.relation.holds(slack))
 
     def text(self) -> str:
         terms = sorted(self.slack.terms.items(), key=operator.itemgetter(0))
@@ -354,14 +306,6 @@ class Condition(Deferring):
         above = sum_text([(s, c) for s, c in terms if c > 0], max(constant, 0))
         below = sum_text([(s, -c) for s, c in terms if c < 0], max(-constant, 0))
         return f"{above} {self.relation.value} {below}"
-
-
-COMPARE: dict[Relation, Callable[[Any, Any], Any]] = {
-    Relation.AT_LEAST: operator.ge,
-    Relation.ABOVE: operator.gt,
-    Relation.EQUAL: operator.eq,
-    Relation.UNEQUAL: operator.ne,
-}
 
 
 class Select(Deferring):
@@ -575,13 +519,13 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
     if slack is NotImplemented:
         return NotImplemented
     if not isinstance(slack, Affine):
-        return COMPARE[relation](-slack if turned else slack, 0)
+        return relation.holds(-slack if turned else slack)
     return Condition(-slack if turned else slack, relation)
 
 
 def _against_infinity(bound: float, relation: Relation, turned: bool) -> bool:
     """Noise is finite: how it compares with ±inf (or NaN) is known."""
-    return bool(COMPARE[relation](bound, 0.0) if turned else COMPARE[relation](0.0, bound))
+    return bool(relation.holds(bound if turned else -bound))
 
 
 def _brief(value: Any) -> str:

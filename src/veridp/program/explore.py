@@ -17,13 +17,14 @@ import numpy as np
 
 from veridp.errors import MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import RUN, Affine, Condition, Decider, Key, Noise, Relation, affine, settle
+from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, settle
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
 from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, output_text
 from veridp.program.site import here, raised_at
 from veridp.program.symbolic import Symbolic
+from veridp.program.symbols import Noise, Relation
 
 MAX_PATHS = 100_000
 MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here

@@ -14,8 +14,9 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from veridp.program.affine import Condition, Noise, Relation, Symbol, Unknown
+from veridp.program.affine import Condition
 from veridp.program.distribution import Number, exact
+from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 
 SOLVER_SECONDS = 5  # past this a path counts as possible: pruning is only ever done on proof
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.affine import COMPARE, Affine, Condition, Noise, Select, Symbol, Unknown, affine
+from veridp.program.affine import Affine, Condition, Select, affine
 from veridp.program.distribution import Number, exact
 from veridp.program.site import Site
+from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.program.wording import number_text
 
 
@@ -88,7 +89,8 @@ class Path:
     @cached_property
     def unknowns(self) -> tuple[Unknown, ...]:
         """The open values that it depends on, in order of their names."""
-        found = {s for c in self.conditions for s in c.slack.terms} | set(_symbols(self.output))
+        found = {s for c in self.conditions for s in c.slack.terms}
+        found |= {s for leaf in leaves(self.output) for s in symbols_of(leaf)}
         return tuple(sorted(symbol for symbol in found if isinstance(symbol, Unknown)))
 
     def holds(self, values: dict[Symbol, Any]) -> NDArray[np.bool_]:
@@ -161,19 +163,15 @@ def _leaf_text(leaf: Any) -> Any:
     return _Bare(number_text(leaf)) if isinstance(leaf, Fraction) else leaf
 
 
-def _symbols(output: Any) -> Iterator[Symbol]:
-    for leaf in leaves(output):
-        yield from _symbols_of(leaf)
-
-
-def _symbols_of(leaf: Any) -> Iterator[Symbol]:
+def symbols_of(leaf: Any) -> Iterator[Symbol]:
+    """The symbols that the leaf of an output has; a plain one has none."""
     if isinstance(leaf, Affine):
         yield from leaf.terms
     elif isinstance(leaf, Condition):
         yield from leaf.slack.terms
     elif isinstance(leaf, Select):
         for part in (leaf.condition, leaf.then, leaf.other):
-            yield from _symbols_of(part)
+            yield from symbols_of(part)
 
 
 def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list[Path]:
@@ -209,7 +207,7 @@ def condition_with_values(
         if isinstance(slack, Affine):
             answer = Condition(slack, condition.relation)
         else:
-            answer = bool(COMPARE[condition.relation](slack, 0))
+            answer = bool(condition.relation.holds(slack))
         known[id(condition)] = answer
     return answer
 

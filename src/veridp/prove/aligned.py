@@ -21,6 +21,7 @@ from veridp.prove.document import (
     coefficients_in,
     condition_in,
     domain_in,
+    draws_in,
     noise_in,
     number_in,
     vector_in,
@@ -160,7 +161,7 @@ def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str
     output = field["output"].whole()
     if output >= len(outputs):
         raise field["output"].flaw(f"there is no output {output}")
-    draws = _draws(field["draws"], noises)
+    draws = draws_in(field["draws"], noises, "run")
     return Event(
         output=output,
         weight=field["weight"].rational(),
@@ -170,19 +171,6 @@ def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str
         numbers=tuple(number_in(n, draws, size) for n in field["numbers"].entries()),
         shifts=tuple(carried_in(entry, len(draws), size) for entry in field["shifts"].entries()),
     )
-
-
-def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
-    """The rows of the noise that a run draws: the first draw, the second, and so on, none left out."""
-    rows = []
-    for place, entry in enumerate(node.entries()):
-        row = entry.whole()
-        if row >= len(noises):
-            raise entry.flaw(f"there is no noise {row}")
-        if noises[row].draw != place:
-            raise entry.flaw(f"noise {row} is draw {noises[row].draw} of a run, not draw {place}")
-        rows.append(row)
-    return tuple(rows)
 
 
 def carried_in(node: Node, draws: int | None, size: int) -> Table | Rule:

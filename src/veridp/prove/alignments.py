@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.program.affine import Noise
+from veridp.program.symbols import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Corner, Polytope
 from veridp.prove.rules import MANY, Rule, RuleProgram, dearest

@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import Literal
 
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Noise
 from veridp.program.site import Site
+from veridp.program.symbols import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Corner, Hull
 from veridp.prove.prices import price_of, why_no_price

@@ -15,10 +15,11 @@ from typing import Any
 from veridp.adjacency import AddOrRemoveRecord, Adjacency, AnyTwoValues, Domain, ReplaceRecord
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Affine, Condition, Noise, Select, Symbol
+from veridp.program.affine import Affine, Condition
 from veridp.program.explore import explore
-from veridp.program.path import Path, leaves, map_leaves, output_text
+from veridp.program.path import Path, leaves, map_leaves, output_text, symbols_of
 from veridp.program.site import Site
+from veridp.program.symbols import Noise, Symbol
 from veridp.prove.events import Event, events_of
 from veridp.prove.exploring import explored
 from veridp.prove.pieces import Piece, piece_of
@@ -135,7 +136,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
     if len(paths) != 1 or paths[0].forks:
         return None
     entries = leaves(paths[0].output)
-    groups = _groups([set(_symbols(entry)) for entry in entries])
+    groups = _groups([set(symbols_of(entry)) for entry in entries])
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
@@ -144,7 +145,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:
     """The events of some entries of an output that are still undecided: they are settled by exploring them alone."""
-    noises = sorted({s for entry in entries for s in _symbols(entry) if isinstance(s, Noise)})
+    noises = sorted({s for entry in entries for s in symbols_of(entry) if isinstance(s, Noise)})
     settled = explore(lambda rng, data: list(entries), None)
     events = events_of([Path((*noises, *path.steps), path.output) for path in settled])
     return tuple(replace(event, sites=tuple(map(_drawn_at, event.conditions))) for event in events)
@@ -164,13 +165,3 @@ def _groups(symbols: Sequence[set[Symbol]]) -> list[list[int]]:
         members = sorted([k, *(other for group in touching for other in group[0])])
         groups.append((members, mine.union(*(group[1] for group in touching))))
     return sorted(members for members, _ in groups)
-
-
-def _symbols(leaf: Any) -> Iterator[Symbol]:
-    if isinstance(leaf, Affine):
-        yield from leaf.terms
-    elif isinstance(leaf, Condition):
-        yield from leaf.slack.terms
-    elif isinstance(leaf, Select):
-        for part in (leaf.condition, leaf.then, leaf.other):
-            yield from _symbols(part)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Affine, Condition, Noise, Symbol
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Geometric
+from veridp.program.symbols import Noise, Symbol
 from veridp.prove.alignments import Alignment, Table
 from veridp.prove.events import NUMERIC, Event
 from veridp.prove.neighbours import Box, Polytope, interval_of

@@ -9,7 +9,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from veridp.program.affine import Affine, Condition, Noise, Relation, Symbol
+from veridp.program.affine import Affine, Condition
+from veridp.program.symbols import Noise, Relation, Symbol
 
 SECONDS = 20
 

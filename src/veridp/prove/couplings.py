@@ -18,7 +18,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import linprog
 
-from veridp.program.affine import Affine, Condition, Noise, Relation, Unknown
+from veridp.program.affine import Affine, Condition
+from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.prove.alignments import Alignment, cheapest
 from veridp.prove.cases import Part
 from veridp.prove.events import entry_of, is_equality

@@ -16,7 +16,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from veridp.program import distribution as d
-from veridp.program.affine import Affine, Condition, Noise, Relation
+from veridp.program.affine import Affine, Condition
+from veridp.program.symbols import Noise, Relation
 from veridp.prove.events import Event
 from veridp.prove.pieces import piece_of
 from veridp.prove.regions import is_on_data
@@ -66,15 +67,7 @@ class Clause:
     relation: Relation
 
     def holds(self, x: Fraction, y: Fraction) -> bool:
-        value = self.line.at(x, y)
-        match self.relation:
-            case Relation.AT_LEAST:
-                return value >= 0
-            case Relation.ABOVE:
-                return value > 0
-            case Relation.EQUAL:
-                return value == 0
-        return value != 0
+        return bool(self.relation.holds(self.line.at(x, y)))
 
 
 @dataclass(frozen=True)

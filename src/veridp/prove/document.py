@@ -219,6 +219,19 @@ def noise_in(node: Node) -> Noise:
     return noise
 
 
+def draws_in(node: Node, noises: Sequence[Noise], of: str) -> tuple[int, ...]:
+    """The rows of the noise that a run, or a step, draws: the first draw, the second, and so on, none left out."""
+    rows = []
+    for place, entry in enumerate(node.entries()):
+        row = entry.whole()
+        if row >= len(noises):
+            raise entry.flaw(f"there is no noise {row}")
+        if noises[row].draw != place:
+            raise entry.flaw(f"noise {row} is draw {noises[row].draw} of a {of}, not draw {place}")
+        rows.append(row)
+    return tuple(rows)
+
+
 def condition_in(node: Node, draws: Sequence[int], size: int) -> Condition:
     field = node.fields("noise", "data", "constant", "relation")
     return Condition(linear_in(field, draws, size), field["relation"].one_of(RELATIONS))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.errors import NotExplorable
-from veridp.program.affine import Affine, Condition, Noise, Relation, Symbol, Unknown
+from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number
 from veridp.program.path import Path, leaves, map_leaves, output_text
 from veridp.program.site import Site
+from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.prove.convex import union_if_convex
 from veridp.prove.prices import price_of
 

@@ -18,6 +18,7 @@ from veridp.prove.document import (
     Stated,
     arguments_in,
     coefficients_in,
+    draws_in,
     noise_in,
 )
 from veridp.prove.noise_rules import Noise
@@ -132,7 +133,7 @@ def _step(node: Node, states: Sequence[State], noises: Sequence[Noise]) -> Step:
     if when == "end" and target is not None:
         raise field["to"].flaw("null is needed at the end")
     symbols = () if source is None else states[source].symbols
-    reader = _Reader(_draws(field["draws"], noises), symbols, when == "step")
+    reader = _Reader(draws_in(field["draws"], noises, "step"), symbols, when == "step")
     updates = {name: reader.linear(entry, ()) for name, entry in field["updates"].mapping().items()}
     wanted = () if target is None else states[target].symbols
     if sorted(updates) != sorted(wanted):
@@ -156,18 +157,6 @@ def _state_number(node: Node, states: Sequence[State]) -> int | None:
     if number >= len(states):
         raise node.flaw(f"there is no state {number}")
     return number
-
-
-def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
-    rows = []
-    for place, entry in enumerate(node.entries()):
-        row = entry.whole()
-        if row >= len(noises):
-            raise entry.flaw(f"there is no noise {row}")
-        if noises[row].draw != place:
-            raise entry.flaw(f"noise {row} is draw {noises[row].draw} of a step, not draw {place}")
-        rows.append(row)
-    return tuple(rows)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from scipy.sparse import coo_array
 
 from veridp.errors import NotInductive, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import Affine, Noise, Relation, Unknown
+from veridp.program.affine import Affine
 from veridp.program.distribution import Number
+from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.prove.exploring import rational_arguments
 from veridp.prove.prices import price_of
 from veridp.prove.shifts import DENOMINATORS

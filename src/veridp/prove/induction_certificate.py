@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from veridp.program.affine import Affine, Noise
+from veridp.program.affine import Affine
 from veridp.program.distribution import Number
+from veridp.program.symbols import Noise
 from veridp.prove.certificate import Json, header, noise_document
 from veridp.prove.system import QUERY, SYMBOL, State, Step
 

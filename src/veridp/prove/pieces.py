@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.program import distribution as d
-from veridp.program.affine import Affine, Condition, Noise, Relation
+from veridp.program.affine import Affine, Condition
 from veridp.program.generator import binomial_weights
+from veridp.program.symbols import Noise, Relation
 from veridp.prove.events import Event
 
 

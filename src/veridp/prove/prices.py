@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cache
 
 from veridp.program import distribution as d
-from veridp.program.affine import Noise
+from veridp.program.symbols import Noise
 
 
 @dataclass(frozen=True)

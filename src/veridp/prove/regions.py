@@ -15,8 +15,9 @@ from functools import cache
 from typing import Any
 
 from veridp.errors import NotExplorable
-from veridp.program.affine import Affine, Condition, Noise, Relation, Symbol
+from veridp.program.affine import Affine, Condition
 from veridp.program.path import Fork, Option, Path, Step
+from veridp.program.symbols import Noise, Relation, Symbol
 from veridp.prove.cases import Case, Part
 from veridp.prove.events import entry_of, events_of
 from veridp.prove.neighbours import Box, Polytope
@@ -152,17 +153,10 @@ def _on_noise(path: Path) -> Path:
 
 def _claim(condition: Condition, differences: Sequence[Any] | None) -> Any:
     """The condition, on data moved by the differences if there are any."""
-    z3 = _z3()
     total = _rational(Fraction(condition.slack.constant))
     for symbol, coefficient in condition.slack.terms.items():
         total = total + _rational(Fraction(coefficient)) * _moved(symbol, differences)
-    match condition.relation:
-        case Relation.AT_LEAST:
-            return total >= 0
-        case Relation.ABOVE:
-            return total > 0
-        case _:
-            return total == z3.Q(0, 1)
+    return condition.relation.holds(total)
 
 
 def _moved(symbol: Symbol, differences: Sequence[Any] | None) -> Any:

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.affine import Noise
+from veridp.program.symbols import Noise
 from veridp.prove.linear import Blocks
 from veridp.prove.neighbours import Box, Corner
 from veridp.prove.prices import cost_of, price_of

@@ -14,7 +14,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.affine import Affine, Noise, Unknown
+from veridp.program.affine import Affine
+from veridp.program.symbols import Noise, Unknown
 from veridp.prove.events import Event, entry_of, is_equality
 from veridp.prove.linear import Blocks
 from veridp.prove.neighbours import Box, Corner, Hull, Polytope

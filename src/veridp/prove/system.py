@@ -16,9 +16,10 @@ from typing import Any
 
 from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Affine, Condition, Noise, Symbol, Unknown, affine
+from veridp.program.affine import Affine, Condition, affine
 from veridp.program.distribution import Number
 from veridp.program.path import Fork, Path, leaves, output_text
+from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.prove.convex import are_disjoint, cover_everything
 from veridp.prove.events import NUMERIC
 from veridp.prove.loop import Loop, Mark, loop_of, marked_paths

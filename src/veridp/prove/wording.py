@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Sequence
 from fractions import Fraction
 
-from veridp.program.affine import Noise
+from veridp.program.symbols import Noise
 from veridp.program.wording import number_text
 from veridp.prove.events import Event
 from veridp.prove.prices import price_of

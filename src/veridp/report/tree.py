@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
-from veridp.program.affine import Noise
 from veridp.program.path import Fork, Path, Step, output_text
+from veridp.program.symbols import Noise
 from veridp.program.wording import number_text
 
 

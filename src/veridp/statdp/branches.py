@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veridp.program.affine import Condition, Relation, Unknown
+from veridp.program.affine import Condition
 from veridp.program.path import Path
 from veridp.program.site import Site
+from veridp.program.symbols import Relation, Unknown
 
 PATIENCE = 5_000  # milliseconds for the solver
 MARGIN = 1  # how far past its border a condition need not go
@@ -83,9 +84,7 @@ def _middle(
     for condition in conditions:
         slack = _slack(z3, variables, condition)
         loose = condition.relation in (Relation.AT_LEAST, Relation.ABOVE)
-        middle.add(
-            slack >= margin if loose and not _only_whole(condition, whole) else _holds(slack, condition.relation)
-        )
+        middle.add(slack >= margin if loose and not _only_whole(condition, whole) else condition.relation.holds(slack))
     middle.add(margin <= MARGIN)
     middle.add(*(variables[name] == model.eval(variables[name], True) for name, is_whole in whole.items() if is_whole))
     middle.maximize(margin)
@@ -107,7 +106,7 @@ def _number(value: Any, whole: bool) -> float:
 
 
 def _formula(z3: Any, variables: Mapping[str, Any], conditions: Sequence[Condition]) -> Any:
-    return z3.And([_holds(_slack(z3, variables, condition), condition.relation) for condition in conditions])
+    return z3.And([condition.relation.holds(_slack(z3, variables, condition)) for condition in conditions])
 
 
 def _slack(z3: Any, variables: Mapping[str, Any], condition: Condition) -> Any:
@@ -116,15 +115,3 @@ def _slack(z3: Any, variables: Mapping[str, Any], condition: Condition) -> Any:
 
     terms = [rational(factor) * variables[symbol.name] for symbol, factor in condition.slack.terms.items()]
     return z3.Sum([*terms, rational(condition.slack.constant)])
-
-
-def _holds(slack: Any, relation: Relation) -> Any:
-    match relation:
-        case Relation.AT_LEAST:
-            return slack >= 0
-        case Relation.ABOVE:
-            return slack > 0
-        case Relation.EQUAL:
-            return slack == 0
-        case Relation.UNEQUAL:
-            return slack != 0

@@ -23,7 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from veridp.errors import BadInput
 from veridp.local.verifiable import Client, MemoryVault, Reason, Refused, Task
-from veridp.local.verifiable.messages import Commit, Invitation, decode, encode
+from veridp.local.verifiable.messages import Commit, Invitation, Opening, decode, encode
 from veridp.local.verifiable.played import new_session
 from veridp.local.verifiable.service import store
 from veridp.local.verifiable.service.app import application
@@ -139,12 +139,18 @@ def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -
         assert store.get_session(connection, TASK, token) == decided
 
 
-def test_a_verdict_is_good_for_its_opening_alone() -> None:
+def committed_session() -> tuple[store.Session, Opening]:
+    """A session whose client has committed, and the opening that it would send."""
     rng = random.Random(2)
     session = new_session(TASK, rng)
     client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
     session = session.committed(client.commit(session.invitation, "dog"), 0, TASK.verifier)
     opening = client.open(session.challenge)
+    return session, opening
+
+
+def test_a_verdict_is_good_for_its_opening_alone() -> None:
+    session, opening = committed_session()
     assert session.commit is not None
     known = Known(session.commit, opening, TASK.verifier.judge(session.commit, session.challenge, opening))
     assert session.opened(opening, 0, known).stage == store.Stage.ACCEPTED
@@ -212,11 +218,7 @@ def test_steps_of_one_transaction_do_not_disturb_each_other(opened: Database) ->
 
 
 def test_judges_are_replaced_when_they_die() -> None:
-    rng = random.Random(2)
-    session = new_session(TASK, rng)
-    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
-    session = session.committed(client.commit(session.invitation, "dog"), 0, TASK.verifier)
-    opening = client.open(session.challenge)
+    session, opening = committed_session()
 
     async def use() -> None:
         judges = Judges(1)
