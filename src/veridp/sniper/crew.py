@@ -46,6 +46,11 @@ class Crew:
         except Exception:  # what cannot be sent away is run here; where does not matter to the result
             return None
 
+    @property
+    def hands(self) -> int:
+        """How many tasks run at a time."""
+        return 1 if self.payload is None else self.size
+
     def __enter__(self) -> Crew:
         if self.payload is None:
             self.limits = one_thread()

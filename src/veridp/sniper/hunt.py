@@ -16,7 +16,8 @@ from veridp.sniper.classifier import QUICK, Family
 from veridp.sniper.confirm import Look, Spending, confirm, glance
 from veridp.sniper.crew import Crew
 from veridp.sniper.pairs import Pairs, Source
-from veridp.sniper.scout import SEEN_WELL, Candidate, Setting, Task, scout, seed_for
+from veridp.sniper.pilot import pilot
+from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
 CROWD = 64  # with more pairs, one more contest, of fewer samples, comes first
@@ -33,7 +34,6 @@ CLOSE = 0.3  # others than the best are trained too if they promise at most so m
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 SCOUTING_SHARE, MOVING_SHARE, TRAINING_SHARE = 0.35, 0.35, 0.4  # of the time that is left when each begins
 DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
-PILOTS = (1, 10, 100, 1000, 10_000, 50_000)  # samples drawn to learn how long they take, as far as there is time
 PILOTING_SHARE = 0.02  # of all the time: a pilot that takes longer is the last
 SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING = range(5)  # the streams of the seed
 
@@ -151,7 +151,7 @@ class Hunt:
                 f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
                 f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
             )
-        self.pilot(starting[0])
+        self.prepare(starting[0])
         self.tried = len(starting)
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in starting]
         efforts = self.plan.efforts
@@ -178,22 +178,16 @@ class Hunt:
                 self.searched += [f"{len(more)} {source}"] if more else []
         return starting
 
-    def pilot(self, pair: Pair) -> None:
+    def prepare(self, pair: Pair) -> None:
         """Plan by what a few samples tell: more where they are cheap to learn from, fewer where they take long."""
-        for number, count in enumerate(PILOTS):
-            start = time.monotonic()
-            outputs = self.setting.draw(pair.left, count, PILOTING, number)
-            took = time.monotonic() - start
-            self.drawn += count
-            if number and took > PILOTING_SHARE * self.deadline.seconds:  # the first pays for what is done once
-                break
-        cost = took / count
-        affordable = DRAWING_SHARE * self.deadline.seconds / (5 * cost)
+        found = pilot(self.crew, pair.left, PILOTING_SHARE * self.deadline.seconds, (PILOTING,))
+        self.drawn += found.drawn
+        affordable = DRAWING_SHARE * self.deadline.seconds / (5 * found.cost)
         if affordable < self.plan.samples:
             self.plan = replace(self.plan, samples=max(min(SMALLEST, self.plan.samples), int(affordable)))
             self.searched.append(f"with {self.plan.samples} training samples, for want of time")
             self.finished = False
-        elif affordable > GENEROUS * self.plan.samples and outputs.grouped(len(outputs) // SEEN_WELL) is not None:
+        elif affordable > GENEROUS * self.plan.samples and found.few:
             self.plan = replace(self.plan, generosity=GENEROUS)
 
     # -------------------------------------------------------------------------------------------------------- contests

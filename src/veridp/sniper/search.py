@@ -29,7 +29,7 @@ from veridp.sniper.scout import Setting
 
 SAMPLES, FINAL = 1_000_000, 10_000_000
 SECONDS = 120.0
-COMPILING = 20.0  # seconds of a search that has time to compile a mechanism
+COMPILING = 15.0  # seconds of a search that has time to compile a mechanism
 ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
 FEW_SAMPLES = 50_000  # with fewer in all, starting workers takes longer than the search
 
