@@ -34,7 +34,7 @@ def try_to_prove(findings: Findings) -> None:
             found.append("no proof within its share of the time")
             return
         if math.isfinite(proof.epsilon):
-            findings.prove(proof.epsilon, proof.explained, f"{case.scope} {proof.restriction}".strip())
+            findings.prove(proof.epsilon, proof.explained, ", ".join(filter(None, (case.scope, proof.restriction))))
             found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}")
         else:
             found.append(f"no alignment found: {proof.explained}")

@@ -27,12 +27,13 @@ SHARE_KEPT = 6  # or one in so many, if these are more
 FINALISTS, FINALISTS_BY_TABLES = 2, 8
 GENEROUS = 4  # where different outputs are so few that they are counted, contests have so many times the samples
 THOROUGH = 2  # pairs on which models that take long are tried
+HURRY = 40.0  # with fewer seconds, they are tried on none
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
 CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
-SCOUTING_SHARE, MOVING_SHARE, TRAINING_SHARE = 0.35, 0.35, 0.4  # of the time that is left when each begins
+SCOUTING_SHARE, MOVING_SHARE, TRAINING_SHARE = 0.5, 0.35, 0.4  # of the time that is left when each begins
 DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
 PILOTING_SHARE = 0.02  # of all the time: a pilot that takes longer is the last
 SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING = range(5)  # the streams of the seed
@@ -216,8 +217,9 @@ class Hunt:
         Models that take long are tried in the last contest, on the best, and on all where the quick ones see nothing.
         """
         kept = max(entered // SHARE_KEPT, going_on(candidates, KEPT, KEPT_BY_TABLES))
+        thorough = THOROUGH if self.deadline.seconds >= HURRY else 0
         return [
-            Entrant(one.pair, self.plan.among(worth_more(one, last and (place < THOROUGH or one.promise <= 0))))
+            Entrant(one.pair, self.plan.among(worth_more(one, last and (place < thorough or one.promise <= 0))))
             for place, one in enumerate(candidates[:kept])
         ]
 
@@ -246,6 +248,10 @@ class Hunt:
         self.pace = (time.monotonic() - start) / max(1, len(results) * effort)
         return results
 
+    def affordable(self, effort: int, deadline: Deadline) -> int:
+        """How many pairs there is time for, at the pace of the last contest."""
+        return math.floor(min(deadline.left / (self.pace * effort), MOST_MOVES))
+
     def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[Task]:
         """A task for each entrant, with samples of its own."""
         first = self.tasks
@@ -261,8 +267,9 @@ class Hunt:
         rounds = 0
         while rounds < MOST_ROUNDS and not deadline.passed:
             key = (MAKING_PAIRS, 1 + rounds)
-            near = itertools.islice(self.pairs.moves(best[0].pair, seed_for(self.setting.seed, *key)), MOST_MOVES)
-            pairs = list(near)
+            most = min(MOST_MOVES, self.affordable(self.plan.efforts[0], deadline))
+            near = self.pairs.moves(best[0].pair, seed_for(self.setting.seed, *key))
+            pairs = list(itertools.islice(near, most))
             if not pairs:
                 break
             rounds += 1
@@ -280,7 +287,8 @@ class Hunt:
     def settled(self, best: list[Candidate], challengers: list[Candidate], deadline: Deadline) -> list[Candidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
-        hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
+        most = self.affordable(self.plan.efforts[-1], deadline)
+        hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers[:most] if one.promise >= enough]
         found = self.contest("challenge", hopeful, self.plan.efforts[-1:], deadline) if hopeful else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
 

@@ -1,0 +1,32 @@
+"""Audits by samples alone."""
+
+from __future__ import annotations
+
+import pytest
+
+import veridp
+from veridp.claim import Standing
+
+
+@pytest.mark.parametrize("name", ["noisy_hist2", "noisy_max4", "svt5", "bad_smart_sum", "bad_partial_sum"])
+def test_a_classic_bug_is_found_and_its_witness_holds(name: str) -> None:
+    """The exact loss between the inputs of the witness is at least what the samples certified, and above the claim."""
+    mechanism = veridp.catalogue[name]
+    verdict = veridp.audit(mechanism, seconds=30, seed=1, black_box=True)
+    assert verdict.standing is Standing.REFUTED
+    assert verdict.epsilon.upper == float("inf")
+    assert {piece.engine for piece in verdict.evidence} <= {"statdp", "sniper"}
+    assert verdict.witness is not None
+    assert verdict.witness.confidence >= 0.95
+    exactly = veridp.exact.compare(mechanism, verdict.witness.left, verdict.witness.right)
+    assert mechanism.claim is not None
+    assert mechanism.claim.epsilon < verdict.epsilon.lower <= exactly.epsilon
+
+
+@pytest.mark.parametrize("name", ["laplace", "svt1", "noisy_max2", "randomized_response"])
+def test_a_right_mechanism_is_not_refuted(name: str) -> None:
+    verdict = veridp.audit(veridp.catalogue[name], seconds=2, seed=1, black_box=True)
+    assert verdict.standing is Standing.NOT_REFUTED
+    assert 0 < verdict.alpha <= 0.05
+    assert 0 < verdict.smallest_mass < 1
+    assert "patterns" in " ".join(verdict.searched)
