@@ -87,6 +87,7 @@ def test_where_it_runs_makes_no_difference() -> None:
     processes = search(catalogue["truncated_geometric"], **{**options, "workers": 2})
     assert here.counts == elsewhere.counts == processes.counts
     assert here.epsilon_lower == elsewhere.epsilon_lower == processes.epsilon_lower
+    assert here.drawn == elsewhere.drawn == processes.drawn
 
 
 @pytest.mark.slow

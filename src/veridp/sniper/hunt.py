@@ -248,9 +248,12 @@ class Hunt:
         self.pace = (time.monotonic() - start) / max(1, len(results) * effort)
         return results
 
-    def affordable(self, effort: int, deadline: Deadline) -> int:
-        """How many pairs there is time for, at the pace of the last contest."""
-        return math.floor(min(deadline.left / (self.pace * effort), MOST_MOVES))
+    def affordable(self, wanted: int, effort: int, deadline: Deadline) -> int:
+        """For how many of the wanted pairs there is time, at the pace of the last contest."""
+        most = math.floor(min(deadline.left / (self.pace * effort), wanted))
+        if most < wanted:
+            self.finished = False
+        return most
 
     def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[Task]:
         """A task for each entrant, with samples of its own."""
@@ -267,7 +270,7 @@ class Hunt:
         rounds = 0
         while rounds < MOST_ROUNDS and not deadline.passed:
             key = (MAKING_PAIRS, 1 + rounds)
-            most = min(MOST_MOVES, self.affordable(self.plan.efforts[0], deadline))
+            most = self.affordable(MOST_MOVES, self.plan.efforts[0], deadline)
             near = self.pairs.moves(best[0].pair, seed_for(self.setting.seed, *key))
             pairs = list(itertools.islice(near, most))
             if not pairs:
@@ -287,7 +290,7 @@ class Hunt:
     def settled(self, best: list[Candidate], challengers: list[Candidate], deadline: Deadline) -> list[Candidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
-        most = self.affordable(self.plan.efforts[-1], deadline)
+        most = self.affordable(len(challengers), self.plan.efforts[-1], deadline)
         hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers[:most] if one.promise >= enough]
         found = self.contest("challenge", hopeful, self.plan.efforts[-1:], deadline) if hopeful else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)

@@ -1,12 +1,13 @@
 """A few samples ahead of a search, to plan it by: how long they take, and whether few outputs differ.
 
-Every worker draws them: what is done once in a process, such as compiling the mechanism, is done in all at a time.
+Every worker draws them, the same ones: what is done once in a process, such as compiling the mechanism, is done in all
+at a time, and what they tell does not depend on how many workers there are.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from veridp.sniper.crew import Crew
 from veridp.sniper.scout import SEEN_WELL, Setting
@@ -45,7 +46,6 @@ def piloted(setting: Setting, task: PilotTask) -> Pilot:
 
 
 def pilot(crew: Crew, data: object, longest: float, key: tuple[int, ...]) -> Pilot:
-    """What the slowest of the workers found."""
-    tasks = [PilotTask(data, longest, (*key, place)) for place in range(crew.hands)]
-    found = list(crew.run(piloted, tasks))
-    return Pilot(max(one.cost for one in found), all(one.few for one in found), sum(one.drawn for one in found))
+    """What the samples tell, and how long they take the slowest of the workers."""
+    found = list(crew.run(piloted, [PilotTask(data, longest, key)] * crew.hands))
+    return replace(found[0], cost=max(one.cost for one in found))
