@@ -10,6 +10,7 @@ import pytest
 
 import veridp
 from veridp.audit import findings as findings_module
+from veridp.audit import sampled
 from veridp.audit.case import Case
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
@@ -184,6 +185,29 @@ def test_a_sampled_witness_above_a_proof_gives_way(findings: Findings) -> None:
     findings.prove(0.1, "", "everywhere")
     assert findings.verdict().standing is Standing.PROVED
     assert findings.witness is None
+
+
+def sampled_witness(low: float, high: float) -> Witness:
+    """Of [0] and [1] (0.1 apart under Laplace noise of scale 10), with such ends of its intervals."""
+    return Witness([0.0], [1.0], "x", Interval(low, 1.0), Interval(0.0, high), 0.95)
+
+
+def test_a_sampled_witness_is_evaluated_exactly_where_that_can_be(findings: Findings) -> None:
+    findings.witness_found(math.log(0.52 / 0.48), sampled_witness(0.52, 0.48))
+    sampled.confirm_exactly(findings)
+    assert findings.lower == pytest.approx(0.1, rel=1e-9)
+    assert findings.witness is not None
+    assert findings.witness.confidence == 1
+    assert "exactly, ε = 0.1 between the inputs" in findings.evidence[-1].finding
+
+
+def test_a_sampled_witness_that_the_exact_loss_contradicts_is_dropped(findings: Findings) -> None:
+    findings.witness_found(math.log(5), sampled_witness(0.5, 0.1))
+    assert findings.refuted
+    sampled.confirm_exactly(findings)
+    assert not findings.refuted
+    assert findings.lower == pytest.approx(0.1, rel=1e-9)
+    assert "false alarm: exactly, ε = 0.1" in findings.evidence[-1].finding
 
 
 def test_rounding_is_no_disagreement(findings: Findings) -> None:
