@@ -14,7 +14,7 @@ from veridp.program.limit import OutOfTime, at_most
 NO_PATHS = (NotExplorable, MechanismError)
 CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
 SHARE = 0.5  # of the time that is left, for each of proof and exact search
-SHORTEST = 1.0  # seconds that a climb is given at least
+SHORTEST = 1.0  # seconds without which a climb is not begun
 
 
 def try_to_prove(findings: Findings) -> None:
@@ -109,11 +109,15 @@ def ascend(findings: Findings) -> None:
     from veridp.finder import search
 
     case = findings.case
+    if findings.deadline.left < SHORTEST:
+        findings.finished = False
+        findings.note("finder", "not begun: too little time is left", 0.0)
+        return
     findings.tell("climbing from the worst pair")
     with findings.timed("finder") as found:
         start = [] if findings.witness is None else [(findings.witness.left, findings.witness.right)]
         try:
-            with at_most(max(findings.deadline.left, SHORTEST)):  # one step of a search may take longer than it all
+            with at_most(findings.deadline.left):  # one step of a search may take longer than it all
                 result = search(
                     case.mechanism,
                     case.size,
