@@ -9,7 +9,7 @@ import pytest
 
 from veridp.confidence import log_ratio_lower
 from veridp.errors import BadInput
-from veridp.sniper.power import Goal, HighestScores, best_threshold, paper_threshold, profile_levels, sample_size
+from veridp.sniper.power import Goal, HighestScores, best_thresholds, paper_threshold, profile_levels, sample_size
 
 
 def test_guideline_1_gives_the_published_sample_size() -> None:
@@ -63,7 +63,7 @@ def laplace_scores(shift: float, scale: float, count: int) -> tuple[np.ndarray, 
 def test_for_laplace_the_best_event_is_frequent_and_saves_samples() -> None:
     """Any event x >= a beyond both means has ratio e^ε; the more frequent it is, the tighter its bound."""
     left, right = laplace_scores(1.0, 10.0, 100_000)
-    chosen = best_threshold(left, right, Goal(10**7, 0.05))
+    chosen = best_thresholds(left, right, Goal(10**7, 0.05))[0]
     assert 0.3 < chosen.right < 0.5
     many = 75 * 10**7  # (1 - p)/p is 99 for p = 0.01, and 1.2 for p = 0.45
     at_c = log_ratio_lower(0.01 * math.exp(0.1) * many, many, 0.01 * many, many, 0.05)
@@ -74,7 +74,7 @@ def test_for_laplace_the_best_event_is_frequent_and_saves_samples() -> None:
 def test_a_strong_rare_event_is_not_hidden_by_a_floor() -> None:
     """Lap(0.1) moved by 1: e^10 beyond the larger mean, where the right side has half of e^-10."""
     left, right = laplace_scores(1.0, 0.1, 4_000_000)
-    chosen = best_threshold(left, right, Goal(10**7, 0.05))
+    chosen = best_thresholds(left, right, Goal(10**7, 0.05))[0]
     assert chosen.right < 1e-4
     bound = log_ratio_lower(chosen.left * 10**7, 10**7, chosen.right * 10**7, 10**7, 0.05)
     assert 9.5 < bound < 10
@@ -84,7 +84,7 @@ def test_the_threshold_maximises_what_the_goal_promises() -> None:
     rng = np.random.default_rng(3)
     left, right = np.sort(rng.integers(0, 6, 5000) + rng.integers(0, 2, 5000)), np.sort(rng.integers(0, 6, 5000))
     goal = Goal(10_000, 0.05)
-    chosen = best_threshold(left.astype(float), right.astype(float), goal)
+    chosen = best_thresholds(left.astype(float), right.astype(float), goal)[0]
     promises = [
         float(goal.promised(np.sum(left >= t), 5000, np.sum(right >= t), 5000)[0])
         for t in range(8)  # type: ignore[arg-type]

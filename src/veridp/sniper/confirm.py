@@ -36,10 +36,10 @@ class Spending:
     """How alpha is divided: the shares of the last look, of the looks before it, of glances while the search goes on
     and of the other thresholds of all looks. They add up to 1 at most."""
 
-    last: float = 0.5
+    last: float = 0.7
     earlier: float = 0.05
     glances: float = 0.05
-    others: float = 0.4
+    others: float = 0.2
 
     def glance(self, number: int) -> float:
         """The share of the n-th glance, from 1 on: all of them together spend the glances' share (Σ 1/n² = π²/6)."""

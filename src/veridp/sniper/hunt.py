@@ -1,4 +1,4 @@
-"""A search under way: contests between pairs, more pairs near the best, training the winner, confirming it."""
+"""A search under way: contests between pairs, more pairs near the best, training, a playoff, confirming the winner."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from veridp.sniper.confirm import Look, Spending, confirm, glance
 from veridp.sniper.crew import Crew
 from veridp.sniper.pairs import Pairs, Source
 from veridp.sniper.pilot import pilot
+from veridp.sniper.playoff import outputs_for, playoff
 from veridp.sniper.scout import Candidate, Setting, Task, scout, seed_for
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
@@ -24,7 +25,9 @@ CROWD = 64  # with more pairs, one more contest, of fewer samples, comes first
 SHRINK = 4  # each contest has so many times the samples of the one before
 KEPT, KEPT_BY_TABLES = 6, 16  # pairs that go on to the next contest: more where trying one costs little
 SHARE_KEPT = 6  # or one in so many, if these are more
+CHALLENGERS, CHALLENGERS_BY_TABLES = 2, 6  # of the best, found by moving away from it
 FINALISTS, FINALISTS_BY_TABLES = 2, 8
+CONTENDERS, CONTENDERS_BY_TABLES = 4, 8  # of the playoff
 GENEROUS = 4  # where different outputs are so few that they are counted, contests have so many times the samples
 THOROUGH = 2  # pairs on which models that take long are tried
 HURRY = 40.0  # with fewer seconds, they are tried on none
@@ -33,10 +36,10 @@ MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
 CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
-SCOUTING_SHARE, MOVING_SHARE, TRAINING_SHARE = 0.5, 0.35, 0.4  # of the time that is left when each begins
+SCOUTING_SHARE, MOVING_SHARE, TRAINING_SHARE, PLAYING_SHARE = 0.5, 0.35, 0.4, 0.3  # of the time left as each begins
 DRAWING_SHARE = 0.1  # of all the time, for the samples of the last training
 PILOTING_SHARE = 0.02  # of all the time: a pilot that takes longer is the last
-SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING = range(5)  # the streams of the seed
+SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF = range(6)  # the streams of the seed
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,7 @@ class Hunt:
         best = self.contest("contest", entrants, efforts, self.deadline.part(SCOUTING_SHARE))
         if Source.MOVES in sources:
             best = self.moved(best)
-        winner = self.trained(best)
-        self.confirmed(winner)
+        self.confirmed(self.winner(self.trained(best)))
 
     def starting_pairs(self, sources: Sequence[Source]) -> list[Pair]:
         random = self.pairs.random(seed_for(self.setting.seed, MAKING_PAIRS))
@@ -225,10 +227,8 @@ class Hunt:
 
     def scouted(self, stage: str, entrants: Sequence[Entrant], effort: int, deadline: Deadline) -> list[Candidate]:
         """A candidate for each entrant, or for as many as there is time for; one at least."""
-        results: list[Candidate] = []
         tasks = self.tasks_for(entrants, effort, effort)
         start = time.monotonic()
-        self.tell(stage, 0.0)
 
         def timely() -> Iterator[Task]:
             for number, task in enumerate(tasks):
@@ -236,16 +236,23 @@ class Hunt:
                     return
                 yield task
 
-        for number, result in enumerate(self.crew.run(attempt, timely()), start=1):
+        results = self.found(stage, timely(), len(tasks))
+        if not results and self.failures and not self.looks:
+            raise self.failures[0].error
+        self.pace = (time.monotonic() - start) / max(1, len(results) * effort)
+        return results
+
+    def found(self, stage: str, tasks: Iterable[Task], count: int) -> list[Candidate]:
+        """What the tasks find, of which there are so many; pairs on which the mechanism fails are noted."""
+        results: list[Candidate] = []
+        self.tell(stage, 0.0)
+        for number, result in enumerate(self.crew.run(attempt, tasks), start=1):
             if isinstance(result, Failed):
                 self.failures.append(result)
             else:
                 results.append(result)
                 self.drawn += result.drawn
-            self.tell(stage, number / len(tasks))
-        if not results and self.failures and not self.looks:
-            raise self.failures[0].error
-        self.pace = (time.monotonic() - start) / max(1, len(results) * effort)
+            self.tell(stage, number / count)
         return results
 
     def affordable(self, wanted: int, effort: int, deadline: Deadline) -> int:
@@ -282,7 +289,7 @@ class Hunt:
             entrants = [Entrant(pair, families) for pair in pairs]
             found = self.contest("moves", entrants, self.plan.efforts[:1], deadline)
             champion = best[0]
-            best = self.settled(best, found[:2], deadline)
+            best = self.settled(best, found[: going_on(best, CHALLENGERS, CHALLENGERS_BY_TABLES)], deadline)
             if not best[0].promise > champion.promise + WORTH * abs(champion.promise):
                 break
         return best
@@ -297,13 +304,12 @@ class Hunt:
 
     # ---------------------------------------------------------------------------------------- training and confirming
 
-    def trained(self, best: Sequence[Candidate]) -> Candidate:
-        """The winner: the best candidates trained with all samples, by all families that may be worth it."""
+    def trained(self, best: Sequence[Candidate]) -> list[Candidate]:
+        """The best candidates trained with all samples, and others as they are, the most promising first."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
         others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
         finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
         entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
-        results: list[Candidate] = []
         samples, held_out = self.plan.samples, 2 * max(self.plan.samples, self.plan.efforts[-1])
         affordable = TRAINING_SHARE * self.deadline.left / (self.pace * len(entrants) * (samples + held_out) / 2)
         if affordable < 1:
@@ -311,15 +317,32 @@ class Hunt:
             self.searched.append(f"the best with {samples} training samples, for want of time")
             self.finished = False
         tasks = self.tasks_for(entrants, samples, held_out)
-        self.tell("training the best", 0.0)
-        for number, result in enumerate(self.crew.run(attempt, tasks), start=1):
-            if isinstance(result, Failed):
-                self.failures.append(result)
-            else:
-                results.append(result)
-                self.drawn += result.drawn
-            self.tell("training the best", number / len(tasks))
-        return max(results or finalists, key=lambda candidate: candidate.promise)
+        results = self.found("training the best", tasks, len(tasks))
+        others = [one for one in best if one not in finalists and one.promise >= enough] if results else finalists
+        return sorted([*results, *others], key=lambda candidate: -candidate.promise)
+
+    def winner(self, best: Sequence[Candidate]) -> Candidate:
+        """The best after a playoff, where there is time for one and more to learn than what refutes the claim."""
+        contenders = best[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
+        claim, samples = self.plan.stop_at, self.plan.final // 2
+        refuting = claim is not None and best[0].promise > claim.epsilon
+        if len(contenders) < 2 or refuting or samples < self.plan.samples:
+            return best[0]
+        deadline = self.deadline.part(PLAYING_SHARE)
+        affordable = deadline.left / (self.pace / 2 * outputs_for(len(contenders)))
+        if affordable < samples:
+            self.finished = False
+            if affordable < self.plan.samples:
+                return best[0]
+        winner, before = best[0], self.drawn
+        samples = int(min(samples, affordable))
+        for standing in playoff(self.crew, contenders, samples, (PLAYING_OFF,), self.setting.goal):
+            winner, self.drawn = standing.best, before + standing.drawn
+            self.tell(f"playoff of {len(contenders)} attacks", standing.share)
+            if deadline.passed:
+                self.finished = False
+                break
+        return winner
 
     def glanced(self, candidate: Candidate, samples: int) -> float:
         """Certify the candidate on a few fresh samples, and tell how long a sample took."""

@@ -19,6 +19,7 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 
 ATTEMPTS = 20  # tries to make one random pair
+MOST_CUTS = 2  # between runs of equal entries that are moved
 
 
 class Source(enum.StrEnum):
@@ -159,6 +160,8 @@ class Pairs:
                 yield near(left + far * signs, move)
         for factor in (0.5, 2.0, 0.0):
             yield near(left * factor, move)
+        for sources in _moved_cuts(left, move):
+            yield near(left[sources], move[sources])
         for place in range(len(left)):
             for changed in dict.fromkeys((-float(move[place]), 0.0, 1.0, -1.0)):
                 yield near(left, np.where(np.arange(len(left)) == place, changed, move))
@@ -223,6 +226,16 @@ def _carried(value: float, move: float, low: float, high: float) -> float:
 
 def _nearest(members: Sequence[float], value: float) -> float:
     return min(members, key=lambda member: abs(member - value))
+
+
+def _moved_cuts(left: Any, move: Any) -> Iterator[list[int]]:
+    """Where a run of equal entries ends, it ends earlier or later: for each entry, of which it takes value and move."""
+    places = list(range(len(left)))
+    alike = (np.diff(left) == 0) & (np.diff(move) == 0)
+    for cut in (np.flatnonzero(~alike) + 1).tolist()[:MOST_CUTS]:
+        for far in dict.fromkeys((max(1, len(left) // 3), 1)):
+            yield [cut - 1 if cut <= place < cut + far else place for place in places]
+            yield [cut if cut - far <= place < cut else place for place in places]
 
 
 def _random_moves(size: int, rng: np.random.Generator) -> list[float]:

@@ -3,7 +3,7 @@
 Bichsel, Steffen, Bogunovic, Vechev, "DP-Sniper: Black-Box Discovery of Differential Privacy Violations using
 Classifiers" (S&P 2021). Its Algorithm 1 takes the outputs of the highest scores, so many that their probability on
 the right is c; that is `paper_threshold`. No fixed c suits all: c = 0.01 hides strong events that are rarer, and for
-weak frequent ones it wastes samples. `best_threshold` looks for the one that promises the largest *certified* bound
+weak frequent ones it wastes samples. `best_thresholds` looks for those that promise the largest *certified* bound
 once the confirmation has drawn all its samples.
 """
 
@@ -20,6 +20,7 @@ from veridp.errors import BadInput
 
 Floats = NDArray[np.float64]
 MOST_THRESHOLDS = 128  # from the scores of either side
+FREQUENCIES = 2  # that are told apart between one and its double
 DOUBT, DOUBT_PER_DECADE = 0.3, 0.5  # standard errors by which a held-out rate is read pessimistically
 
 
@@ -53,9 +54,13 @@ class Goal:
         The best of many events is in part the luckiest, and the rarer events are, the more of them there are and the
         more luck can do: so the rates of rare ones are read with more doubt.
         """
+        doubt = DOUBT + DOUBT_PER_DECADE * np.log10((right_total + 1) / (np.asarray(right) + 1))
+        return self.expected(left, left_total, right, right_total, doubt)
+
+    def expected(self, left: Floats, left_total: int, right: Floats, right_total: int, doubt: Floats | float) -> Floats:
+        """The bounds to expect if rates are by so many standard errors worse than they were seen to be."""
         from scipy.special import ndtr
 
-        doubt = DOUBT + DOUBT_PER_DECADE * np.log10((right_total + 1) / (np.asarray(right) + 1))
         above = clopper_pearson_lower(left, left_total, ndtr(-doubt))
         below = clopper_pearson_upper(right, right_total, ndtr(-doubt))
         bounds = log_ratio_lower(above * self.final, self.final, below * self.final, self.final, self.alpha, self.delta)
@@ -76,19 +81,24 @@ class Threshold:
     right: float
 
 
-def best_threshold(left: Floats, right: Floats, goal: Goal) -> Threshold:
-    """The threshold whose certified bound promises to be the largest, from the sorted scores of held-out outputs.
+def best_thresholds(left: Floats, right: Floats, goal: Goal, most: int = 1) -> list[Threshold]:
+    """The thresholds whose certified bounds promise to be the largest, from the sorted scores of held-out outputs.
 
-    Ties are taken whole: with the counts that belong to it, a bound is never best between tie = 0 and tie = 1 but for
-    the width of the intervals, and an event without a coin can be checked by anybody.
+    Of those whose events are about equally frequent, the best one alone. Ties are taken whole: with the counts that
+    belong to it, a bound is never best between tie = 0 and tie = 1 but for the width of the intervals, and an event
+    without a coin can be checked by anybody.
     """
     levels = candidate_levels(left, right)
     hits, misses = _at_least(left, levels), _at_least(right, levels)
     promises = goal.promised(hits, len(left), misses, len(right))
-    best = int(np.argmax(promises))
-    return Threshold(
-        float(levels[best]), 1.0, float(promises[best]), float(hits[best] / len(left)), float(misses[best] / len(right))
-    )
+    frequencies = np.floor(FREQUENCIES * np.log2(hits + misses))
+    order = np.argsort(-promises, kind="stable")
+    _, first = np.unique(frequencies[order], return_index=True)
+    shares = hits / len(left), misses / len(right)
+    return [
+        Threshold(float(levels[place]), 1.0, float(promises[place]), *(float(share[place]) for share in shares))
+        for place in order[np.sort(first)[:most]]
+    ]
 
 
 def profile_levels(left: Floats, right: Floats, epsilons: Floats) -> Floats:

@@ -22,7 +22,7 @@ from veridp.sniper.attack import Scorer, ThresholdAttack
 from veridp.sniper.bits import bit_columns
 from veridp.sniper.classifier import Constant, Family, Fit, Table, fitted
 from veridp.sniper.columns import Columns, columns_for
-from veridp.sniper.power import Goal, best_threshold, profile_levels
+from veridp.sniper.power import Goal, best_thresholds, profile_levels
 from veridp.sniper.training import Training
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,7 @@ MOST_NUMBERS = 2**26  # entries of a training matrix, 512 MB: more samples than 
 SEEN_WELL = 500  # outputs for each that a table knows
 WORTH = 0.05  # a family less simple must promise so much more, relatively
 PROFILE_EVENTS = 6
+NEAR_LEVELS = 12
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Candidate:
     levels: tuple[float, ...]  # other thresholds worth a look
     columns: int  # that tell outputs apart
     drawn: int
+    near: tuple[float, ...] = ()  # thresholds of rarer and more frequent events that promise almost as much
 
     @property
     def estimate(self) -> float:
@@ -175,9 +177,10 @@ def _scores(scorers: Sequence[Scorer], parts: Iterator[Outputs]) -> list[Floats]
 
 def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) -> Candidate:
     """The best threshold on the sorted scores of held-out outputs, in the better direction."""
-    forward, backward = best_threshold(left, right, goal), best_threshold(-right[::-1], -left[::-1], goal)
-    turned = backward.promise > forward.promise
-    chosen = backward if turned else forward
+    forward = best_thresholds(left, right, goal, 1 + NEAR_LEVELS)
+    backward = best_thresholds(-right[::-1], -left[::-1], goal, 1 + NEAR_LEVELS)
+    turned = backward[0].promise > forward[0].promise
+    chosen, *near = backward if turned else forward
     if turned:
         scorer, pair, left, right = scorer.turned(), pair.reversed(), -right[::-1], -left[::-1]
     levels = profile_levels(left, right, np.linspace(0.0, max(chosen.promise, 0.0), PROFILE_EVENTS))
@@ -191,6 +194,7 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
         tuple(level for level in np.unique(levels).tolist() if level != chosen.level),
         0,
         0,
+        tuple(other.level for other in near),
     )
 
 

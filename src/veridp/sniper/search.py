@@ -1,8 +1,8 @@
 """DD-Search: the strongest certified attack on a mechanism that can only be run.
 
 Algorithm 2 of the paper, made stronger: pairs compete by successive halving, the best lead to more pairs near them,
-the winner is trained with all samples, and what it certifies is counted on fresh ones. `paper=True` runs the
-algorithm as published.
+these are trained with all samples, a playoff on many more settles which of them wins, and what the winner certifies is
+counted on fresh ones. `paper=True` runs the algorithm as published.
 """
 
 from __future__ import annotations
