@@ -61,6 +61,11 @@ class Plan:
         sizes = [self.generosity * self.samples // SHRINK**back for back in range(STAGES, 0, -1)]
         return [size for size in sizes if size >= SMALLEST] or [self.samples]
 
+    @property
+    def playoff(self) -> int:
+        """The samples of the playoff's last round."""
+        return self.final if self.generosity > 1 else self.final // 2
+
     def among(self, families: Sequence[Family]) -> tuple[Family, ...]:
         """Those of the families that may be used; all that may, if none of these may."""
         return tuple(family for family in families if family in self.families) or self.families
@@ -324,7 +329,7 @@ class Hunt:
     def winner(self, best: Sequence[Candidate]) -> Candidate:
         """The best after a playoff, where there is time for one and more to learn than what refutes the claim."""
         contenders = best[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
-        claim, samples = self.plan.stop_at, self.plan.final // 2
+        claim, samples = self.plan.stop_at, self.plan.playoff
         refuting = claim is not None and best[0].promise > claim.epsilon
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
             return best[0]
