@@ -323,12 +323,13 @@ class Hunt:
             self.finished = False
         tasks = self.tasks_for(entrants, samples, held_out)
         results = self.found("training the best", tasks, len(tasks))
-        others = [one for one in best if one not in finalists and one.promise >= enough] if results else finalists
+        others = [one for one in best if one not in finalists] if results else finalists
         return sorted([*results, *others], key=lambda candidate: -candidate.promise)
 
     def winner(self, best: Sequence[Candidate]) -> Candidate:
         """The best after a playoff, where there is time for one and more to learn than what refutes the claim."""
-        contenders = best[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
+        hopeful = [one for one in best if one.hoped(self.setting.goal) >= best[0].promise]
+        contenders = hopeful[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
         claim, samples = self.plan.stop_at, self.plan.playoff
         refuting = claim is not None and best[0].promise > claim.epsilon
         if len(contenders) < 2 or refuting or samples < self.plan.samples:

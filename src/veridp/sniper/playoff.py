@@ -19,7 +19,6 @@ from veridp.sniper.power import Goal
 from veridp.sniper.scout import Candidate
 
 Floats = NDArray[np.float64]
-HOPE = 1.0  # standard errors by which rates may be better than they were seen to be
 
 
 @dataclass
@@ -53,7 +52,7 @@ class Contender:
 
     def hoped(self, goal: Goal) -> float:
         """The bound that the confirmation may come to if luck was against the candidate here."""
-        return float(goal.expected(*self.seen, -HOPE).max())
+        return float(goal.hoped(*self.seen).max())
 
     def settled(self, goal: Goal) -> Candidate:
         """The candidate with the threshold that has turned out best, and what that promises now."""

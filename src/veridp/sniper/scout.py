@@ -91,12 +91,18 @@ class Candidate:
     levels: tuple[float, ...]  # other thresholds worth a look
     columns: int  # that tell outputs apart
     drawn: int
+    held_out: int = 1  # outputs of either input that these shares are of
     near: tuple[float, ...] = ()  # thresholds of rarer and more frequent events that promise almost as much
 
     @property
     def estimate(self) -> float:
         """ln of the ratio of the held-out shares: an estimate, not a bound."""
         return math.log(self.left / self.right) if self.left and self.right else math.inf if self.left else -math.inf
+
+    def hoped(self, goal: Goal) -> float:
+        """The bound that the confirmation may come to if held-out luck was against the attack."""
+        left, right = (np.array([round(share * self.held_out)], dtype=np.float64) for share in (self.left, self.right))
+        return float(goal.hoped(left, self.held_out, right, self.held_out)[0])
 
 
 class Stream:
@@ -194,6 +200,7 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
         tuple(level for level in np.unique(levels).tolist() if level != chosen.level),
         0,
         0,
+        len(left),
         tuple(other.level for other in near),
     )
 
