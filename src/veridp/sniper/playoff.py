@@ -19,6 +19,7 @@ from veridp.sniper.power import Goal
 from veridp.sniper.scout import Candidate
 
 Floats = NDArray[np.float64]
+DOUBT = 1.0  # standard errors by which rates are read pessimistically: a few attacks leave less to luck than many
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Contender:
 
     def settled(self, goal: Goal) -> Candidate:
         """The candidate with the threshold that has turned out best, and what that promises now."""
-        bounds = goal.promised(*self.seen)
+        bounds = goal.expected(*self.seen, DOUBT)
         best = int(np.argmax(bounds))
         left, right = (self.totals[:, best] / self.samples).tolist()
         chosen = replace(self.candidate, promise=float(bounds[best]), left=left, right=right)
