@@ -309,7 +309,8 @@ sample(slow, None, 20_000, reading="one-by-one", workers=2, progress=lambda done
 """
 
 
-def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_ending_leaves_a_process_behind(tmp_path: Path, ending: signal.Signals) -> None:
     """The script has no __name__ guard: workers must not import it."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -317,11 +318,11 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
     family = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(ending)
     _, errors = process.communicate(timeout=60)
     assert lines[0] == "started\n"
     assert int(lines[1]) > 0
-    assert "KeyboardInterrupt" in errors
+    assert ("KeyboardInterrupt" in errors) == (ending is signal.SIGINT)
     assert len(family) >= 3  # the server, and two workers
     _, alive = psutil.wait_procs(family, timeout=20)
     assert alive == []

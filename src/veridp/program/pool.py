@@ -19,6 +19,7 @@ from typing import Any
 
 from veridp.errors import MechanismHung, WorkerLost
 from veridp.program.blocks import BLOCKS, Failure, Job, Reading, run_remotely
+from veridp.program.parent import end_with_parent
 from veridp.program.shipping import packed
 from veridp.program.template import shown
 
@@ -153,7 +154,7 @@ class Crew:
         if threads:
             self.executor = ThreadPoolExecutor(workers)
         else:
-            self.executor = ProcessPoolExecutor(workers, _context(), initializer=_ignore_interrupts)
+            self.executor = ProcessPoolExecutor(workers, _context(), initializer=_answer_to_the_parent_alone)
 
     def dismiss(self, kill: bool) -> None:
         """Wait for the workers to leave, or end them."""
@@ -173,8 +174,9 @@ def _context() -> Any:
     return context
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole process group; the parent alone answers it, and ends its workers."""
+def _answer_to_the_parent_alone() -> None:
+    """Ctrl-C reaches the whole process group: the parent answers it, and ends its workers; they end with it too."""
+    end_with_parent()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

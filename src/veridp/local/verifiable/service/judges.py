@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
-import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
-from multiprocessing.connection import wait
 
 from veridp.local.verifiable.commitments import scheme
 from veridp.local.verifiable.layout import Layout
@@ -18,6 +15,7 @@ from veridp.local.verifiable.messages import Challenge, Commit, Opening, Verdict
 from veridp.local.verifiable.reasons import Reason, Refused
 from veridp.local.verifiable.task import Task
 from veridp.local.verifiable.verify import Verifier
+from veridp.program.parent import end_with_parent
 
 MOST_TOGETHER = 32
 TRIES = 3
@@ -70,7 +68,7 @@ class Judges:
 
     def start(self) -> None:
         spawn = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(self.processes, mp_context=spawn, initializer=_end_with_parent)
+        self._pool = ProcessPoolExecutor(self.processes, mp_context=spawn, initializer=end_with_parent)
 
     async def ready(self) -> None:
         """Wait until a process of the pool answers: the first one takes a second or two to start."""
@@ -164,15 +162,3 @@ def _judged(case: Case) -> Verdict | Refused | None:
 @lru_cache(maxsize=64)
 def _verifier(layout: Layout, name: str) -> Verifier:
     return Verifier(layout, scheme(name))
-
-
-def _end_with_parent() -> None:
-    """End this process when the server's ends, however that ends: a pool would wait for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-
-        def watch() -> None:
-            wait([parent.sentinel])
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True).start()
