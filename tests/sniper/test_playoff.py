@@ -10,11 +10,15 @@ import pytest
 
 from veridp import catalogue
 from veridp.adjacency import Pair
+from veridp.budget import Deadline
 from veridp.confidence import log_ratio_lower
 from veridp.mechanism import as_mechanism
 from veridp.sniper import search
 from veridp.sniper.classifier import Family
+from veridp.sniper.confirm import Spending
 from veridp.sniper.crew import Crew
+from veridp.sniper.hunt import Hunt, Plan
+from veridp.sniper.pairs import Pairs
 from veridp.sniper.playoff import Standing, outputs_for, playoff
 from veridp.sniper.power import Goal
 from veridp.sniper.scout import Candidate, Setting, Task, scout
@@ -52,6 +56,7 @@ def test_the_threshold_is_chosen_anew() -> None:
     assert best.attack.level == good
     assert best.levels == (good + 5.0,)
     assert best.left == pytest.approx(found.left, abs=0.03)
+    assert best.held_out > off.held_out
 
 
 @pytest.mark.parametrize("contenders", range(2, 10))
@@ -88,3 +93,14 @@ def test_there_is_one_unless_the_claim_is_as_good_as_refuted_or_the_samples_are_
     assert "playoff" not in stages(claim=0.001)
     assert "playoff" in stages(claim=5.0)
     assert "playoff" not in stages(pairs=[([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])])
+
+
+def test_without_time_for_one_the_search_goes_on_and_says_so() -> None:
+    best = [candidate(1.0), candidate(0.9)]
+    plan = Plan(1000, 10_000, (), Spending(), 0.05, None, None)
+    with Crew(SETTING, workers=1) as crew:
+        hunt = Hunt(SETTING, plan, crew, Pairs(SETTING.mechanism, 1), Deadline(1.0), None, pace=1.0)
+        assert (hunt.winner(best), hunt.finished, hunt.drawn) == (best[0], False, 0)
+        ample = Hunt(SETTING, plan, crew, Pairs(SETTING.mechanism, 1), Deadline(), None, pace=1.0)
+        ample.winner(best)
+        assert (ample.finished, ample.drawn > 0) == (True, True)

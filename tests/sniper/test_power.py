@@ -93,6 +93,16 @@ def test_the_threshold_maximises_what_the_goal_promises() -> None:
     assert chosen.level == float(np.argmax(promises))
 
 
+def test_thresholds_after_the_best_are_of_other_frequencies() -> None:
+    left, right = laplace_scores(1.0, 10.0, 100_000)
+    several = best_thresholds(left, right, Goal(10**7, 0.05), 8)
+    promises = [one.promise for one in several]
+    assert len(several) == 8
+    assert promises == sorted(promises, reverse=True)
+    octaves = np.floor(2 * np.log2(100_000 * np.array([one.left + one.right for one in several])))
+    assert len(set(octaves.tolist())) == 8
+
+
 def test_profile_levels_are_where_the_likelihood_ratio_is_e_to_the_epsilon() -> None:
     """For normal scores with means 1 and 0 the ratio at x is e^(x - 1/2), so δ(ε) is attained by x >= ε + 1/2."""
     from scipy.special import ndtri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from veridp import catalogue, sample, tally
+from veridp.adjacency import Pair
 from veridp.budget import Deadline
 from veridp.catalogue.local import bloom_filter
 from veridp.claim import Claim
@@ -19,7 +21,7 @@ from veridp.mechanism import mechanism
 from veridp.sniper import Finding, scout, search
 from veridp.sniper.confirm import Spending
 from veridp.sniper.crew import Crew
-from veridp.sniper.hunt import Hunt, Plan
+from veridp.sniper.hunt import MOST_MOVES, Hunt, Plan
 from veridp.sniper.pairs import Pairs
 from veridp.sniper.power import Goal
 from veridp.sniper.scout import Setting
@@ -293,3 +295,22 @@ def test_a_search_that_cuts_its_moves_is_not_finished() -> None:
         hunt = Hunt(setting, plan, crew, Pairs(target, 1), Deadline(), None, pace=1.0)
         assert (hunt.affordable(24, 1000, Deadline()), hunt.finished) == (24, True)
         assert (hunt.affordable(24, 1000, Deadline(5000.0)), hunt.finished) == (4, False)
+
+
+def test_runs_of_equal_entries_end_earlier_or_later_among_the_moves() -> None:
+    target = catalogue["svt1"]
+    start = Pair([0.0] * 5 + [1.0] * 5, [1.0] * 5 + [0.0] * 5, "test")
+    moves = list(itertools.islice(Pairs(target, 10).moves(start, 0), MOST_MOVES))
+    inputs = [(move.left, move.right) for move in moves]
+    for cut in (2, 4, 6, 8):
+        assert ([0.0] * cut + [1.0] * (10 - cut), [1.0] * cut + [0.0] * (10 - cut)) in [
+            (m.left, m.right) for m in moves
+        ]
+    assert all(target.adjacency.adjacent(move.left, move.right) for move in moves)
+
+
+def test_no_more_alpha_is_spent_than_there_is() -> None:
+    spending = Spending()
+    glances = sum(spending.glance(number) for number in range(1, 1000))
+    assert glances < spending.glances
+    assert spending.last + spending.earlier + spending.glances + spending.others == pytest.approx(1.0)

@@ -60,7 +60,7 @@ class Contender:
         bounds = goal.expected(*self.seen, DOUBT)
         best = int(np.argmax(bounds))
         left, right = (self.totals[:, best] / self.samples).tolist()
-        chosen = replace(self.candidate, promise=float(bounds[best]), left=left, right=right)
+        chosen = replace(self.candidate, promise=float(bounds[best]), left=left, right=right, held_out=self.samples)
         if best == 0:
             return chosen
         level = self.levels[best - 1]
