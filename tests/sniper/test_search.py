@@ -303,9 +303,7 @@ def test_runs_of_equal_entries_end_earlier_or_later_among_the_moves() -> None:
     moves = list(itertools.islice(Pairs(target, 10).moves(start, 0), MOST_MOVES))
     inputs = [(move.left, move.right) for move in moves]
     for cut in (2, 4, 6, 8):
-        assert ([0.0] * cut + [1.0] * (10 - cut), [1.0] * cut + [0.0] * (10 - cut)) in [
-            (m.left, m.right) for m in moves
-        ]
+        assert ([0.0] * cut + [1.0] * (10 - cut), [1.0] * cut + [0.0] * (10 - cut)) in inputs
     assert all(target.adjacency.adjacent(move.left, move.right) for move in moves)
 
 
