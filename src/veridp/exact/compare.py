@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Interval, Witness
-from veridp.errors import BadInput, NotExact
+from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
 from veridp.exact.paths import factors_of, paths_of
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.identity import Raised
 
 if TYPE_CHECKING:
     from veridp.exact.certified import Enclosure
@@ -184,6 +185,11 @@ def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
     mine, theirs = (factors_of(mechanism, data) for data in (left, right))
     if not in_step(mine, theirs):
         mine, theirs = (factors_of(mechanism, data, split=False) for data in (left, right))
+    outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
+    if all(isinstance(output, Raised) for output in outputs):
+        raise MechanismFailed(
+            f"{mechanism.name} {outputs[0]} in every run on {left!r} and {right!r}; give other inputs"
+        )
     return loss_of_factors(mine, theirs)
 
 

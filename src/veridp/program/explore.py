@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -21,8 +22,10 @@ from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, 
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
-from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, output_text
-from veridp.program.site import here, raised_at
+from veridp.program.identity import Raised, leaf_key
+from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, outline_of, output_text
+from veridp.program.scalar import output_of, raised
+from veridp.program.site import here, is_own_raise, raised_at
 from veridp.program.symbolic import Symbolic
 from veridp.program.symbols import Noise, Relation
 
@@ -39,7 +42,8 @@ def explore(
     choices that only end up in the output stay undecided there, instead of forking.
 
     The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
-    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree.
+    A path on which the mechanism raises ends in a `Raised`. Raises MechanismFailed where a stand-in may have caused the
+    exception, NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree.
     """
     return tuple(walk(as_mechanism(mechanism, **arguments), data, max_paths, defer))
 
@@ -304,10 +308,10 @@ def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer
     except _Stop:
         output = None
     except (Exception, SystemExit) as error:
+        output = None
         if run.error is None:
-            raise MechanismFailed(
-                f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}"
-            ) from error
+            with suppress(_Stop):  # a message with a stand-in in it: it ends the exploration
+                output = _raised(error, name, function, data)
     finally:
         RUN.reset(token)
     if run.error is not None:  # also where user code swallowed the stop
@@ -315,6 +319,28 @@ def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer
     if run.place < run.given:
         raise Nondeterministic(f"{name}, run again on the same noise, ended before its earlier run did")
     return Path(run.steps, output)
+
+
+def _raised(error: Exception | SystemExit, name: str, function: Callable[..., Any], data: Any) -> Raised:
+    """The exception as the output of its path; MechanismFailed where it may be due to a stand-in.
+
+    What a `raise` of the author's raises is the author's. Any other exception has to occur in a plain run as well.
+    """
+    if isinstance(error, Exception) and not isinstance(error, VeridpError):
+        output = raised(error)
+        if is_own_raise(error) or _occurs_plainly(output, function, data):
+            return output
+    raise MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}") from error
+
+
+PLAIN_RUNS = 64  # in one of which an exception must occur again
+
+
+def _occurs_plainly(output: Raised, function: Callable[..., Any], data: Any) -> bool:
+    if any(isinstance(leaf, Symbolic) for leaf in leaves(data)):
+        return False
+    rng = np.random.default_rng(0)
+    return any(output_of(function, rng, _copied(data)) == output for _ in range(PLAIN_RUNS))
 
 
 def _check_again(path: Path, run: _Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
@@ -328,16 +354,13 @@ def _check_again(path: Path, run: _Run, name: str, function: Callable[..., Any],
 
 
 def _same_output(first: Any, second: Any) -> bool:
-    mine, theirs = leaves(first), leaves(second)
-    return len(mine) == len(theirs) and all(map(_same_leaf, mine, theirs))
+    return outline_of(first) == outline_of(second) and all(map(_same_leaf, leaves(first), leaves(second)))
 
 
 def _same_leaf(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
     if isinstance(first, Symbolic) or isinstance(second, Symbolic):
-        return type(first) is type(second) and str(first) == str(second)
-    return bool(first == second) or (first != first and second != second)
+        return first is second or (type(first) is type(second) and str(first) == str(second))
+    return leaf_key(first) == leaf_key(second)
 
 
 def _copied(data: Any) -> Any:

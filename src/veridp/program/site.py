@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from dataclasses import dataclass
@@ -50,6 +51,24 @@ def raised_at(trace: TracebackType | None) -> Site:
             site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return site
+
+
+def is_own_raise(error: BaseException | None) -> bool:
+    """Whether the exception, and each that it was raised in the face of, comes from a `raise` of the user's.
+
+    It does not where an operation failed, or a library raised.
+    """
+    while error is not None:
+        trace = error.__traceback__
+        if trace is None:
+            return False
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        code = trace.tb_frame.f_code.co_code
+        if _is_inner(trace.tb_frame) or dis.opname[code[trace.tb_lasti]] != "RAISE_VARARGS":
+            return False
+        error = error.__cause__ or error.__context__
+    return True
 
 
 def _is_inner(frame: FrameType) -> bool:

@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from veridp.errors import BadInput, NotExplorable
+from veridp.errors import BadInput, MechanismFailed, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
+from veridp.program.identity import Raised
 from veridp.program.path import Path
 from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
@@ -50,6 +51,8 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
         raise type(error)(
             f"{error}; or give it a domain that is a list of values, which a proof can go through"
         ) from error
+    if all(isinstance(path.output, Raised) for path in paths):
+        raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; let it return something")
     bounded = prove_by_bounds(mechanism, size, paths)
     if bounded is not None and math.isfinite(bounded.epsilon):
         return bounded  # no shift of uniform noise has a price: nothing else would prove less

@@ -18,10 +18,11 @@ from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, affine
 from veridp.program.distribution import Number
-from veridp.program.path import Fork, Path, leaves, output_text
+from veridp.program.identity import NUMERIC, leaf_text
+from veridp.program.path import Fork, Path, leaves
 from veridp.program.symbols import Noise, Symbol, Unknown
+from veridp.program.template import constant
 from veridp.prove.convex import are_disjoint, cover_everything
-from veridp.prove.events import NUMERIC
 from veridp.prove.loop import Loop, Mark, loop_of, marked_paths
 
 QUERY = Unknown("the query")  # no variable has such a name
@@ -36,7 +37,7 @@ class Step:
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
     released: tuple[Affine, ...]  # numbers that go into the output
-    output: tuple[str, ...]  # what goes into the output, as Python writes it, NUMERIC for each of these numbers
+    output: tuple[str, ...]  # the text of what goes into the output, NUMERIC for each of these numbers
     target: State | None
     updates: Mapping[str, Affine | Number]  # of the target's symbols
 
@@ -188,10 +189,8 @@ class _Local:
 
 
 def _text(value: Any) -> str:
-    """What goes into the output, as Python writes it."""
-    if isinstance(value, Affine):
-        return NUMERIC
-    return output_text(value) if isinstance(value, Fraction) else repr(value)
+    """What goes into the output, as the text of a template has it."""
+    return NUMERIC if isinstance(value, Affine) else leaf_text(constant(value))
 
 
 def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -> list[Any]:

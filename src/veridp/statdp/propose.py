@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from veridp.program.encode import encode
+from veridp.program.identity import leaf_key
 from veridp.program.outputs import Outputs
 from veridp.program.template import Kind, Scalar, Slot, Template, leaf_kind
 from veridp.statdp.events import Condition
@@ -133,9 +134,9 @@ class _Values:
     @classmethod
     def among(cls, samples: Sequence[Outputs], forms: Sequence[Template]) -> _Values:
         kinds = {leaf_kind(leaf) for form in forms for leaf in form.leaves}
-        constants = {(type(leaf), leaf): leaf for form in forms for leaf in form.leaves if not isinstance(leaf, Slot)}
-        plain = [leaf for leaf in constants.values() if leaf_kind(leaf) in (Kind.NONE, Kind.TEXT)]
-        values: list[Scalar] = sorted(plain, key=str)
+        constants = {leaf_key(leaf): leaf for form in forms for leaf in form.leaves if not isinstance(leaf, Slot)}
+        plain = [leaf for leaf in constants.values() if leaf_kind(leaf) in (Kind.NONE, Kind.TEXT, Kind.RAISED)]
+        values: list[Scalar] = [*sorted(plain, key=str), *_not_finite(samples)]
         if Kind.BOOL in kinds:
             values += [False, True]
         whole: set[int] = {leaf for leaf in constants.values() if leaf_kind(leaf) is Kind.INT}  # type: ignore[misc]
@@ -146,6 +147,13 @@ class _Values:
         few = len(whole) <= FEW_VALUES
         values += sorted(whole if few else ())
         return cls(tuple(values), (Kind.FLOAT,) if few else NUMBERS)
+
+
+def _not_finite(samples: Sequence[Outputs]) -> list[float]:
+    """Those of NaN and the infinities that occur."""
+    seen = {kind for outputs in samples for kind in np.unique(outputs.kinds()).tolist()}
+    named = {Kind.NAN: math.nan, Kind.INFINITY: math.inf, Kind.MINUS_INFINITY: -math.inf}
+    return [value for kind, value in named.items() if kind in seen]
 
 
 def _is_scalar(forms: Sequence[Template]) -> bool:
