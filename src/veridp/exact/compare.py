@@ -15,7 +15,7 @@ from veridp.claim import Interval, Witness
 from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
-from veridp.exact.paths import factors_of, paths_of
+from veridp.exact.paths import factors_of, replayed_paths
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.identity import Raised
@@ -60,8 +60,10 @@ class Comparison:
 
     @property
     def _turned(self) -> bool:
-        """Whether the loss is larger from right to left, by more than rounding."""
+        """Whether the loss is larger from right to left, by more than rounding; or shown by one output alone."""
         forward, backward = self.loss.supremum, self.loss.backward
+        if forward == backward == math.inf:
+            return self.loss.reversed.peak.event.is_one_output and not self.loss.peak.event.is_one_output
         return backward > forward and not math.isclose(backward, forward, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
     @property
@@ -163,7 +165,7 @@ def compare(
     `Enclosure` for what is then certain.
 
     Raises BadInput where a mechanism with a declared adjacency does not call them neighbours, NotExplorable where its
-    paths cannot be listed, NotExact where their probabilities are out of reach.
+    paths cannot be listed or plain runs contradict them, NotExact where their probabilities are out of reach.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
@@ -176,15 +178,17 @@ def compare(
         return Comparison(mechanism, left, right, _loss(mechanism, left, right))
     from veridp.exact.certified import certify  # balls are loaded only where they are asked for
 
-    mine, theirs = (paths_of(mechanism, data) for data in (left, right))
+    mine, theirs = (replayed_paths(mechanism, data) for data in (left, right))
     comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
 def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
-    mine, theirs = (factors_of(mechanism, data) for data in (left, right))
+    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data) for data in (left, right))
+    for listing in (listed, listed_there):
+        listing.replay()
     if not in_step(mine, theirs):
-        mine, theirs = (factors_of(mechanism, data, split=False) for data in (left, right))
+        mine, theirs = (factors_of(mechanism, data, split=False)[0] for data in (left, right))
     outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
     if all(isinstance(output, Raised) for output in outputs):
         raise MechanismFailed(

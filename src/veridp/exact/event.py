@@ -89,6 +89,11 @@ class Event:
         """Which of the outputs belong to it."""
         return np.fromiter((self.holds(output) for output in outputs), dtype=bool, count=len(outputs))
 
+    @property
+    def is_one_output(self) -> bool:
+        """Whether it holds for a single output alone."""
+        return self.template is not None and not self.template.slots
+
     def __and__(self, other: Event) -> Event:
         return Event(self.template or other.template, self.equal + other.equal, self.within + other.within)
 
@@ -103,10 +108,12 @@ class Event:
             shown = " or ".join(f"({event})" for event in self.either[:4])
             return shown + (f" or {len(self.either) - 4} more cases" if len(self.either) > 4 else "")
         numbers = [_sentence(entries, spans) for spans, entries in self._by_spans()]
-        parts = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
+        told = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
+        parts = told
         if self.template is not None and (self.template.leaves or not parts):
-            bare = len(self.template.leaves) == 1 and self.template.slots
-            parts = ([] if bare else [output_is(self.template)]) + parts
+            bare = isinstance(self.template.tree, Slot)
+            form = ([] if told else ["output is a number"]) if bare else [output_is(self.template)]
+            parts = form + told
         return " and ".join(parts) or "any output"
 
 

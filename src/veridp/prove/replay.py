@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from veridp.errors import BadInput
+from veridp.errors import BadInput, MechanismFailed
 from veridp.program.identity import Pairs, Raised, leaf_key, leaf_text
-from veridp.program.scalar import output_of
+from veridp.program.scalar import raised
 from veridp.program.template import identity, is_finite_number
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
@@ -62,7 +62,12 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
     for number in range(runs):
         values = _random_data(certificate, rng)
         recorder = RecordingGenerator(rng)
-        output = output_of(function, recorder, copy.deepcopy(values))
+        try:
+            output = function(recorder, copy.deepcopy(values))
+        except Exception as error:
+            if isinstance(error, AttributeError) and error.obj is recorder:  # a draw that no certificate knows
+                raise MechanismFailed(f"run {number}, on {values}: it raised AttributeError: {error}") from error
+            output = raised(error)
         run = f"run {number}, on {_brief(values)}"
         if isinstance(certificate, Loop):
             undecided += not _stepped(certificate, values, recorder.draws, output, run)
