@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.identity import Raised
+from veridp.program.identity import Pairs, Raised
 from veridp.program.outputs import Outputs
 from veridp.program.template import Kind, Slot, Template, leaf_kind, mark_not_finite
 
@@ -27,6 +27,7 @@ Path = tuple[int, ...]
 MOST_LEAVES = 256  # leaves past these have no columns of their own
 MOST_TEXTS = 32  # texts of one leaf that have a column each
 NUMBERS = (Kind.BOOL, Kind.FLOAT)
+DICT = -1  # at the end of a path: stands for a list of one entry where there is a dict, and of none elsewhere
 
 
 # ------------------------------------------------------------------------------------------ the leaves of outputs
@@ -170,6 +171,8 @@ def _walk(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """The lists and leaves of a tree, with their paths."""
     if isinstance(tree, tuple):
         yield path, _List(len(tree))
+        if isinstance(tree, Pairs):
+            yield (*path, DICT), _List(1)
         for place, branch in enumerate(tree):
             yield from _walk(branch, (*path, place))
     else:
@@ -375,7 +378,8 @@ def _plain(layout: Layout, leaves: Leaves) -> Iterator[Column]:
                 raises = isinstance(shown, Raised)
                 yield IsText(place, text, f"[{shown}]" if raises else f"[{name_of(path)} is {shown!r}]")
     for place, path in enumerate(layout.lists):
-        yield Length(place, f"length of {name_of(path)}")
+        is_dict = path[-1:] == (DICT,)
+        yield Length(place, f"[{name_of(path[:-1])} is a dict]" if is_dict else f"length of {name_of(path)}")
 
 
 _WORDS = {

@@ -7,6 +7,7 @@ the infinities and what a run raises are values that occur or do not.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.identity import NUMERIC, Raised, leaf_text
+from veridp.program.identity import NUMERIC, Raised, leaf_text, tree_text
 from veridp.program.outputs import Outputs, Rows
-from veridp.program.template import Kind, Scalar, Slot, Template, is_finite_number, kind_of, leaf_kind
+from veridp.program.template import Kind, Scalar, Slot, Template, Tree, is_finite_number, kind_of, leaf_kind
 
 Array = NDArray[np.float64]
 NUMBERS = (Kind.INT, Kind.FLOAT)
@@ -92,6 +93,8 @@ class Sheet:
             return np.zeros(len(self._cells), dtype=np.bool_)
         if isinstance(value, Raised):
             return np.array([form.tree == value for form in self._cells.templates], dtype=np.bool_)
+        if isinstance(value, float) and not math.isfinite(value):
+            return np.asarray(self._kinds[:, place] == _NOT_FINITE[str(value)])
         same_kind = np.isin(self._kinds[:, place], _kinds_of(value))
         if value is None:
             return np.asarray(same_kind)
@@ -135,6 +138,9 @@ class Sheet:
             return column if finite.all() else np.where(finite, column, np.nan)
         count = len(self.outputs) if isinstance(rows, slice) else len(rows)
         return np.full(count, float(leaf) if is_finite_number(leaf) else np.nan)
+
+
+_NOT_FINITE = {"nan": Kind.NAN, "inf": Kind.INFINITY, "-inf": Kind.MINUS_INFINITY}
 
 
 def _kinds_of(value: Scalar) -> Sequence[Kind]:
@@ -224,6 +230,25 @@ class Length(Discrete):
 
     def sentence(self, low: float, high: float) -> str:
         return f"output has {_amount(low, high, 'entry', 'entries')}"
+
+
+@dataclass(frozen=True)
+class Nesting(Discrete):
+    """1 where the output is nested like this, else 0; dicts and lists differ."""
+
+    outline: Tree
+    complexity = 1
+
+    def column(self, sheet: Sheet) -> Array:
+        def nested(cells: Outputs) -> Array:
+            table = [form.outline == self.outline for form in cells.templates]
+            return np.asarray(np.array(table, dtype=np.float64)[cells.codes])
+
+        return sheet.by_form(nested)
+
+    def sentence(self, low: float, high: float) -> str:
+        shape = tree_text(self.outline, lambda leaf: "_")
+        return f"output is {'' if low >= 0 else 'not '}of the form {shape}"
 
 
 @dataclass(frozen=True)

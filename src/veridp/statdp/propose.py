@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from veridp.statdp.features import (
     Entry,
     Feature,
     Length,
+    Nesting,
     Occurrences,
     Sheet,
     Shown,
@@ -31,6 +33,7 @@ from veridp.statdp.features import (
 
 FEW_VALUES = 16  # so many different whole numbers are values to be told apart
 MOST_STEPS = 64  # so many different whole numbers are all cuts
+MOST_OUTLINES = 16  # ways of nesting that are told apart
 MOST_PLACES = 32  # places of an output that are looked at one by one
 LOOKED_AT = 4096  # outputs from which features are told apart and cuts are taken
 LEVELS = np.array(
@@ -146,7 +149,10 @@ class _Values:
                     whole.update(np.unique(column).tolist())
         few = len(whole) <= FEW_VALUES
         values += sorted(whole if few else ())
-        return cls(tuple(values), (Kind.FLOAT,) if few else NUMBERS)
+        drawn = (form for outputs in samples for form in outputs.templates)
+        at_a_place = itertools.zip_longest(*([leaf_kind(leaf) for leaf in form.leaves] for form in drawn))
+        mixed = any(set(NUMBERS) <= set(kinds) for kinds in at_a_place)  # 1 and 1.0 are one value
+        return cls(tuple(values), (Kind.FLOAT,) if few and not mixed else NUMBERS)
 
 
 def _not_finite(samples: Sequence[Outputs]) -> list[float]:
@@ -165,6 +171,9 @@ def _of_values(forms: Sequence[Template], values: _Values, references: Sequence[
     for value in values.values:
         yield Occurrences(value, scalar)
     yield Length()
+    outlines = dict.fromkeys(form.outline for form in forms)
+    for outline in itertools.islice(outlines, MOST_OUTLINES if len(outlines) > 1 else 0):
+        yield Nesting(outline)
     for reference in references:
         leaves = Template(encode([reference.output])[0]).leaves
         loose = tuple(leaf_kind(leaf) in values.numbers for leaf in leaves)
