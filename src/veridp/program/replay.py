@@ -184,7 +184,7 @@ class _Replayer:
         seen, taken = self._seen(point)
         self.runs += 1
         what, listed = _difference(told, seen), self.paths.get(run.signature)
-        if listed is not None and not isinstance(told, _Failure):  # what verdicts rest on, and not only this run again
+        if listed is not None:  # what verdicts rest on, and not only this run again
             if not all(noise in run.values for noise in listed.noises):
                 self._disagree("it draws other noise than when it was explored", listed.output, seen, point)
             told = map_leaves(run.value, listed.output)

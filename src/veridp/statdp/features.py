@@ -23,6 +23,7 @@ from veridp.program.template import Kind, Scalar, Slot, Template, Tree, is_finit
 
 Array = NDArray[np.float64]
 NUMBERS = (Kind.INT, Kind.FLOAT)
+NO_VALUE = 0.5  # stands for floats that are no values: these are whole numbers
 
 
 class Sheet:
@@ -42,7 +43,7 @@ class Sheet:
         forms = self.outputs.templates
         if any(slot.kind is not Kind.FLOAT for form in forms for slot in form.slots) or self._floats_have_values:
             return self.outputs
-        columns = {slot: np.zeros(len(forms)) for form in forms for slot in form.slots}
+        columns = {slot: np.full(len(forms), NO_VALUE) for form in forms for slot in form.slots}
         return Outputs(np.arange(len(forms)).astype(np.uint32), forms, columns)
 
     @cached_property
