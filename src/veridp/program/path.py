@@ -165,7 +165,9 @@ def _kind_of_any(value: object) -> Kind | None:
 def _leaf_text(leaf: Any) -> str:
     if isinstance(leaf, Affine | Condition | Select):
         return leaf.text()
-    return number_text(leaf) if isinstance(leaf, Fraction) else leaf_text(leaf)
+    if isinstance(leaf, Fraction):
+        return number_text(leaf)
+    return repr(leaf) if isinstance(leaf, float) else leaf_text(leaf)
 
 
 def kind_of_expression(value: object) -> Kind | None:
