@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from veridp.budget import Deadline
-from veridp.claim import Claim, Interval, Witness
+from veridp.claim import Claim, Witness
 from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
 from veridp.exact.at_delta import witness_above
 from veridp.program.limit import OutOfTime, at_most
 
-ROUNDING = 1e-10  # relative width that is allowed to computed probabilities for their rounding
-
 
 def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
-    """The witness of the comparison, its probabilities widened by what rounding may have done to them.
+    """The witness of the comparison.
 
     For a claim with δ it is the event that attains δ(ε) at the claimed ε, where its probability can be computed.
     """
-    witness = comparison.witness
-    if claim.delta:
-        witness = witness_above(comparison, claim.epsilon) or witness
-    return Witness(
-        witness.left,
-        witness.right,
-        witness.event,
-        _widened(witness.left_probability),
-        _widened(witness.right_probability),
-        arguments=witness.arguments,
-    )
-
-
-def _widened(probability: Interval) -> Interval:
-    return Interval(probability.lower * (1 - ROUNDING), min(1.0, probability.upper * (1 + ROUNDING)))
+    above = witness_above(comparison, claim.tolerated.epsilon) if claim.delta else None
+    return comparison.witness if above is None else above
 
 
 def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) -> Witness | None:

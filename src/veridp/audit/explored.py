@@ -60,7 +60,7 @@ def prove_every_size(findings: Findings) -> None:
         except OutOfTime:
             found.append("not proved for every size within its share of the time")
             return
-        if induction.epsilon <= case.claim.epsilon:
+        if case.claim.covers(induction.epsilon):
             findings.scope = f"for all neighbours under {case.mechanism.adjacency}, of every size"
             found.append(f"{induction.epsilon:.6g}-DP is proved for every size")
         else:
@@ -91,9 +91,9 @@ def compare_exactly(findings: Findings) -> bool:
         comparison, epsilon = search.comparison, search.epsilon
         witness = exact_witness(comparison, case.claim)
         found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
-        if epsilon > case.claim.epsilon and not witness.refutes(case.claim):
-            epsilon = max(witness.epsilon(case.claim.delta).lower, 0.0)
-            found.append(f"but only {epsilon:.6g} from events whose probability is no less than rounding")
+        if comparison.refutes(case.claim) and not witness.refutes(case.claim):
+            computed, epsilon = epsilon, max(witness.epsilon(case.claim.delta).lower, 0.0)
+            found.append(f"of {computed:.12g}, events with a computable probability show only {epsilon:.12g}")
         findings.witness_found(epsilon, witness)
         findings.smallest_mass = 0.0
         if findings.refuted:

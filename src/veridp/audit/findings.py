@@ -12,10 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from veridp.audit.case import Case
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, Progress
-from veridp.claim import Evidence, Interval, Remark, Standing, Verdict, Witness
+from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness
 from veridp.errors import EnginesDisagree
 
-ROUNDING = 1e-9  # by how much, relatively, rounding may carry a computed ε past its true value
 CLOSE = 0.01  # a proof and a witness meet if they are this close, relatively
 LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib")
 
@@ -75,7 +74,7 @@ class Findings:
         if self.witness is not None and self.witness.confidence < 1:
             self.lower, self.witness = 0.0, None
             self.note("audit", "a sampled witness above the proof was a false alarm and is dropped", 0.0)
-        elif self.lower <= self.upper * (1 + ROUNDING):
+        elif not (self.refuted and self.proved) and not Claim(self.upper).refuted_by(lambda _: self.lower - LOSS_ERROR):
             self.lower = self.upper
         else:
             raise EnginesDisagree(

@@ -96,8 +96,8 @@ class Look:
         return self.bounds.epsilon(self.delta)
 
     def refutes(self, claim: Claim) -> bool:
-        """Whether P[left] > e^ε P[right] + δ at the ends of the bounds that favour the claim."""
-        return self.bounds.epsilon(claim.delta) > claim.epsilon
+        """Whether the bounds exclude the claim."""
+        return claim.refuted_by(self.bounds.epsilon)
 
     def witness(self, event: ThresholdAttack, confidence: float) -> Witness:
         """The pair and the event; its intervals are one-sided, since no more is needed."""

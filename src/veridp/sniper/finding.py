@@ -58,9 +58,8 @@ class Finding:
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted, at the confidence."""
-        if self.claim is None:
-            return False
-        return any(event.epsilon(self.claim.delta) > self.claim.epsilon for event in self.events)
+        claim = self.claim
+        return claim is not None and any(claim.refuted_by(event.epsilon) for event in self.events)
 
     def delta_lower(self, epsilon: float) -> float:
         """No δ below this is kept at this ε; for all ε at once."""
