@@ -111,7 +111,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
     claim = proof.mechanism.claim
     return {
         "mechanism": str(proof.mechanism),
-        "adjacency": str(proof.mechanism.adjacency),
+        "adjacency": proof.mechanism.adjacency.name,
         "size": proof.size,
         "epsilon": proof.epsilon,
         "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),

@@ -70,7 +70,7 @@ class Finding:
         witness, claim = self.witness, self.claim
         return {
             "mechanism": str(self.mechanism),
-            "adjacency": str(self.mechanism.adjacency),
+            "adjacency": self.mechanism.adjacency.name,
             "size": self.size,
             "epsilon_lower": self.epsilon_lower,
             "delta": self.delta,
