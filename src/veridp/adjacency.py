@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -112,9 +113,10 @@ def _levels_among(domain: Domain) -> _Levels:
 
 
 def _nearby(values: Sequence[float], place: int, step: int) -> float:
-    """The next value in this direction if there is one within 1, else the value at the place itself."""
-    base, other = values[place], place + step
-    return values[other] if 0 <= other < len(values) and abs(values[other] - base) <= 1 else base
+    """The farthest of the sorted values in this direction that is within 1, or the value at the place itself."""
+    reach = 1 + TOLERANCE
+    base = values[place]
+    return values[bisect_right(values, base + reach) - 1 if step > 0 else bisect_left(values, base - reach)]
 
 
 def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:

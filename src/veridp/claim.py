@@ -9,7 +9,7 @@ import enum
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from veridp.errors import BadInput
 
@@ -118,6 +118,7 @@ class Witness:
     right_probability: Interval
     confidence: float = 1.0
     arguments: Mapping[str, object] = field(default_factory=dict)
+    as_floats: bool = False  # whether the event may look at the low bits of floats, which rounded outputs do not have
 
     def __post_init__(self) -> None:
         for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
@@ -141,10 +142,19 @@ class Witness:
         """Whether P[left] > e^ε P[right] + δ for the tolerated claim, at all probabilities within the intervals."""
         return claim.refuted_by(lambda delta: self.epsilon(delta).lower)
 
+    def with_error(self, error: float) -> Witness:
+        """The same with probabilities that may be off by this much."""
+        sides = (
+            Interval(max(p.lower - error, 0.0), min(p.upper + error, 1.0))
+            for p in (self.left_probability, self.right_probability)
+        )
+        left, right = sides
+        return replace(self, left_probability=left, right_probability=right)
+
     def __str__(self) -> str:
         return (
             f"{self.event}: probability {self.left_probability} on {self.left}, "
-            f"{self.right_probability} on {self.right}"
+            f"{self.right_probability} on {self.right}{' (as floats)' if self.as_floats else ''}"
         )
 
 
@@ -225,6 +235,8 @@ class Verdict:
             raise BadInput(f"a verdict of REFUTED needs a witness that refutes {self.claim}")
         if self.standing is Standing.REFUTED and self.claim.covers(self.epsilon.upper):
             raise BadInput(f"a verdict of REFUTED needs an interval above {self.claim}, not {self.epsilon}")
+        if self.standing is not Standing.REFUTED and self.claim.refuted_by(lambda _: self.epsilon.lower):
+            raise BadInput(f"ε in {self.epsilon} excludes {self.claim}, so the verdict must be REFUTED")
         if self.standing is Standing.PROVED and not self.claim.covers(self.epsilon.upper):
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
+from veridp.audit.case import Case
 from veridp.budget import Deadline
-from veridp.claim import Claim, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
 from veridp.exact.at_delta import witness_above
 from veridp.program.limit import OutOfTime, at_most
+
+USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at where the worst pair rests on rounding
 
 
 def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
@@ -17,6 +23,32 @@ def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     """
     above = witness_above(comparison, claim.tolerated.epsilon) if claim.delta else None
     return comparison.witness if above is None else above
+
+
+def class_witnesses(case: Case, comparison: Comparison, deadline: Deadline) -> Iterator[Witness]:
+    """The classes of outputs as events in both directions, of the comparison and of the adjacency's own pairs.
+
+    Time may end the list early.
+    """
+    pairs = case.mechanism.adjacency.pairs(case.size, case.mechanism.domain)
+    usual = ((pair.left, pair.right) for pair in itertools.islice(pairs, USUAL_PAIRS))
+    for left, right in itertools.chain([(comparison.left, comparison.right)], usual):
+        try:
+            with at_most(max(deadline.left / 2, 1e-3)):
+                rows = compare(case.mechanism, left, right).table
+        except (VeridpError, OutOfTime):
+            return
+        for row in rows:
+            sides = [(left, row.left), (right, row.right)]
+            for (above, more), (below, less) in (sides, sides[::-1]):
+                yield Witness(
+                    above,
+                    below,
+                    row.event,
+                    Interval.of_probability(min(1.0, more)),
+                    Interval.of_probability(min(1.0, less)),
+                    arguments=dict(case.mechanism.arguments),
+                )
 
 
 def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) -> Witness | None:

@@ -60,11 +60,24 @@ class Findings:
 
     def witness_found(self, epsilon: float, witness: Witness) -> bool:
         """A witness for this ε (at the claimed δ); whether it is better than what was known."""
-        refutes, better = witness.refutes(self.case.claim), epsilon > self.lower
+        claim = self.case.claim
+        if self.case.error and witness.confidence == 1:
+            witness = witness.with_error(self.case.error)
+            epsilon = min(epsilon, self.shown_by(witness))
+        refutes = witness.refutes(claim)
+        if not refutes and claim.refuted_by(lambda _: epsilon):
+            # What no event shows refutes nothing: the bound is the event's, or the claim if rounding alone exceeds it.
+            rounded = not claim.refuted_by(lambda _: epsilon - LOSS_ERROR)
+            epsilon = claim.tolerated.epsilon if rounded else self.shown_by(witness)
+        better = epsilon > self.lower
         if better or (refutes and not self.refuted):
             self.lower, self.witness = max(epsilon, self.lower), witness
             self._agree()
         return better
+
+    def shown_by(self, witness: Witness) -> float:
+        """The ε at the claimed δ that the witness shows."""
+        return max(witness.epsilon(self.case.claim.tolerated.delta).lower, 0.0)
 
     def _agree(self) -> None:
         """Witness and proof check each other: a computed witness above a proof is a fault in veridp itself, a sampled

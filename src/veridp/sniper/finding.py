@@ -88,6 +88,7 @@ class Finding:
                 "right_probability_at_most": witness.right_probability.upper,
                 "left_count": self.counts[0],
                 "right_count": self.counts[1],
+                "as_floats": witness.as_floats,
             },
             "profile": [{"epsilon": point.epsilon, "delta": point.delta} for point in self.profile],
             "model": self.model,
