@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,8 +282,8 @@ def _records(data: object) -> list[object]:
     """The records of a data set: entries of a collection, items of a mapping, rows of an array or a data frame."""
     if isinstance(data, Mapping):
         return [_plain(item) for item in data.items()]
-    rows = data.itertuples(index=False, name=None) if hasattr(data, "itertuples") else data
-    return [_plain(record) for record in rows]  # type: ignore[attr-defined]
+    rows: Any = data.itertuples(index=False, name=None) if hasattr(data, "itertuples") else data
+    return [_plain(record) for record in rows]
 
 
 def _plain(record: object) -> object:

@@ -136,7 +136,8 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
 
 def _adjacent_records(name: str, left: Any, right: Any) -> bool:
     """Whether two different data sets are neighbours; the records that they share keep their order, or need not."""
-    fewer, more = sorted(([tuple(r) if isinstance(r, list) else r for r in data] for data in (left, right)), key=len)
+    sides: list[list[Any]] = [[tuple(r) if isinstance(r, list) else r for r in data] for data in (left, right)]
+    fewer, more = sorted(sides, key=len)
     added = name.startswith("add-remove")
     if len(more) - len(fewer) > added:
         return False
@@ -145,7 +146,7 @@ def _adjacent_records(name: str, left: Any, right: Any) -> bool:
         return surplus in ([(0, 0), (0, 1)] if added else [(0, 0), (1, 1)])
     if added:
         return any(more[:k] + more[k + 1 :] == fewer for k in range(len(more)))
-    return sum(mine != theirs for mine, theirs in zip(fewer, more, strict=True)) <= 1
+    return sum(bool(mine != theirs) for mine, theirs in zip(fewer, more, strict=True)) <= 1
 
 
 def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:
