@@ -282,7 +282,11 @@ def _records(data: object) -> list[object]:
     """The records of a data set: entries of a collection, items of a mapping, rows of an array or a data frame."""
     if isinstance(data, Mapping):
         return [_plain(item) for item in data.items()]
-    rows: Any = data.itertuples(index=False, name=None) if hasattr(data, "itertuples") else data
+    rows: Any = data
+    if hasattr(data, "itertuples"):  # a data frame of pandas
+        rows = data.itertuples(index=False, name=None)
+    elif hasattr(data, "iter_rows"):  # one of polars
+        rows = data.iter_rows()
     return [_plain(record) for record in rows]
 
 

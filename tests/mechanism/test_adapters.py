@@ -15,8 +15,10 @@ from diffprivlib.mechanisms.transforms import RoundedInteger
 
 import veridp
 from veridp.adjacency import Scaled, adjacency
+from veridp.claim import Claim
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, NotExplorable
 from veridp.mechanism import as_mechanism
+from veridp.report.exact import judged
 from veridp.target import load
 
 dp.enable_features("contrib")
@@ -184,6 +186,21 @@ def test_a_monotonic_exponential_mechanism_costs_what_it_claims() -> None:
     assert veridp.exact.compare(together.function, [-9.0, 9.0], [-10.0, 10.0]).epsilon == pytest.approx(2.0, abs=1e-6)
     with pytest.raises(BadInput, match="not neighbours under monotone"):
         veridp.exact.compare(together, [-9.0, 9.0], [-10.0, 10.0])
+
+
+def test_an_epsilon_that_a_library_makes_by_rounding_is_called_one_as_floats() -> None:
+    """The true ε is at most 4: the probability of the last candidate, e^-40, is lost to the sum of the others."""
+    comparison = veridp.exact.compare(
+        ibm.Exponential(epsilon=4, sensitivity=1, utility=[0, 0, 0]), [9.0, -9.0, -9.0], [10.0, -10.0, -10.0]
+    )
+    assert comparison.epsilon == math.inf
+    assert not comparison.refutes(Claim(4.0))
+    assert comparison.refutes(Claim(3.5)) is False  # no event of this pair shows that much beyond rounding
+    assert "this ε is one as floats" in judged(comparison, Claim(4.0))
+    fair = veridp.exact.compare(comparison.mechanism, [1.0, 1.0, 1.0], [0.0, 2.0, 2.0])
+    assert fair.refutes(Claim(3.5))
+    assert judged(fair, Claim(3.5)) == "exceeded"
+    assert judged(fair, Claim(4.0)) == "kept between these two"
 
 
 def test_categories_are_neighbours_of_each_other() -> None:

@@ -11,8 +11,6 @@ from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 
-FLOAT_GRAIN = 2.0**-48  # what some dozen additions of probabilities lose in floats, and the grid of uniform draws
-
 
 @dataclass(frozen=True)
 class Case:
@@ -45,15 +43,6 @@ class Case:
     def scope(self) -> str:
         """The neighbours that a proof speaks of."""
         return f"for all neighbours under {self.mechanism.adjacency}, size {self.size}"
-
-    @property
-    def error(self) -> float:
-        """How far off computed probabilities may be because the mechanism itself rounds.
-
-        Objects of libraries compute probabilities in floats and add them up to thresholds for uniform draws, which lie
-        on a grid of floats too.
-        """
-        return FLOAT_GRAIN if hasattr(self.mechanism.function, "library") else 0.0
 
     def seed_of(self, stage: int) -> int:
         """A seed of its own for each stage."""

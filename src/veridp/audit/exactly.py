@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from veridp.audit.case import Case
 from veridp.budget import Deadline
-from veridp.claim import Claim, Interval, Witness
+from veridp.claim import Claim, Witness
 from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
 from veridp.exact.at_delta import witness_above
@@ -35,20 +35,9 @@ def class_witnesses(case: Case, comparison: Comparison, deadline: Deadline) -> I
     for left, right in itertools.chain([(comparison.left, comparison.right)], usual):
         try:
             with at_most(max(deadline.left / 2, 1e-3)):
-                rows = compare(case.mechanism, left, right).table
+                yield from list(compare(case.mechanism, left, right).class_witnesses())
         except (VeridpError, OutOfTime):
             return
-        for row in rows:
-            sides = [(left, row.left), (right, row.right)]
-            for (above, more), (below, less) in (sides, sides[::-1]):
-                yield Witness(
-                    above,
-                    below,
-                    row.event,
-                    Interval.of_probability(min(1.0, more)),
-                    Interval.of_probability(min(1.0, less)),
-                    arguments=dict(case.mechanism.arguments),
-                )
 
 
 def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) -> Witness | None:

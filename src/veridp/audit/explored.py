@@ -92,14 +92,14 @@ def compare_exactly(findings: Findings) -> bool:
         witness = exact_witness(comparison, case.claim)
         found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
         findings.witness_found(epsilon, witness)
-        if case.error:
+        if case.mechanism.probability_error:
             for other in class_witnesses(case, comparison, findings.deadline):
                 findings.witness_found(epsilon, other)
             found += _as_floats(findings, epsilon)
         elif comparison.refutes(case.claim) and not witness.refutes(case.claim):
             found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
         findings.smallest_mass = 0.0
-        if findings.refuted and not case.error:
+        if findings.refuted and not case.mechanism.probability_error:
             certain = certified_witness(comparison, case.claim, findings.deadline)
             if certain is not None:
                 findings.witness = certain
@@ -145,6 +145,6 @@ def ascend(findings: Findings) -> None:
 
 def _as_floats(findings: Findings, epsilon: float) -> list[str]:
     """A sentence, where a computed ε rests on what a library rounds off."""
-    if not findings.case.error or findings.lower >= epsilon * (1 - CLOSE_ENOUGH):
+    if not findings.case.mechanism.probability_error or findings.lower >= epsilon * (1 - CLOSE_ENOUGH):
         return []
     return [f"that is as floats: beyond what the library rounds off, events show only {findings.lower:.6g}"]

@@ -61,11 +61,13 @@ class Findings:
     def witness_found(self, epsilon: float, witness: Witness) -> bool:
         """A witness for this ε (at the claimed δ); whether it is better than what was known."""
         claim = self.case.claim
-        if self.case.error and witness.confidence == 1:
-            witness = witness.with_error(self.case.error)
+        if self.case.mechanism.probability_error and witness.confidence == 1:
+            witness = witness.with_error(self.case.mechanism.probability_error)
             epsilon = min(epsilon, self.shown_by(witness))
         refutes = witness.refutes(claim)
-        if not refutes and claim.refuted_by(lambda _: epsilon):
+        if refutes:
+            epsilon = max(epsilon, self.shown_by(witness))
+        elif claim.refuted_by(lambda _: epsilon):
             # What no event shows refutes nothing: the bound is the event's, or the claim if rounding alone exceeds it.
             rounded = not claim.refuted_by(lambda _: epsilon - LOSS_ERROR)
             epsilon = claim.tolerated.epsilon if rounded else self.shown_by(witness)

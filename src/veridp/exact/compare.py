@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -88,12 +88,27 @@ class Comparison:
         )
 
     def refutes(self, claim: Claim) -> bool:
-        """Whether the loss between these two inputs exceeds the claim, after allowing for the rounding of the loss."""
+        """Whether the loss between these two inputs exceeds the claim, after allowing for the rounding of the loss.
+
+        If the mechanism rounds its own probabilities, a single event has to exceed it beyond that rounding too.
+        """
+        error = self.mechanism.probability_error
+        if error:
+            return any(witness.with_error(error).refutes(claim) for witness in self.class_witnesses())
         if claim.delta:
             both = self.loss, self.loss.reversed
             return claim.refuted_by_delta(lambda epsilon: max(_delta_lower(loss, epsilon) for loss in both))
         lower = self.epsilon - LOSS_ERROR if self.enclosure is None else self.enclosure.epsilon.lower
         return claim.refuted_by(lambda _: lower)
+
+    def class_witnesses(self) -> Iterator[Witness]:
+        """The witness, and the classes of outputs as events, in both directions."""
+        yield self.witness
+        for row in self.table:
+            sides = [(self.left, row.left), (self.right, row.right)]
+            for (above, more), (below, less) in (sides, sides[::-1]):
+                masses = (Interval.of_probability(min(1.0, mass)) for mass in (more, less))
+                yield Witness(above, below, row.event, *masses, arguments=dict(self.mechanism.arguments))
 
     def delta(self, epsilon: float) -> float:
         """The least δ such that (ε, δ) holds between these two inputs, in both directions.

@@ -57,9 +57,10 @@ class Found:
 
     def refutes(self, claim: Claim) -> bool:
         """Whether the witness, or the exact ε between its inputs, excludes the claim."""
-        computed = self.verified == "exact" and not claim.delta
-        supremum = claim.refuted_by(lambda _: self.epsilon - LOSS_ERROR) if computed else False
-        return supremum or self.witness.refutes(claim)
+        error = self.mechanism.probability_error
+        if self.verified != "exact" or claim.delta or error:
+            return self.witness.with_error(error).refutes(claim)
+        return claim.refuted_by(lambda _: self.epsilon - LOSS_ERROR)
 
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="

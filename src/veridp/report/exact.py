@@ -43,17 +43,20 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
         lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
     claim = comparison.mechanism.claim
     if claim is not None:
-        lines.append(f"claimed {claim}: {_judged(comparison, claim)}")
+        lines.append(f"claimed {claim}: {judged(comparison, claim)}")
     return lines
 
 
-def _judged(comparison: Comparison, claim: Claim) -> str:
-    verdict = "exceeded" if comparison.refutes(claim) else "kept between these two"
+def judged(comparison: Comparison, claim: Claim) -> str:
+    """How the claim stands between the two inputs, in words."""
+    refuted = comparison.refutes(claim)
+    verdict = "exceeded" if refuted else "kept between these two"
     if not claim.delta:
-        return verdict
+        rounded = comparison.mechanism.probability_error and not refuted and not claim.covers(comparison.epsilon)
+        return f"{verdict}, up to what the library rounds off: this ε is one as floats" if rounded else verdict
     bounds = comparison.delta_bounds(claim.epsilon)
     point = math.isclose(bounds.lower, bounds.upper, rel_tol=1e-6, abs_tol=1e-300)
-    if not point and not comparison.refutes(claim) and not claim.covers(claim.epsilon, bounds.upper):
+    if not point and not refuted and not claim.covers(claim.epsilon, bounds.upper):
         verdict = "undecided between these two"
     return f"{verdict}, δ({claim.epsilon:g}) {'=' if point else 'is in'} {bounds}"
 
