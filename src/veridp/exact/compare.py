@@ -107,8 +107,8 @@ class Comparison:
         for row in self.table:
             sides = [(self.left, row.left), (self.right, row.right)]
             for (above, more), (below, less) in (sides, sides[::-1]):
-                masses = (Interval.of_probability(min(1.0, mass)) for mass in (more, less))
-                yield Witness(above, below, row.event, *masses, arguments=dict(self.mechanism.arguments))
+                mine, theirs = (Interval.of_probability(min(1.0, mass)) for mass in (more, less))
+                yield Witness(above, below, row.event, mine, theirs, arguments=dict(self.mechanism.arguments))
 
     def delta(self, epsilon: float) -> float:
         """The least δ such that (ε, δ) holds between these two inputs, in both directions.
