@@ -343,7 +343,7 @@ class _Unordered(_Records):
         seen = {(repr(pair.left), repr(pair.right)) for pair in ordered}
         for pair in _reordered(size, *_ends(domain)):
             sides = repr(pair.left), repr(pair.right)
-            if sides not in seen and self.adjacent(pair.left, pair.right):
+            if sides[0] != sides[1] and sides not in seen and self.adjacent(pair.left, pair.right):
                 seen |= {sides, sides[::-1]}
                 yield pair
                 yield pair.reversed()
@@ -357,6 +357,9 @@ def _reordered(size: int, low: object, high: object) -> Iterator[Pair]:
             yield Pair(moved[::-1], moved, f"the {which} record moved from the start to the end")
         if size > 2:
             yield Pair(_alternating(one, rest, size), _alternating(rest, one, size), "alternating, all moved")
+        in_blocks = [one] * (size - size // 2) + [rest] * (size // 2)
+        for longer in (size, size + 1):
+            yield Pair(in_blocks, _alternating(one, rest, longer), "sorted against alternating")
 
 
 def _alternating(one: object, other: object, size: int) -> list[object]:
@@ -402,8 +405,8 @@ class AddOrRemoveRecord(_Records):
         low, high = _ends(domain)
         for rest, which in ((low, "lowest"), (high, "highest")):
             for record, extra in ((low, "lowest"), (high, "highest")):
-                for place, where in {0: "at the start", size: "at the end"}.items():
-                    if record == rest and place == 0:
+                for place, where in {0: "at the start", size // 2: "in the middle", size: "at the end"}.items():
+                    if record == rest and place < size:
                         continue  # the same data set
                     right = [rest] * size
                     right.insert(place, record)
