@@ -12,7 +12,6 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 from veridp.mechanism import Mechanism

@@ -1,13 +1,13 @@
 """What a float solver knows about linear programs: which rows and columns make up an optimal basis.
 
-All programs are solved side by side, in one call. Each has a variable that measures by how much its rows are missed, at
-a price far above all others; so a program without a solution does not spoil the rest, and shows. A hint may be wrong:
-what follows from it is checked exactly (`simplex`).
+All programs are solved side by side, in one call. Where some have no solution, each gets a variable that measures by
+how much its rows are missed, at a price far above all others, to tell which. A hint may be wrong: what follows from it
+is checked exactly (`simplex`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,6 +21,7 @@ from veridp.prove.simplex import IntegerProgram
 
 PENALTY = 1e4  # the cost of a unit by which a row is missed, where the dearest unit of a variable costs about 1
 TINY = 1e-7  # what counts as 0 among scaled floats
+INFEASIBLE = 2  # a status of linprog
 PASSES = 3  # over rows and columns, to bring their coefficients near 1
 
 Floats = NDArray[np.float64]
@@ -43,15 +44,25 @@ class Hint:
 
 
 def hints(programs: Sequence[IntegerProgram]) -> list[Hint | None]:
-    """A hint for each program; None where floats cannot hold their numbers, or the solver fails."""
-    if not programs:
-        return []
+    """A hint for each program; None where floats cannot hold its numbers, or the solver fails."""
+    if not any(program.costs for program in programs):  # no variables, and nothing to solve
+        return [None] * len(programs)
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
-            return list(_Batch(programs).hints())
+            batch = _Batch(programs)
+            found = batch.hints()
+            return [*found] if found else _told_apart(programs, batch.hints(may_miss=True))
     except (OverflowError, FloatingPointError):
-        pass
-    return [None] if len(programs) == 1 else [hint for program in programs for hint in hints([program])]
+        return [None] if len(programs) == 1 else [hint for program in programs for hint in hints([program])]
+
+
+def _told_apart(programs: Sequence[IntegerProgram], found: Sequence[Hint]) -> list[Hint | None]:
+    """The hints of programs some of which have no solution: the prices of the others are better found without these."""
+    met = [k for k, hint in enumerate(found) if not hint.missed]
+    if len(met) == len(programs):
+        return [None] * len(programs)
+    better = dict(zip(met, hints([programs[k] for k in met]), strict=True))
+    return [better.get(k, hint) for k, hint in enumerate(found)]
 
 
 class _Batch:
@@ -107,48 +118,57 @@ class _Batch:
         np.maximum.at(largest, self.row_block, np.abs(self.constants))
         self.constants /= np.where(largest, largest, 1.0)[self.row_block]
 
-    def hints(self) -> Iterator[Hint]:
-        answer = self._answer()
+    def hints(self, *, may_miss: bool = False) -> list[Hint]:
+        """A hint for each program; none at all where rows are missed that must not be."""
+        answer = self._answer(may_miss)
+        if answer.status == INFEASIBLE and not may_miss:
+            return []
+        if not answer.success:
+            raise FloatingPointError(answer.message)
         values = answer.x[: len(self.costs)]
-        missed = answer.x[len(self.costs) :] > TINY
+        missed = answer.x[len(self.costs) :] > TINY if may_miss else np.zeros(self.count, dtype=bool)
         prices = -answer.ineqlin.marginals
-        twice = np.flatnonzero(self.equal)
         height = len(self.constants)
         price = prices[:height]
-        price[twice] -= prices[height:]
+        price[self.equal] -= prices[height:]
         slack = self.constants + _sums(self.rows, self.values * values[self.columns], height)
         reduced = self.costs - _sums(self.columns, self.values * price[self.rows], len(self.costs))
-        priced = self._by_row(np.abs(price) > TINY)
-        tight = self._by_row((np.abs(price) <= TINY) & (np.abs(slack) <= TINY))
-        positive = self._by_column(np.abs(values) > TINY)
-        idle = self._by_column((np.abs(values) <= TINY) & (np.abs(reduced) <= TINY))
-        return map(Hint, missed.tolist(), priced, tight, positive, idle)
+        return list(
+            map(
+                Hint,
+                missed.tolist(),
+                self._by_row(np.abs(price) > TINY),
+                self._by_row((np.abs(price) <= TINY) & (np.abs(slack) <= TINY)),
+                self._by_column(np.abs(values) > TINY),
+                self._by_column((np.abs(values) <= TINY) & (np.abs(reduced) <= TINY)),
+            )
+        )
 
-    def _answer(self) -> Any:
+    def _answer(self, may_miss: bool) -> Any:
         """The solver's answer: its rows are ours, and then the equations the other way round."""
-        height, width = len(self.constants), len(self.costs)
+        height, width, twice = len(self.constants), len(self.costs), np.flatnonzero(self.equal)
         second = np.full(height, -1)
-        twice = np.flatnonzero(self.equal)
         second[twice] = height + np.arange(len(twice))
         again = second[self.rows] >= 0
-        blocks = np.concatenate([self.row_block, self.row_block[twice]])
-        rows = np.concatenate([self.rows, second[self.rows[again]], np.arange(height + len(twice))])
-        columns = np.concatenate([self.columns, self.columns[again], width + blocks])
-        values = np.concatenate([self.values, -self.values[again], np.ones(height + len(twice))])
-        matrix = coo_array((-values, (rows, columns)), shape=(height + len(twice), width + self.count)).tocsr()
-        limits = np.zeros((width + self.count, 2))
-        limits[:, 1] = np.inf
+        rows = np.concatenate([self.rows, second[self.rows[again]]])
+        columns = np.concatenate([self.columns, self.columns[again]])
+        values = np.concatenate([self.values, -self.values[again]])
+        costs = self.costs
+        if may_miss:
+            blocks = np.concatenate([self.row_block, self.row_block[twice]])
+            rows = np.concatenate([rows, np.arange(len(blocks))])
+            columns = np.concatenate([columns, width + blocks])
+            values = np.concatenate([values, np.ones(len(blocks))])
+            costs = np.concatenate([costs, np.full(self.count, PENALTY)])
+        limits = np.tile([0.0, np.inf], (len(costs), 1))
         limits[self.free, 0] = -np.inf
-        answer = linprog(
-            np.concatenate([self.costs, np.full(self.count, PENALTY)]),
-            A_ub=matrix,
+        return linprog(
+            costs,
+            A_ub=coo_array((-values, (rows, columns)), shape=(height + len(twice), len(costs))).tocsr(),
             b_ub=np.concatenate([self.constants, -self.constants[twice]]),
             bounds=limits,
             method="highs-ds",
         )
-        if not answer.success:
-            raise FloatingPointError(answer.message)
-        return answer
 
     def _by_row(self, chosen: NDArray[np.bool_]) -> list[list[int]]:
         return _split(np.flatnonzero(chosen), self.first_row)
@@ -169,7 +189,7 @@ def _middle(places: Places, sizes: Floats, count: int) -> Floats:
 
 
 def _sums(places: Places, values: Floats, count: int) -> Floats:
-    return np.bincount(places, weights=values, minlength=count)
+    return np.asarray(np.bincount(places, weights=values, minlength=count), dtype=np.float64)
 
 
 def _split(places: Places, starts: Sequence[int]) -> list[list[int]]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from veridp.program.distribution import Number
 from veridp.prove.hints import Hint, hints
-from veridp.prove.simplex import EMPTY, Basis, IntegerProgram, IntegerRow, Vertex, completed, optimum
-
-ZERO = Fraction(0)
+from veridp.prove.simplex import ZERO, Basis, IntegerProgram, IntegerRow, Vertex, completed, optimum
 
 
 class LinearProgram:
@@ -54,11 +53,12 @@ class LinearProgram:
         self._add(terms, constant, True)
 
     def _add(self, terms: Mapping[int, Number], constant: Number, equal: bool) -> None:
-        exact = {column: Fraction(value) for column, value in terms.items() if value}
-        constant = Fraction(constant)
-        scale = math.lcm(constant.denominator, *(value.denominator for value in exact.values()))
-        integers = {column: value.numerator * (scale // value.denominator) for column, value in exact.items()}
-        self.rows.append(IntegerRow(integers, int(constant * scale), equal, scale))
+        scale = math.lcm(constant.denominator, *[value.denominator for value in terms.values()])
+        if scale == 1:
+            integers = {column: value.numerator for column, value in terms.items() if value}
+        else:
+            integers = {c: value.numerator * (scale // value.denominator) for c, value in terms.items() if value}
+        self.rows.append(IntegerRow(integers, constant.numerator * (scale // constant.denominator), equal, scale))
 
     def with_rows(self, rows: Sequence[IntegerRow]) -> LinearProgram:
         """The program with other rows."""
@@ -75,51 +75,38 @@ class LinearProgram:
 
 
 @dataclass(frozen=True, eq=False)
-class Optimum:
-    """A cheapest solution, and the dual solution that shows that none is cheaper.
-
-    Prices, one for each row, are what it adds to the cost for each unit that is taken from its constant. The rows at
-    these prices bound the cost of every solution from below: `cost` is -Σ price · constant.
-    """
-
-    values: tuple[Fraction, ...]
-    cost: Fraction
-    prices: tuple[Fraction, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Infeasible:
     """That there is no solution: the rows at these prices (a Farkas ray) sum to what is negative for all variables."""
 
     prices: tuple[Fraction, ...]
 
 
-Answer = Optimum | Infeasible
+Answer = Vertex | Infeasible
 
 
 def solve(programs: Sequence[LinearProgram]) -> list[Answer]:
-    """The answer to each program, where variables that should be whole need not be.
+    """The optimum of each program, where variables that should be whole need not be; or why it has none.
 
     Raises NotSolved where exact steps do not come to an end soon enough.
     """
-    found = hints([program.integers for program in programs])
-    return [_answer(program, hint) for program, hint in zip(programs, found, strict=True)]
+    exact = [program.integers for program in programs]
+    return [_answer(program, hint) for program, hint in zip(exact, hints(exact), strict=True)]
 
 
-def _answer(program: LinearProgram, hint: Hint | None) -> Answer:
-    exact = program.integers
+def _answer(program: IntegerProgram, hint: Hint | None) -> Answer:
     if hint is not None and hint.missed:
-        ray = optimum(exact.part(hint.priced))
+        ray = optimum(program.part(hint.priced))
         if not isinstance(ray, Vertex):
             prices = dict(zip(hint.priced, ray, strict=True))
-            return Infeasible(tuple(prices.get(row, ZERO) for row in range(len(exact.rows))))
-    found = optimum(exact, EMPTY if hint is None or hint.missed else _basis(exact, hint))
-    return Optimum(found.values, found.cost, found.prices) if isinstance(found, Vertex) else Infeasible(found)
+            return Infeasible(tuple(prices.get(row, ZERO) for row in range(len(program.rows))))
+        hint = None
+    found = optimum(program, None if hint is None else _vertex(program, hint))
+    return found if isinstance(found, Vertex) else Infeasible(found)
 
 
-def _basis(program: IntegerProgram, hint: Hint) -> Basis:
-    """The basis that a hint tells of: rows and columns are one mostly, else what they lack is added."""
-    basis = Basis(tuple(hint.priced), tuple(hint.positive))
-    if len(basis.rows) == len(basis.columns) and program.matrix(basis.rows, basis.columns).det():
-        return basis
-    return completed(program, [*hint.priced, *hint.tight], [*hint.positive, *hint.idle])
+def _vertex(program: IntegerProgram, hint: Hint) -> Vertex:
+    """The vertex that a hint tells of: rows and columns are a basis mostly, else what they lack is added."""
+    if len(hint.priced) == len(hint.positive):
+        with suppress(ZeroDivisionError):
+            return Vertex(program, Basis(tuple(hint.priced), tuple(hint.positive)))
+    return Vertex(program, completed(program, [*hint.priced, *hint.tight], [*hint.positive, *hint.idle]))

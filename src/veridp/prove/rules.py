@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.program.symbols import Noise
-from veridp.prove.linear import ZERO, Answer, Infeasible, LinearProgram
+from veridp.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.prove.neighbours import Box, Corner
 from veridp.prove.prices import cost_of, price_of
 from veridp.prove.shifts import Requirement, Signed, Task, moved_to, signed_variables
+from veridp.prove.simplex import ZERO
 from veridp.prove.whole import solve_whole
 
 MANY = 8  # entries: past this, corners are not gone through
@@ -45,7 +46,7 @@ def cheapest_rules(tasks: Sequence[Task]) -> list[Rule | None]:
 
 
 class _RuleProgram:
-    """The linear program for the rule of a task: for each noise its shift amid the box, and slopes in the mixed entries.
+    """The linear program for the rule of a task: of each noise the shift amid the box, and slopes in mixed entries.
 
     What a slope costs is bounded by what the shift at the ends of its entry costs more than in the middle.
     """

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.program.affine import Affine
+from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Unknown
 from veridp.prove.events import Event, entry_of, is_equality
-from veridp.prove.linear import ZERO, Answer, Infeasible, LinearProgram
+from veridp.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.prove.neighbours import Box, Corner, Hull, Polytope
 from veridp.prove.prices import cost_of, price_of
+from veridp.prove.simplex import ZERO
 from veridp.prove.whole import solve_whole
 
 
@@ -21,12 +23,12 @@ from veridp.prove.whole import solve_whole
 class Requirement:
     """Σ noise · move + Σ data · difference + constant must be at least 0, or 0; noise by its place in the event."""
 
-    noise: Mapping[int, Fraction]
-    data: Mapping[int, Fraction]
+    noise: Mapping[int, Number]
+    data: Mapping[int, Number]
     equal: bool
-    constant: Fraction = Fraction(0)
+    constant: Number = 0
 
-    def at(self, difference: Sequence[Fraction]) -> Fraction:
+    def at(self, difference: Sequence[Fraction]) -> Number:
         """What it comes to at a difference of the data where no noise moves."""
         return sum((c * difference[entry] for entry, c in self.data.items()), start=self.constant)
 
@@ -34,13 +36,13 @@ class Requirement:
 def requirement(expression: Affine, noises: Sequence[Noise], equal: bool) -> Requirement:
     """That the expression does not fall (or stays) when noise and data move."""
     place = {noise.index: k for k, noise in enumerate(noises)}
-    noise: dict[int, Fraction] = {}
-    data: dict[int, Fraction] = {}
+    noise: dict[int, Number] = {}
+    data: dict[int, Number] = {}
     for symbol, coefficient in expression.terms.items():
         if isinstance(symbol, Unknown):
-            data[entry_of(symbol)] = Fraction(coefficient)
+            data[entry_of(symbol)] = coefficient
         else:
-            noise[place[symbol.index]] = Fraction(coefficient)
+            noise[place[symbol.index]] = coefficient
     return Requirement(noise, data, equal)
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from flint import fmpz_mat
 
 from veridp.errors import NotSolved
 
 MAX_PIVOTS = 2_000
+ZERO = Fraction(0)
 
 
 class IntegerRow(NamedTuple):
@@ -63,9 +65,6 @@ class Basis:
     columns: tuple[int, ...]
 
 
-EMPTY = Basis((), ())  # no variable is more than 0, no row has a price: optimal but for rows that are not met
-
-
 def completed(program: IntegerProgram, rows: Sequence[int], columns: Sequence[int]) -> Basis:
     """A largest basis among these rows and columns, the first of them first."""
     chosen = [columns[k] for k in _pivots(program.matrix(rows, columns))]
@@ -89,8 +88,9 @@ class _Scaled(NamedTuple):
 
 def _solved(matrix: fmpz_mat, right: Sequence[int], keys: Iterable[int]) -> _Scaled:
     """The solution of a square system; ZeroDivisionError where it is singular."""
-    solution, denominator = matrix.solve(fmpz_mat(len(right), 1, right)).numer_denom()
-    return _Scaled(dict(zip(keys, map(int, solution.entries()), strict=True)), int(denominator))
+    solution: Any = matrix.solve(fmpz_mat(len(right), 1, right))
+    numerators, denominator = solution.numer_denom()
+    return _Scaled(dict(zip(keys, map(int, numerators.entries()), strict=True)), int(denominator))
 
 
 class _Violated(NamedTuple):
@@ -140,18 +140,27 @@ class Vertex:
             if total < 0 or (total and row.equal):
                 yield _Violated(None, k, 1 if total < 0 else -1)
 
-    @property
+    @cached_property
     def values(self) -> tuple[Fraction, ...]:
+        """Of all variables."""
         values, one = self.x
-        return tuple(Fraction(values.get(column, 0), one) for column in range(len(self.program.costs)))
+        found = [ZERO] * len(self.program.costs)
+        for column, value in values.items():
+            if value:
+                found[column] = Fraction(value, one)
+        return tuple(found)
 
-    @property
+    @cached_property
     def cost(self) -> Fraction:
         total = sum(self.program.costs[column] * value for column, value in self.x.numerators.items())
         return Fraction(total, self.x.denominator * self.program.scale)
 
-    @property
+    @cached_property
     def prices(self) -> tuple[Fraction, ...]:
+        """What each row adds to the cost for each unit that is taken from its constant: a dual solution.
+
+        The rows at these prices bound the cost of every solution from below, by -Σ price · constant, which is `cost`.
+        """
         prices, one = self.y
         scale = one * self.program.scale
         return tuple(Fraction(prices.get(k, 0) * row.scale, scale) for k, row in enumerate(self.program.rows))
@@ -204,14 +213,13 @@ class Vertex:
         return Basis(tuple(sorted(rows)), tuple(sorted(columns)))
 
 
-def optimum(program: IntegerProgram, basis: Basis = EMPTY) -> Vertex | tuple[Fraction, ...]:
+def optimum(program: IntegerProgram, start: Vertex | None = None) -> Vertex | tuple[Fraction, ...]:
     """A vertex that is a solution, and none is cheaper; or a Farkas ray, the price of each row, if there is none.
 
-    The basis is where the search begins. Raises NotSolved after MAX_PIVOTS steps.
+    The search begins at the vertex given, if its prices are those of a cheapest solution of some rows; else without
+    any. Raises NotSolved after MAX_PIVOTS steps.
     """
-    vertex = Vertex(program, basis)
-    if not vertex.is_least:
-        vertex = Vertex(program, EMPTY)
+    vertex = start if start is not None and start.is_least else Vertex(program, Basis((), ()))
     for _ in range(MAX_PIVOTS):
         violated = next(vertex.violations(), None)
         if violated is None:
@@ -221,6 +229,6 @@ def optimum(program: IntegerProgram, basis: Basis = EMPTY) -> Vertex | tuple[Fra
             return following
         vertex = Vertex(program, following)
     raise NotSolved(
-        f"a linear program with {len(program.rows)} rows and {len(program.costs)} variables is not solved exactly after "
-        f"{MAX_PIVOTS:,} steps; try a smaller size"
+        f"a linear program with {len(program.rows)} rows and {len(program.costs)} variables has no exact solution "
+        f"after {MAX_PIVOTS:,} steps; try a smaller size"
     )

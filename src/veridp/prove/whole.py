@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 from veridp.errors import NotSolved
-from veridp.prove.linear import Answer, Infeasible, LinearProgram, Optimum, solve
-from veridp.prove.simplex import IntegerRow
+from veridp.prove.linear import Answer, Infeasible, LinearProgram, solve
+from veridp.prove.simplex import IntegerRow, Vertex
 
 MAX_BRANCHES = 500
 
@@ -42,14 +42,14 @@ def _branched(program: LinearProgram, answer: Answer) -> Answer:
             for row in (IntegerRow({split: -1}, below, False, 1), IntegerRow({split: 1}, -below - 1, False, 1))
         ]
         for side, found in zip(sides, solve(sides), strict=True):
-            if isinstance(found, Optimum):
+            if isinstance(found, Vertex):
                 heapq.heappush(pending, (found.cost, next(numbers), side, found))
     raise NotSolved(
         f"no cheapest shift of integer noise in whole steps is found in {MAX_BRANCHES} branches; try a smaller size"
     )
 
 
-def _fractional(program: LinearProgram, answer: Optimum) -> int | None:
+def _fractional(program: LinearProgram, answer: Vertex) -> int | None:
     """A variable that should be whole and is not; the first."""
     return next((column for column in sorted(program.whole) if answer.values[column].denominator != 1), None)
 
