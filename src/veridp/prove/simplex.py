@@ -7,17 +7,18 @@ of the dual simplex method follow; Bland's rule keeps these from going round in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from flint import fmpz_mat
+from flint import fmpq, fmpz_mat
 
 from veridp.errors import NotSolved
 
 MAX_PIVOTS = 2_000
+MAX_DENSE = 24  # rows: past this a matrix is taken apart into its blocks
 ZERO = Fraction(0)
 
 
@@ -28,6 +29,13 @@ class IntegerRow(NamedTuple):
     constant: int
     equal: bool
     scale: int
+
+
+class Block(NamedTuple):
+    """Some rows and some columns."""
+
+    rows: list[int]
+    columns: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +53,30 @@ class IntegerProgram:
     def part(self, rows: Sequence[int]) -> IntegerProgram:
         """The program with these rows only."""
         return IntegerProgram(self.costs, self.scale, self.free, [self.rows[row] for row in rows])
+
+    def prices(self, of_rows: Mapping[int, fmpq]) -> tuple[Fraction, ...]:
+        """A price for each row as it was asked for, from those of some rows as they are here."""
+        return tuple(_fraction(of_rows[k] * row.scale) if k in of_rows else ZERO for k, row in enumerate(self.rows))
+
+    def blocks(self, rows: Sequence[int], columns: Sequence[int]) -> list[Block]:
+        """These rows and columns in groups without a coefficient in common; as one group where that is not worth it."""
+        if len(rows) <= MAX_DENSE:
+            return [Block(list(rows), list(columns))] if rows else []
+        place = {column: k for k, column in enumerate(columns)}
+        group = list(range(len(columns)))
+        members = [[k] for k in group]
+        for row in rows:
+            first, *others = sorted({group[place[c]] for c in self.rows[row].terms if c in place}) or [0]
+            for other in others:
+                for k in members[other]:
+                    group[k] = first
+                members[first] += members[other]
+                members[other] = []
+        found = {k: Block([], [columns[m] for m in sorted(some)]) for k, some in enumerate(members) if some}
+        for row in rows:
+            of_row = next((group[place[c]] for c in self.rows[row].terms if c in place), -1)
+            found.setdefault(of_row, Block([], [])).rows.append(row)
+        return list(found.values())
 
     def matrix(self, rows: Sequence[int], columns: Sequence[int]) -> fmpz_mat:
         """The coefficients of these columns in these rows."""
@@ -67,9 +99,12 @@ class Basis:
 
 def completed(program: IntegerProgram, rows: Sequence[int], columns: Sequence[int]) -> Basis:
     """A largest basis among these rows and columns, the first of them first."""
-    chosen = [columns[k] for k in _pivots(program.matrix(rows, columns))]
-    kept = _pivots(program.matrix(rows, chosen).transpose())
-    return Basis(tuple(rows[k] for k in kept), tuple(chosen))
+    found = Basis((), ())
+    for block in program.blocks(rows, columns):
+        chosen = [block.columns[k] for k in _pivots(program.matrix(block.rows, block.columns))]
+        kept = _pivots(program.matrix(block.rows, chosen).transpose())
+        found = Basis((*found.rows, *(block.rows[k] for k in kept)), (*found.columns, *chosen))
+    return found
 
 
 def _pivots(matrix: fmpz_mat) -> list[int]:
@@ -79,18 +114,11 @@ def _pivots(matrix: fmpz_mat) -> list[int]:
     return [next(k for k in range(width) if entries[row * width + k]) for row in range(rank)]
 
 
-class _Scaled(NamedTuple):
-    """Rational numbers by their keys, with one denominator."""
-
-    numerators: dict[int, int]
-    denominator: int
-
-
-def _solved(matrix: fmpz_mat, right: Sequence[int], keys: Iterable[int]) -> _Scaled:
+def _solved(matrix: fmpz_mat, right: Sequence[int]) -> list[fmpq]:
     """The solution of a square system; ZeroDivisionError where it is singular."""
-    solution: Any = matrix.solve(fmpz_mat(len(right), 1, right))
-    numerators, denominator = solution.numer_denom()
-    return _Scaled(dict(zip(keys, map(int, numerators.entries()), strict=True)), int(denominator))
+    if matrix.nrows() != matrix.ncols():
+        raise ZeroDivisionError("not square")
+    return matrix.solve(fmpz_mat(len(right), 1, right)).entries()
 
 
 class _Violated(NamedTuple):
@@ -107,11 +135,16 @@ class Vertex:
     def __init__(self, program: IntegerProgram, basis: Basis) -> None:
         self.program = program
         self.basis = basis
-        self.matrix = program.matrix(basis.rows, basis.columns)
-        self.x = _solved(self.matrix, [-program.rows[row].constant for row in basis.rows], basis.columns)
-        self.y = _solved(self.matrix.transpose(), [program.costs[column] for column in basis.columns], basis.rows)
-        self.reduced = [cost * self.y.denominator for cost in program.costs]
-        for row, price in self.y.numerators.items():
+        self.blocks = [(b, program.matrix(b.rows, b.columns)) for b in program.blocks(basis.rows, basis.columns)]
+        self.x: dict[int, fmpq] = {}
+        self.y: dict[int, fmpq] = {}
+        for block, matrix in self.blocks:
+            x = _solved(matrix, [-program.rows[row].constant for row in block.rows])
+            y = _solved(matrix.transpose(), [program.costs[column] for column in block.columns])
+            self.x |= zip(block.columns, x, strict=True)
+            self.y |= zip(block.rows, y, strict=True)
+        self.reduced = [fmpq(cost) for cost in program.costs]
+        for row, price in self.y.items():
             if price:
                 for column, value in program.rows[row].terms.items():
                     self.reduced[column] -= price * value
@@ -122,38 +155,37 @@ class Vertex:
     def is_least(self) -> bool:
         """Whether the prices show that no solution is cheaper."""
         rows, free = self.program.rows, self.program.free
-        if any(price < 0 and not rows[row].equal for row, price in self.y.numerators.items()):
+        if any(price < 0 and not rows[row].equal for row, price in self.y.items()):
             return False
-        return min(self.reduced, default=0) >= 0 and not any(self.reduced[column] for column in free)
+        return not any(cost < 0 or (cost and column in free) for column, cost in enumerate(self.reduced))
 
     def violations(self) -> Iterator[_Violated]:
         """What keeps it from being a solution, in Bland's order."""
-        values, one = self.x
-        for column in sorted(values):
-            if values[column] < 0 and column not in self.program.free:
+        x = self.x
+        for column in sorted(x):
+            if x[column] < 0 and column not in self.program.free:
                 yield _Violated(column, None, 1)
         for k, row in enumerate(self.program.rows):
-            total = row.constant * one
+            total: fmpq | int = row.constant
             for column, value in row.terms.items():
-                if column in values:
-                    total += value * values[column]
+                if column in x:
+                    total += x[column] * value
             if total < 0 or (total and row.equal):
                 yield _Violated(None, k, 1 if total < 0 else -1)
 
     @cached_property
     def values(self) -> tuple[Fraction, ...]:
         """Of all variables."""
-        values, one = self.x
         found = [ZERO] * len(self.program.costs)
-        for column, value in values.items():
+        for column, value in self.x.items():
             if value:
-                found[column] = Fraction(value, one)
+                found[column] = _fraction(value)
         return tuple(found)
 
     @cached_property
     def cost(self) -> Fraction:
-        total = sum(self.program.costs[column] * value for column, value in self.x.numerators.items())
-        return Fraction(total, self.x.denominator * self.program.scale)
+        total = sum((value * self.program.costs[column] for column, value in self.x.items()), start=fmpq(0))
+        return _fraction(total / self.program.scale)
 
     @cached_property
     def prices(self) -> tuple[Fraction, ...]:
@@ -161,40 +193,39 @@ class Vertex:
 
         The rows at these prices bound the cost of every solution from below, by -Σ price · constant, which is `cost`.
         """
-        prices, one = self.y
-        scale = one * self.program.scale
-        return tuple(Fraction(prices.get(k, 0) * row.scale, scale) for k, row in enumerate(self.program.rows))
+        return self.program.prices({row: price / self.program.scale for row, price in self.y.items()})
 
     # ------------------------------------------------------------------------------------------------------ steps
 
     def step(self, violated: _Violated) -> Basis | tuple[Fraction, ...]:
         """The next basis of the dual simplex method; or a Farkas ray, where what is violated can never be met."""
-        program, basis = self.program, self.basis
-        column, row = violated.column, violated.row
+        program, column, row = self.program, violated.column, violated.row
         terms: Mapping[int, int] = {} if row is None else program.rows[row].terms
-        asked = [int(c == column) if row is None else terms.get(c, 0) for c in basis.columns]
-        weights, one = _solved(self.matrix.transpose(), asked, basis.rows)
-        gains = [terms.get(c, 0) * one for c in range(len(program.costs))]  # for each unit of a column that is 0
+        weights: dict[int, fmpq] = {}  # of the rows that make up what is violated
+        for block, matrix in self.blocks:
+            asked = [int(c == column) if row is None else terms.get(c, 0) for c in block.columns]
+            if any(asked):
+                weights |= zip(block.rows, _solved(matrix.transpose(), asked), strict=True)
+        gains = [fmpq(terms.get(c, 0)) for c in range(len(program.costs))]  # for each unit of a column that is 0
         for used, weight in weights.items():
-            for column, value in program.rows[used].terms.items():
-                gains[column] -= weight * value
+            for c, value in program.rows[used].terms.items():
+                gains[c] -= weight * value
         entering = self._entering(gains, weights, violated.way)
-        if entering is None:
-            ray = {used: -violated.way * weight for used, weight in weights.items()}
-            ray |= {} if row is None else {row: violated.way * one}
-            return tuple(Fraction(ray.get(k, 0) * each.scale, one) for k, each in enumerate(program.rows))
-        return self._exchanged(violated, entering)
+        if entering is not None:
+            return self._exchanged(violated, entering)
+        ray = {used: -weight * violated.way for used, weight in weights.items()}
+        return program.prices(ray if row is None else {**ray, row: fmpq(violated.way)})
 
-    def _entering(self, gains: Sequence[int], weights: Mapping[int, int], way: int) -> int | None:
+    def _entering(self, gains: Sequence[fmpq], weights: Mapping[int, fmpq], way: int) -> int | None:
         """The column, or the row after all columns, whose price allows least: the first of these."""
         width, basic, free = len(gains), set(self.basis.columns), self.program.free
         ratios = [
-            (Fraction(self.reduced[column], abs(gain)), column)
+            (self.reduced[column] / abs(gain), column)
             for column, gain in enumerate(gains)
             if column not in basic and (gain * way > 0 or (gain and column in free))
         ]
         ratios += [
-            (Fraction(self.y.numerators[row], abs(weight)), width + row)
+            (self.y[row] / abs(weight), width + row)
             for row, weight in weights.items()
             if weight * way > 0 and not self.program.rows[row].equal
         ]
@@ -232,3 +263,7 @@ def optimum(program: IntegerProgram, start: Vertex | None = None) -> Vertex | tu
         f"a linear program with {len(program.rows)} rows and {len(program.costs)} variables has no exact solution "
         f"after {MAX_PIVOTS:,} steps; try a smaller size"
     )
+
+
+def _fraction(value: fmpq) -> Fraction:
+    return Fraction(int(value.p), int(value.q))
