@@ -43,6 +43,11 @@ class Loss:
         excess = self.ratio - 1
         return float(self.cost) + (math.log1p(excess) if excess < 1 else _log(self.ratio))
 
+    @property
+    def order(self) -> tuple[float, bool, Fraction]:
+        """What losses are sorted by: ε as a float, and where that is the same the cost, as ε is that without ratio."""
+        return self.epsilon, self.ratio != 1, self.cost
+
     def __add__(self, other: Loss) -> Loss:
         return Loss(self.cost + other.cost, self.ratio * other.ratio)
 
@@ -88,7 +93,7 @@ def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Conditio
         targets = _by_output(right).get(output, {})
         found = _couple_output(output, sources, targets, polytope, given, left is right)
         transports += found.transports
-        if worst.loss is not None and found.epsilon > worst.epsilon:
+        if worst.loss is not None and (found.loss is None or found.loss.order > worst.loss.order):
             worst = found
     return Coupling(worst.loss, worst.output, tuple(transports))
 
