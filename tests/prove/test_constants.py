@@ -152,8 +152,8 @@ def exact(value: Fraction) -> z3.ArithRef:
     return z3.Q(value.numerator, value.denominator)
 
 
-def constant(rng: random.Random) -> float | Fraction:
-    return rng.choice([rng.uniform(0.1, 3), Fraction(rng.randint(1, 9), rng.choice([3, 7, 10])), rng.randint(1, 3)])
+def constant(rng: random.Random) -> float:
+    return rng.choice([rng.uniform(0.1, 3), rng.randint(1, 9) / 10, rng.randint(1, 3)])
 
 
 class RandomThreshold:
@@ -161,6 +161,7 @@ class RandomThreshold:
 
     def __init__(self, rng: random.Random, size: int, adjacency: str) -> None:
         self.factors = [constant(rng) for _ in range(size)]
+        self.divisors = [rng.choice([1, 3, 7, 10]) for _ in range(size)]
         self.scales = [constant(rng) for _ in range(size)]
         self.weights = [rng.choice([-1, 1]) * constant(rng) for _ in range(size)]
         self.threshold = constant(rng)
@@ -168,7 +169,8 @@ class RandomThreshold:
         self.mechanism = mechanism(epsilon=1.0, adjacency=adjacency, size=size)(self.run)
 
     def run(self, rng, data):
-        noisy = [f * x + rng.laplace(scale=s) for f, x, s in zip(self.factors, data, self.scales, strict=True)]
+        parts = [f * x / d for f, x, d in zip(self.factors, data, self.divisors, strict=True)]
+        noisy = [x + rng.laplace(scale=s) for x, s in zip(parts, self.scales, strict=True)]
         if sum(w * x for w, x in zip(self.weights, noisy, strict=True)) > self.threshold:
             return noisy[0] if self.releases else True
         return False
@@ -178,7 +180,8 @@ class RandomThreshold:
         optimize = z3.Optimize()
         shifts = [z3.Real(f"shift {k}") for k in range(len(difference))]
         sizes = [z3.Real(f"size {k}") for k in range(len(difference))]
-        moves = [exact(Fraction(f) * d) + shift for f, d, shift in zip(self.factors, difference, shifts, strict=True)]
+        factors = [Fraction(f) / d for f, d in zip(self.factors, self.divisors, strict=True)]
+        moves = [exact(f * by) + shift for f, by, shift in zip(factors, difference, shifts, strict=True)]
         change = z3.Sum([exact(Fraction(w)) * move for w, move in zip(self.weights, moves, strict=True)])
         optimize.add(*(size >= shift for size, shift in zip(sizes, shifts, strict=True)))
         optimize.add(*(size >= -shift for size, shift in zip(sizes, shifts, strict=True)))
