@@ -16,6 +16,7 @@ VeridpError
 │   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
 ├── BudgetSpent           what is asked would cost more than is left of a privacy budget; nothing was drawn
 ├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
+│   └── NotSolved         a linear program of a proof has no exact answer within its limit of steps
 └── EnginesDisagree       two engines contradict each other: a fault in veridp itself
 
 Every message says where, what was found, and what to do.
@@ -86,6 +87,10 @@ class BudgetSpent(VeridpError):
 
 class NotExact(VeridpError):
     """The probabilities of the paths are out of reach of the exact engine."""
+
+
+class NotSolved(NotExact):
+    """A linear program of a proof has no exact answer within its limit of steps."""
 
 
 class EnginesDisagree(VeridpError):

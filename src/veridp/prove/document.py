@@ -18,7 +18,8 @@ from veridp.prove.noise_rules import Noise, parameters_of
 
 FORMAT = "veridp-certificate"
 VERSION = 2
-RATIONAL = re.compile(r"-?[0-9]{1,300}(/[0-9]{1,300})?")  # within the range of a float
+RATIONAL = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+LARGEST = 10**300  # within the range of a float
 WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
 RELATIONS = (">=", ">", "==")
 NUMERIC = "#"  # stands for a numeric entry in the text of an output
@@ -158,7 +159,10 @@ class Node:
         numerator, _, denominator = self.value.partition("/")
         if denominator and not int(denominator):
             raise self.flaw("the denominator is 0")
-        return Fraction(int(numerator), int(denominator or 1))
+        value = Fraction(int(numerator), int(denominator or 1))
+        if abs(value) > LARGEST:
+            raise self.flaw(f"a number of at most 10^300 is needed, not {_shown(self.value)}")
+        return value
 
 
 def _escaped(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable
+from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotSolved
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
 from veridp.program.identity import Raised
@@ -100,7 +100,7 @@ def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path]) -> Proof:
         return proof
     try:
         coupled = prove_on_regions(proof.mechanism, proof.size, paths)
-    except NotExplorable:  # too many regions
+    except (NotExplorable, NotSolved):  # too many regions, or too large a program for the shares
         return proof
     return coupled if coupled.epsilon < proof.epsilon * CLEARLY else proof
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from flint import fmpq, fmpq_mat
+
 from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, affine
@@ -184,18 +186,19 @@ class _Local:
         return affine(constant, {s: c for s, c in terms.items() if c})
 
     def _combination(self, old: dict[Symbol, Fraction]) -> dict[str, Fraction]:
-        """How the state's symbols make up what is older than this step: by elimination over the rationals."""
-        rows: list[tuple[dict[Symbol, Fraction], dict[str, Fraction]]] = []
-        for name, expression in self.basis.items():
-            row = ({s: Fraction(c) for s, c in expression.terms.items()}, {name: Fraction(1)})
-            row = _reduced(row, rows)
-            if not row[0]:
+        """How the state's symbols make up what is older than this step."""
+        vectors = {name: expression.terms for name, expression in self.basis.items()}
+        symbols = list(dict.fromkeys(symbol for terms in (*vectors.values(), old) for symbol in terms))
+        table = [[_exact(terms.get(symbol, 0)) for terms in (*vectors.values(), old)] for symbol in symbols]
+        reduced, rank = fmpq_mat(len(symbols), len(vectors) + 1, [x for row in table for x in row]).rref()
+        rows = reduced.tolist()
+        for k, name in enumerate(vectors):  # each is a pivot just if no variable follows from those before it
+            if k >= len(rows) or not rows[k][k]:
                 raise NotInductive(f"{name} always follows from other variables; leave it out")
-            rows.append(row)
-        left, made = _reduced((old, {}), rows)
-        if left:
+        if rank > len(vectors):
             raise NotInductive("a step uses something that is not in its local variables")
-        return {name: -factor for name, factor in made.items() if factor}
+        found = {name: Fraction(int(row[-1].p), int(row[-1].q)) for name, row in zip(vectors, rows, strict=False)}
+        return {name: factor for name, factor in found.items() if factor}
 
     def condition(self, condition: Condition) -> Condition | None:
         slack = self.of(condition.slack)
@@ -216,17 +219,6 @@ def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -
     return entries[start : len(entries) if after is None else sum(after.collected.values())]
 
 
-def _reduced(
-    row: tuple[dict[Symbol, Fraction], dict[str, Fraction]],
-    rows: Sequence[tuple[dict[Symbol, Fraction], dict[str, Fraction]]],
-) -> tuple[dict[Symbol, Fraction], dict[str, Fraction]]:
-    terms, made = dict(row[0]), dict(row[1])
-    for other, parts in rows:
-        lead = next(iter(other))
-        factor = terms.get(lead, Fraction(0)) / other[lead]
-        if factor:
-            for symbol, c in other.items():
-                terms[symbol] = terms.get(symbol, Fraction(0)) - factor * c
-            for name, c in parts.items():
-                made[name] = made.get(name, Fraction(0)) - factor * c
-    return {s: c for s, c in terms.items() if c}, made
+def _exact(value: Number) -> fmpq:
+    value = Fraction(value)
+    return fmpq(value.numerator, value.denominator)
