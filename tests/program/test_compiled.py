@@ -189,3 +189,19 @@ def test_an_error_that_numba_alone_raises_is_none_of_the_function() -> None:
         compiled_outputs(divides, np.array([1.0]), np.random.default_rng(0), 1000)
     with pytest.raises(MechanismFailed, match="ZeroDivisionError"):
         compiled_outputs(divides, [1.0], np.random.default_rng(0), 1000)
+
+
+def test_readings_are_compared_on_rare_draws_too() -> None:
+    def in_the_tail(rng, data):
+        x = rng.laplace()
+        return 7 if x > 30 else 0.5  # an integer there, which compiled code makes a float: one draw in 2e13
+
+    with pytest.raises(BadInput, match="on rare draws it gives"):
+        sample(in_the_tail, None, 1000, reading="compiled")
+
+    def tells_them_apart(rng, data):
+        x = rng.laplace()
+        return isinstance(x, float) if x > 12 else True  # one draw in 3e5
+
+    with pytest.raises(BadInput, match="on draws for which a batch returns"):
+        sample(tells_them_apart, None, 1000, reading="batch")

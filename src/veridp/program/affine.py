@@ -129,12 +129,24 @@ class Deferring(Symbolic):
             _refuse(f"np.{ufunc.__name__} of {_brief(first_symbolic(held))} is not affine")
         return _operated(_BINARY[ufunc], *held)
 
+    def __getattr__(self, name: str) -> Any:
+        if self.numpy and name == "item":
+            return self.as_python
+        if self.numpy and name == "astype":
+            return lambda dtype: self.cast(np.dtype(dtype))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """What NumPy makes of it as the entry of an array: a NumPy scalar."""
+        """What NumPy makes of it as the entry of an array: a NumPy scalar, decided unless it is an expression."""
+        value = settle(self)
         if dtype is not None and np.dtype(dtype) != object:
-            return np.asarray(self.cast(np.dtype(dtype)))
+            value = value.cast(np.dtype(dtype)) if isinstance(value, Symbolic) else value
+        if not isinstance(value, Symbolic):
+            return np.asarray(value, dtype)
+        if dtype is not None and np.dtype(dtype) != object:
+            _refuse(f"{_brief(self)} has no plain value, as an array of {np.dtype(dtype)} wants one")
         box = np.empty((), dtype=object)
-        box[()] = self.as_numpy()
+        box[()] = value.as_numpy()
         return box
 
     def __float__(self) -> float:
@@ -175,9 +187,7 @@ class Affine(Deferring):
 
     __slots__ = ("constant", "held", "kind", "terms")
 
-    def __init__(
-        self, constant: Number, terms: Mapping[Symbol, Number], kind: str = "f", numpy: bool = False
-    ) -> None:
+    def __init__(self, constant: Number, terms: Mapping[Symbol, Number], kind: str = "f", numpy: bool = False) -> None:
         self.constant = constant
         self.terms = terms
         self.kind = kind  # type: ignore[misc]
@@ -391,7 +401,11 @@ class Select(Deferring):
         """One of the two values, each held as it is: as a NumPy scalar if either is one."""
         numpy = any(isinstance(value, np.generic) or getattr(value, "numpy", False) for value in (then, other))
         then, other = _plain(then), _plain(other)
-        if not (isinstance(then, Symbolic) or isinstance(other, Symbolic)) and type(then) is type(other) and then == other:
+        if (
+            not (isinstance(then, Symbolic) or isinstance(other, Symbolic))
+            and type(then) is type(other)
+            and then == other
+        ):
             return _held(then, numpy)
         return cls(condition, then, other, numpy)
 
@@ -415,7 +429,9 @@ class Select(Deferring):
         return self if self.held else Select(self.condition, self.then, self.other, numpy=True)
 
     def as_python(self) -> Select:
-        then, other = (value.as_python() if isinstance(value, Deferring) else value for value in (self.then, self.other))
+        then, other = (
+            value.as_python() if isinstance(value, Deferring) else value for value in (self.then, self.other)
+        )
         return Select(self.condition, then, other)
 
     def settled(self) -> Any:
@@ -499,6 +515,10 @@ def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
             order = (lambda value: (other, value)) if reflected else (lambda value: (value, other))
             if name in _BITS and self.kind == "b" and _kind(other) == "b":
                 return _joined(name, *(_held(value, self.numpy or _is_numpy(other)) for value in order(self)))
+            if name in _ARITHMETIC and self.kind == "b" and _kind(other) == "b" and (self.numpy or _is_numpy(other)):
+                _refuse(
+                    f"{name} of two truth values of NumPy is one thing alone, another in an array; use & or |, or int()"
+                )
             if isinstance(self, Select) and not isinstance(other, Select) and name in _TOTAL:
                 return Select.of(self.condition, *(_operated(name, *order(side)) for side in self.sides))
             return _operated(name, *order(settle(self)))
@@ -507,6 +527,7 @@ def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
     return applied
 
 
+_ARITHMETIC = frozenset(["add", "sub", "mul"])
 _TOTAL = frozenset(["add", "sub", "mul", "lt", "le", "gt", "ge", "eq", "ne"])  # defined for all numbers
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
     for _class in (Condition, Select):
@@ -527,7 +548,7 @@ def _not(value: Any) -> Any:
 
 
 def _joined(name: str, first: Any, second: Any) -> Any:
-    """"and", "or" or "xor" of two truth values, undecided if they are."""
+    """ "and", "or" or "xor" of two truth values, undecided if they are."""
     if not isinstance(first, Symbolic):
         first, second = second, first
     if not isinstance(first, Symbolic):
@@ -584,7 +605,9 @@ def _larger(values: Sequence[Any], largest: bool) -> Any:
     """The larger (or smaller) of numbers, as a number of the kind that both have in an array."""
     kind = max((_kind(value) for value in values), key="bif".index)  # type: ignore[arg-type]
     dtype = np.dtype(np.int64 if kind == "i" else np.float64)
-    cast = [settle(v).cast(dtype) if isinstance(settle(v), Symbolic) else _cast_number(settle(v), dtype) for v in values]
+    cast = [
+        settle(v).cast(dtype) if isinstance(settle(v), Symbolic) else _cast_number(settle(v), dtype) for v in values
+    ]
     symbol = first_symbolic(cast)
     return (max if largest else min)(cast) if symbol is None else symbol.extreme(cast, largest)
 
@@ -763,7 +786,9 @@ def _times(first: Affine, second: Any) -> Any:
 
 
 def _scaled(first: Affine, factor: Number, kind: str, numpy: bool) -> Any:
-    return _affine(first.constant * factor, {s: c * factor for s, c in first.terms.items()} if factor else {}, kind, numpy)
+    return _affine(
+        first.constant * factor, {s: c * factor for s, c in first.terms.items()} if factor else {}, kind, numpy
+    )
 
 
 def _over(first: Affine, second: Any) -> Any:

@@ -13,6 +13,7 @@ from veridp.program.tape import Event, Tape, Values
 
 PLAIN = (bool, int, float)
 NUMBERS = (bool, int, float, np.number, np.bool_)
+WIDE = frozenset(map(np.dtype, (np.bool_, np.int64, np.float64)))
 EXACT = 2**53  # integers up to this are floats without rounding
 LARGE = 2.0**62  # integers past this may not fit 64 bits; Python's would go on
 
@@ -259,14 +260,22 @@ def _first(values: Sequence[Any]) -> Batch:
 def _keys(tape: Tape, values: Sequence[Any]) -> list[Any]:
     """What identifies the operands: the place of a batch on the tape, boxed, or the constant."""
     keys: list[Any] = []
+    narrow = any(_is_narrow(value) for value in values)
     for value in values:
         if type(value) is Batch:
+            if narrow and value.plain:
+                tape.refuse("a Python number, which takes the type of a NumPy scalar of fewer bits, meets one")
             if value.tape is not tape:
                 tape.diverge("it keeps noise of one run and uses it in another")
             keys.append((value.place,))
         else:
             keys.append(value)
     return keys
+
+
+def _is_narrow(value: Any) -> bool:
+    dtype = value._values.dtype if type(value) is Batch else getattr(value, "dtype", None)
+    return dtype is not None and dtype not in WIDE
 
 
 def _arrays(values: Sequence[Any]) -> list[Any]:

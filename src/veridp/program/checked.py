@@ -253,7 +253,9 @@ def _unary(fn: Callable[[Any], Any]) -> Any:
 
     @_implements(stub)
     def implement(value: Any) -> Any:
-        if isinstance(_element(value), types.Boolean) and not (isinstance(value, types.Array) and fn is operator.invert):
+        if isinstance(_element(value), types.Boolean) and not (
+            isinstance(value, types.Array) and fn is operator.invert
+        ):
             _refused(f"{fn.__name__} of a truth value means one thing in Python and another in NumPy")
         if isinstance(value, types.Integer):
 
@@ -354,10 +356,7 @@ _OPERATORS: dict[Any, Any] = {
     operator.lshift: _binary(operator.lshift, _left_shift, arrays=False),
     operator.rshift: _binary(operator.rshift, _right_shift, arrays=False),
     **{fn: _binary(fn, None, arrays=True) for fn in _LOGIC},
-    **{
-        fn: _comparison(fn)
-        for fn in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
-    },
+    **{fn: _comparison(fn) for fn in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)},
     **{fn: _unary(fn) for fn in (operator.neg, operator.pos, operator.invert)},
 }
 

@@ -265,7 +265,9 @@ def binomial_weights(trials: int, p: Number) -> list[Number]:
 
 def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     """One draw where size and parameters are scalar; else a Vector of draws over their common shape."""
-    if size is None and all(np.ndim(value) == 0 for value in parameters if isinstance(value, list | tuple | np.ndarray)):
+    if size is None and all(
+        np.ndim(value) == 0 for value in parameters if isinstance(value, list | tuple | np.ndarray)
+    ):
         return as_python(draw(*(value[()] if isinstance(value, np.ndarray) else value for value in parameters)))
     shapes = [np.shape(value) if isinstance(value, list | tuple | np.ndarray) else () for value in parameters]
     shape = (

@@ -12,6 +12,7 @@ is refused.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -144,8 +145,10 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
         return super().__getitem__(_index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        target = DTYPES[_kind_of_all(self.ravel())]
-        super().__setitem__(_index(key), _map(lambda entry: _cast(entry, target), value))
+        key, target = _index(key), DTYPES[_kind_of_all(self.ravel())]
+        if np.ndim(value) and not isinstance(super().__getitem__(key), np.ndarray):
+            raise ValueError("setting an array element with a sequence.")
+        super().__setitem__(key, _map(lambda entry: _cast(entry, target), value))
 
     def __reduce__(self) -> Any:
         raise TypeError("a vector of stand-ins lives only while its mechanism runs; it cannot be pickled or copied out")
@@ -176,10 +179,11 @@ def _kind(value: Any) -> str | None:
     return "f" if isinstance(value, float) else None
 
 
-def _kind_of_all(values: Any) -> str:
+def _kind_of_all(values: Any, *others: Any) -> str:
+    """The kind of an array with these entries, in an operation with the others."""
     kinds = {_kind(value) for value in values}
     if None in kinds:
-        _refuse(values, "an array holds noise beside what is no number of 64 bits")
+        _refuse([*values, *others], "an array holds noise beside what is no number of 64 bits")
     return KINDS[max((KINDS.index(kind) for kind in kinds if kind is not None), default=2)]
 
 
@@ -301,7 +305,7 @@ def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict
     elif method == "reduce":
         answer = _reduced(ufunc, *inputs, **options)
     elif method == "accumulate" and ufunc is np.add and not set(options) - {"axis"}:
-        answer = _cumulative_sum(*inputs, **options)
+        answer = _cumulative_sum(*inputs, **{"axis": 0, **options})
     elif method == "outer" and not options:
         left, right = (_boxed(value) for value in inputs)
         answer = _map(partial(_applied, ufunc), left.reshape(left.shape + (1,) * right.ndim), right)
@@ -314,7 +318,7 @@ def _written(answer: Any, out: Any, inputs: Sequence[Any]) -> Any:
     """The array `out`, after the answer was written into it as NumPy would do."""
     if out.dtype != object:
         _refuse([answer, *inputs], "noise cannot be written into an array of plain numbers; make a new array instead")
-    source, target = _kind_of_all(_boxed(answer).flat), _kind_of_all(out.flat)
+    source, target = _kind_of_all(_boxed(answer).flat, *inputs), _kind_of_all(out.flat, *inputs)
     if KINDS.index(source) > KINDS.index(target):
         raise TypeError(f"Cannot cast ufunc output from {DTYPES[source]} to {DTYPES[target]}")
     if np.shape(answer) != out.shape:
@@ -330,8 +334,8 @@ def _reduced(
     logical = ufunc in (np.logical_and, np.logical_or)
     if options.pop("where", True) is not True or options or not (dtype is None or (logical and dtype == np.bool_)):
         _refuse(array, f"np.{ufunc.__name__}.reduce with these options is not modelled")
-    if ufunc not in _REDUCED:
-        _refuse(array, f"np.{ufunc.__name__}.reduce is not modelled")
+    if ufunc not in _REDUCED or (initial is not _ABSENT and _kind(initial) != _kind_of_all(_boxed(array).flat)):
+        _refuse(array, f"np.{ufunc.__name__}.reduce, or its initial value, is not modelled")
 
     def fold(values: list[Any]) -> Any:
         if not values and initial is _ABSENT:
@@ -357,11 +361,13 @@ _REDUCED = frozenset([np.add, np.maximum, np.minimum, np.logical_and, np.logical
 def _folded(array: Any, axis: Any, keepdims: bool, fold: Callable[[list[Any]], Any]) -> Any:
     """What `fold` makes of the entries along the axes, for each place of the others."""
     boxed = _boxed(array)
-    axes = normalize_axis_tuple(range(boxed.ndim) if axis is None else axis, boxed.ndim)
+    if axis is None or (boxed.ndim == 0 and axis in (0, -1)):
+        axis = range(boxed.ndim)
+    axes = normalize_axis_tuple(axis, boxed.ndim)
     kept = [place for place in range(boxed.ndim) if place not in axes]
-    moved = boxed.transpose([*kept, *axes])
-    outer = moved.shape[: len(kept)]
-    answers = [as_numpy(fold(list(moved[place].ravel()))) for place in np.ndindex(outer)]
+    outer = tuple(boxed.shape[place] for place in kept)
+    lines = boxed.transpose([*kept, *axes]).reshape(math.prod(outer), -1) if boxed.size else [[]] * math.prod(outer)
+    answers = [as_numpy(fold(list(line))) for line in lines]
     if keepdims:
         outer = tuple(1 if place in axes else size for place, size in enumerate(boxed.shape))
     return Vector.of(answers, outer) if outer or keepdims else answers[0]
@@ -399,6 +405,8 @@ def _matrix_product(left: Any, right: Any) -> Any:
     left, right = _boxed(left), _boxed(right)
     if not 1 <= left.ndim <= 2 or not 1 <= right.ndim <= 2:
         _refuse([left, right], "a product of matrices is modelled for one or two dimensions only")
+    if _kind_of_all([*left.flat, *right.flat]) == "b":
+        _refuse([left, right], "a product of matrices of truth values is not modelled")
     rows, columns = left.reshape(-1, left.shape[-1], 1), right.reshape(1, right.shape[0], -1)
     products = _boxed(_map(partial(_applied, np.multiply), rows, columns))
     answer = np.asarray(_reduced(np.add, products, axis=1), dtype=object)
@@ -415,7 +423,16 @@ def _on_function(function: Any, args: Any, kwargs: Any) -> Any:
         return own(*args, **kwargs)
     if function not in ALLOWED:
         _refuse([*args, *kwargs.values()], f"np.{function.__name__} of noise is not modelled")
-    return function._implementation(*args, **kwargs)  # what NumPy does where nobody objects
+    answer = function._implementation(*args, **kwargs)  # what NumPy does where nobody objects
+    return [_joined(part) for part in answer] if isinstance(answer, list) else _joined(answer)
+
+
+def _joined(answer: Any) -> Any:
+    """What NumPy made of several arrays, with entries of one kind."""
+    if not isinstance(answer, np.ndarray) or answer.dtype != object:
+        return answer
+    one_kind = len({_kind(entry) for entry in answer.flat}) <= 1
+    return answer if one_kind and isinstance(answer, Vector) else Vector.of(list(answer.flat), answer.shape)
 
 
 def _extreme_of(largest: bool) -> Callable[..., Any]:
@@ -447,7 +464,7 @@ def _extreme_index_of(largest: bool) -> Callable[..., Any]:
 def _where(condition: Any, *choices: Any) -> Any:
     if len(choices) != 2:
         return np.nonzero(_decided(condition))
-    kind = _kind_of_all([*_boxed(choices[0]).flat, *_boxed(choices[1]).flat])
+    kind = _kind_of_all([*_boxed(choices[0]).flat, *_boxed(choices[1]).flat], condition)
 
     def choose(truth: Any, then: Any, other: Any) -> Any:
         then, other = (value if _kind(value) == kind else _cast(value, DTYPES[kind]) for value in (then, other))
@@ -473,7 +490,8 @@ def _round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 
 def _is_close(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """|a - b| <= atol + rtol·|b|, as NumPy defines it; neither side is NaN here."""
-    return abs(np.subtract(a, b)) <= atol + rtol * abs(np.multiply(b, 1.0))
+    b = np.multiply(b, 1.0)
+    return abs(np.subtract(a, b)) <= atol + rtol * abs(b)
 
 
 def _mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
