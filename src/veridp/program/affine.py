@@ -555,7 +555,7 @@ def _joined(name: str, first: Any, second: Any) -> Any:
         return _operated(name, first, second)
     if name == "xor":
         return settle(first) ^ settle(second)
-    false, true = (_held(value, first.numpy) for value in (False, True))
+    false, true = (_held(value, _is_numpy(first)) for value in (False, True))
     return first.select(second, false) if name == "and" else first.select(true, second)
 
 

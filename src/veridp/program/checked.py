@@ -21,16 +21,22 @@ import numpy as np
 from numba.core import compiler as _compiler
 from numba.core import compiler_machinery as _machinery
 from numba.core import ir as _ir
+from numba.core import ir_utils as _ir_utils
 from numba.core import types as _types
-from numba.core import untyped_passes as _untyped
+from numba.core import untyped_passes as _untyped_passes
 from numba.extending import overload as _overload
 
 from veridp.program.tape import Unfit
 
 numba: Any = _numba  # their types are not complete
+compiler: Any = _compiler
+machinery: Any = _machinery
 ir: Any = _ir
+ir_utils: Any = _ir_utils
 types: Any = _types
+untyped_passes: Any = _untyped_passes
 overload: Any = _overload
+njit: Any = _numba.njit
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 EXACT = 2**53  # integers up to this are floats without rounding
 LEAVES = "an integer leaves 64 bits"
@@ -39,18 +45,18 @@ REFUSED = "refused: "  # begins the reason in the long messages of numba
 NOT_REAL = "a function gives no finite number, where Python may raise"
 
 
-class CheckedCompiler(_compiler.CompilerBase):  # type: ignore[misc]
+class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]
     """numba's compiler, with checked operators."""
 
     def define_pipelines(self) -> list[Any]:
-        passes = _compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_Check, _untyped.GenericRewrites)
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_Check, untyped_passes.GenericRewrites)
         passes.finalize()
         return [passes]
 
 
-@_machinery.register_pass(mutates_CFG=False, analysis_only=False)
-class _Check(_machinery.FunctionPass):  # type: ignore[misc]
+@machinery.register_pass(mutates_CFG=False, analysis_only=False)
+class _Check(machinery.FunctionPass):  # type: ignore[misc]
     """Replaces operators and functions by checked ones, and refuses the functions that are not known."""
 
     _name = "checked_arithmetic"
@@ -61,14 +67,8 @@ class _Check(_machinery.FunctionPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         for block in state.func_ir.blocks.values():
             block.body = [new for statement in block.body for new in _checked(statement, state.func_ir)]
-        state.func_ir._definitions = _ir_definitions(state.func_ir)
+        state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
         return True
-
-
-def _ir_definitions(func_ir: Any) -> Any:
-    from numba.core.ir_utils import build_definitions
-
-    return build_definitions(func_ir.blocks)
 
 
 def _checked(statement: Any, func_ir: Any) -> Iterator[Any]:
@@ -146,21 +146,26 @@ def refuse_handlers(code: python_types.CodeType) -> None:
             refuse_handlers(constant)
 
 
-# ------------------------------------------------------------------------------------------- which functions may be called
+# ---------------------------------------------------------------------------------- which functions may be called
 
 METHODS = frozenset(
-    "append extend insert pop copy clear reverse index count sum max min argmax argmin any all "
-    "random laplace normal standard_normal exponential standard_exponential uniform gumbel logistic "
-    "geometric poisson binomial integers permutation shuffle".split()
-)
+    (
+        "append", "extend", "insert", "pop", "copy", "clear", "reverse", "index", "count",
+        "sum", "max", "min", "argmax", "argmin", "any", "all",
+        "random", "laplace", "normal", "standard_normal", "exponential", "standard_exponential", "uniform", "logistic",
+        "geometric", "poisson", "binomial", "integers", "permutation", "shuffle",
+    )
+)  # fmt: skip
 ALLOWED: frozenset[Any] = frozenset(
-    [range, len, enumerate, zip, list, tuple, slice, bool, float, reversed]
-    + [np.asarray, np.array, np.zeros, np.ones, np.empty, np.full, np.arange, np.zeros_like, np.ones_like]
-    + [np.sum, np.max, np.min, np.argmax, np.argmin, np.any, np.all, np.mean, np.cumsum]
-    + [np.count_nonzero, np.where, np.concatenate, np.dot, np.clip, np.maximum, np.minimum, np.abs, np.sign]
-    + [np.exp, np.log, np.log1p, np.expm1, np.sqrt, np.floor, np.ceil, np.isfinite, np.isnan, np.isinf]
-    + [math.isfinite, math.isnan, math.isinf, math.fabs, math.copysign]
-)
+    (
+        range, len, enumerate, zip, list, tuple, slice, bool, float, reversed,
+        np.asarray, np.array, np.zeros, np.ones, np.empty, np.full, np.arange, np.zeros_like, np.ones_like,
+        np.sum, np.max, np.min, np.argmax, np.argmin, np.any, np.all, np.mean, np.cumsum,
+        np.count_nonzero, np.where, np.concatenate, np.dot, np.clip, np.maximum, np.minimum, np.abs, np.sign,
+        np.exp, np.log, np.log1p, np.expm1, np.sqrt, np.floor, np.ceil, np.isfinite, np.isnan, np.isinf,
+        math.isfinite, math.isnan, math.isinf, math.fabs, math.copysign,
+    )
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------- checked operators
@@ -283,7 +288,7 @@ def _sub(left: int, right: int) -> int:
     return left - right
 
 
-@numba.njit
+@njit  # type: ignore[untyped-decorator]
 def _product(left: int, right: int) -> int:
     """Asked before multiplying: numba assumes that nothing overflows, and would drop a question asked afterwards."""
     if left == SMALLEST or right == SMALLEST or (right != 0 and abs(left) > LARGEST // abs(right)):
@@ -291,7 +296,7 @@ def _product(left: int, right: int) -> int:
     return left * right
 
 
-def _mul(left: int, right: int) -> int:
+def _mul(left: int, right: int) -> Any:
     if -(2**31) < left < 2**31 and -(2**31) < right < 2**31:
         return left * right
     return _product(left, right)
@@ -315,7 +320,7 @@ def _real_power(left: Any, right: Any) -> Any:
     return power
 
 
-def _left_shift(left: int, right: int) -> int:
+def _left_shift(left: int, right: int) -> Any:
     if right < 0 or right > 62:
         raise Unfit(LEAVES)
     return _product(left, 1 << right)
@@ -389,7 +394,7 @@ def _integral(fn: Callable[[float], int]) -> Any:
 
 def _jitted(checked: Callable[..., Any], fn: Any) -> Any:
     checked.__name__ = f"checked_{fn.__name__}"
-    return numba.njit(checked)
+    return njit(checked)
 
 
 def _extreme(fn: Callable[..., Any]) -> Any:
@@ -432,7 +437,7 @@ def _extreme(fn: Callable[..., Any]) -> Any:
     return stub
 
 
-@numba.njit
+@njit  # type: ignore[untyped-decorator]
 def _comparable(value: Any, largest: float) -> None:
     if not -largest <= value <= largest:
         raise Unfit(ROUNDED)
@@ -485,7 +490,7 @@ def _binomial(rng: Any, n: int, p: float, size: Any = None) -> Any:
     return rng.binomial(n, p, size)
 
 
-@numba.njit
+@njit  # type: ignore[untyped-decorator]
 def _valid(parameters: bool) -> None:
     """NumPy raises where numba draws from no distribution at all."""
     if not parameters:
@@ -499,10 +504,10 @@ _FUNCTIONS: dict[Any, Any] = {
     **{fn: _finite(fn) for fn in (math.sin, math.cos, math.tan, math.atan, math.sinh, math.cosh, math.tanh)},
     **{fn: _extreme(fn) for fn in (max, min)},
     abs: _unary(abs),
-    sum: numba.njit(_total),
+    sum: njit(_total),
 }
 _DRAWS = {
-    draw.__name__.removeprefix("_"): numba.njit(draw)
+    draw.__name__.removeprefix("_"): njit(draw)
     for draw in (_laplace, _normal, _logistic, _exponential, _uniform, _geometric, _poisson, _binomial)
 }
 
@@ -511,7 +516,7 @@ _DRAWS = {
 
 
 def check_types(annotation: Any) -> None:
-    """Unfit where typed code holds numbers of fewer than 64 bits, or makes numbers of truth values without being told."""
+    """Unfit where typed code holds numbers of fewer than 64 bits, or makes numbers of truth values unasked."""
     typemap = annotation.typemap
     for kind in typemap.values():
         _check_width(kind)

@@ -121,7 +121,7 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
     def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
         return self._parametric("binomial", size, n, p)
 
-    def integers(  # type: ignore[override]
+    def integers(
         self, low: Any, high: Any = None, size: Size = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
         if np.dtype(dtype) != np.int64 and dtype is not int:

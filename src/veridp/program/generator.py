@@ -285,7 +285,7 @@ def _array_of(drawn: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> Any:
     if first_symbolic(drawn) is not None:
         return Vector.of(drawn, shape)
     array = np.array(drawn, dtype=dtype)
-    return array.reshape(shape + array.shape[1:]) if dtype != object else array.reshape(shape)
+    return array.reshape(shape + array.shape[1:])
 
 
 def _object_array(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """A generator of rare draws, to compare two readings of a function where typical draws do not lead.
 
-It is a genuine `numpy.random.Generator` whose random bits are not uniform: many of its words are all zeros or all ones
-in their leading bits, so that uniform draws are near 0 or 1 at all magnitudes and noise comes from its tails; some words
-repeat the one before, so that draws are tied. Nothing can be estimated from it.
+It is a genuine `numpy.random.Generator` whose random bits are not uniform. Many of its words begin with zeros or ones
+only: uniform draws are then near 0 or 1 at all magnitudes, and noise comes from its tails. Some words repeat the one
+before: draws are then tied. Nothing can be estimated from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME = b"BitGenerator"
 class _Functions(ctypes.Structure):
     """NumPy's bitgen_t."""
 
-    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+    _fields_ = [
         ("state", ctypes.c_void_p),
         ("next_uint64", _uint64),
         ("next_uint32", _uint32),

@@ -159,9 +159,9 @@ def _refused_method(name: str) -> Callable[..., Any]:
 
 
 for _name in (
-    "argpartition byteswap choose compress cumprod dump dumps getfield partition prod put searchsorted setfield "
-    "std tobytes tofile trace var"
-).split():
+    "argpartition", "byteswap", "choose", "compress", "cumprod", "dump", "dumps", "getfield", "partition", "prod",
+    "put", "searchsorted", "setfield", "std", "tobytes", "tofile", "trace", "var",
+):  # fmt: skip
     setattr(Vector, _name, _refused_method(_name))
 
 
@@ -241,9 +241,9 @@ def _boxed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):
-        box = np.empty((), dtype=object)
-        box[()] = value
-        return box
+        alone = np.empty((), dtype=object)
+        alone[()] = value
+        return alone
     entries = [value.flat[place] for place in range(value.size)] if value.dtype != object else list(value.flat)
     box = np.empty(value.size, dtype=object)
     box[:] = _of_one_kind(entries) if value.dtype == object else entries
@@ -546,9 +546,11 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.full_like: _like(None),
 }
 ALLOWED: frozenset[Any] = frozenset(  # those that move entries, or are made of the ones above
-    [np.sum, np.any, np.all, np.diff, np.sort, np.argsort, np.outer]
-    + [np.concatenate, np.stack, np.hstack, np.vstack, np.column_stack, np.append, np.split, np.array_split]
-    + [np.reshape, np.ravel, np.transpose, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip]
-    + [np.flipud, np.fliplr, np.roll, np.repeat, np.tile, np.take, np.delete, np.broadcast_to, np.broadcast_arrays]
-    + [np.atleast_1d, np.atleast_2d, np.copy, np.shape, np.ndim, np.size, np.result_type]
-)
+    (
+        np.sum, np.any, np.all, np.diff, np.sort, np.argsort, np.outer,
+        np.concatenate, np.stack, np.hstack, np.vstack, np.column_stack, np.append, np.split, np.array_split,
+        np.reshape, np.ravel, np.transpose, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip,
+        np.flipud, np.fliplr, np.roll, np.repeat, np.tile, np.take, np.delete, np.broadcast_to, np.broadcast_arrays,
+        np.atleast_1d, np.atleast_2d, np.copy, np.shape, np.ndim, np.size, np.result_type,
+    )
+)  # fmt: skip
