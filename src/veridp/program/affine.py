@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from veridp.errors import NotAffine
 from veridp.program.distribution import Number, exact
 from veridp.program.site import here
-from veridp.program.symbolic import Symbolic, first_symbolic
+from veridp.program.symbolic import Symbolic, first_symbolic, noting_errors, objects
 from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.program.wording import sum_text
+from veridp.program.written import Written
 
 Key = tuple[object, ...]  # an operation, and its operands: expressions by identity, numbers by value
 
@@ -34,6 +35,9 @@ class Decider(ABC):
     @abstractmethod
     def decide(self, condition: Condition) -> bool:
         """Which way to go at a branch."""
+
+    def compared(self, condition: Condition) -> None:  # noqa: B027
+        """A comparison was made; whether its truth is ever asked for is another matter."""
 
     @abstractmethod
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
@@ -64,6 +68,7 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
     Runs share long ways: there the arithmetic is spared, and what follows can tell expressions by their identity.
     """
 
+    @noting_errors
     def applied(self: Affine, other: Any) -> Any:
         run = RUN.get()
         if run is None:
@@ -81,6 +86,12 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
         return known[0]
 
     return applied
+
+
+# NumPy asks any object for these; a float has none of them.
+ASKED_BY_NUMPY = frozenset(
+    {"dtype", "shape", "ndim", "size", "itemsize", *(n for n in dir(np.float64) if "__arr" in n)}
+)
 
 
 class Deferring(Symbolic):
@@ -129,13 +140,6 @@ class Deferring(Symbolic):
             _refuse(f"np.{ufunc.__name__} of {_brief(first_symbolic(held))} is not affine")
         return _operated(_BINARY[ufunc], *held)
 
-    def __getattr__(self, name: str) -> Any:
-        if self.numpy and name == "item":
-            return self.as_python
-        if self.numpy and name == "astype":
-            return lambda dtype: self.cast(np.dtype(dtype))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """What NumPy makes of it as the entry of an array: a NumPy scalar, decided unless it is an expression."""
         value = settle(self)
@@ -145,9 +149,7 @@ class Deferring(Symbolic):
             return np.asarray(value, dtype)
         if dtype is not None and np.dtype(dtype) != object:
             _refuse(f"{_brief(self)} has no plain value, as an array of {np.dtype(dtype)} wants one")
-        box = np.empty((), dtype=object)
-        box[()] = value.as_numpy()
-        return box
+        return objects([value.as_numpy()]).reshape(())
 
     def __float__(self) -> float:
         _refuse(f"{_brief(self)} has no plain value, as float(), math functions and dtype=float want one")
@@ -160,6 +162,16 @@ class Deferring(Symbolic):
 
     def __hash__(self) -> int:
         _refuse(f"{_brief(self)} has no plain value, as a set or a dictionary key wants one")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What the code under way takes it for, by isinstance: the type of the number that it stands for."""
+        return type(self) if RUN.get() is None else self.stands_for
+
+    @property
+    @abstractmethod
+    def stands_for(self) -> type:
+        """The type of the plain value in its place."""
 
     @abstractmethod
     def text(self) -> str:
@@ -174,6 +186,15 @@ class Deferring(Symbolic):
 
     def __format__(self, form: str) -> str:
         return str(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "item" and self.numpy:
+            return self.as_python
+        if name == "astype" and self.numpy:
+            return lambda dtype: self.cast(np.dtype(dtype))
+        if RUN.get() is None or name in ASKED_BY_NUMPY or not hasattr(np.float64, name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        _refuse(f"{_brief(self)} has no {name!r}")
 
     def __copy__(self) -> Any:
         return self
@@ -290,6 +311,12 @@ class Affine(Deferring):
         """Whether it takes no value with positive probability, whatever the open values are."""
         return any(isinstance(symbol, Noise) and not symbol.distribution.integer for symbol in self.terms)
 
+    @property
+    def stands_for(self) -> type:
+        if self.held:
+            return np.int64 if self.kind == "i" else np.float64
+        return int if self.kind == "i" else float
+
     def evaluate(self, values: Mapping[Symbol, Any]) -> Any:
         """Its value where the symbols have these values (numbers or arrays)."""
         return float(self.constant) + sum(float(c) * values[symbol] for symbol, c in self.terms.items())
@@ -360,6 +387,10 @@ class Condition(Deferring):
     def __hash__(self) -> int:
         return hash(bool(self))
 
+    @property
+    def stands_for(self) -> type:
+        return np.bool_ if self.numpy else bool
+
     def select(self, then: Any, other: Any) -> Any:
         return Select.of(self, then, other)
 
@@ -399,7 +430,7 @@ class Select(Deferring):
     @classmethod
     def of(cls, condition: Condition | Select, then: Any, other: Any) -> Any:
         """One of the two values, each held as it is: as a NumPy scalar if either is one."""
-        numpy = any(isinstance(value, np.generic) or getattr(value, "numpy", False) for value in (then, other))
+        numpy = _is_numpy(then) or _is_numpy(other)
         then, other = _plain(then), _plain(other)
         if (
             not (isinstance(then, Symbolic) or isinstance(other, Symbolic))
@@ -433,6 +464,11 @@ class Select(Deferring):
             value.as_python() if isinstance(value, Deferring) else value for value in (self.then, self.other)
         )
         return Select(self.condition, then, other)
+
+    @property
+    def stands_for(self) -> type:
+        kinds = {part.stands_for if isinstance(part, Deferring) else type(part) for part in self.sides}
+        return kinds.pop() if len(kinds) == 1 else type(self.settled())
 
     def settled(self) -> Any:
         """Its value, once the run has decided on it."""
@@ -508,6 +544,7 @@ def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
     A choice is kept open where both of its values can be operated on; two choices at once are not multiplied out.
     """
 
+    @noting_errors
     def applied(self: Condition | Select, other: Any) -> Any:
         if isinstance(other, np.ndarray | list | tuple):
             return NotImplemented
@@ -649,10 +686,10 @@ def _checked(value: Affine) -> Affine:
 
 def _held(value: Any, numpy: bool) -> Any:
     """The value, as a NumPy scalar if it is to be one."""
-    if not numpy or isinstance(value, np.generic):
-        return value
     if isinstance(value, Deferring):
-        return value.as_numpy()
+        return value.as_numpy() if numpy else value
+    if not numpy or isinstance(value, np.generic | Written):
+        return value
     kind = _kind(value)
     try:
         return value if kind is None else {"b": np.bool_, "i": np.int64, "f": np.float64}[kind](value)
@@ -722,7 +759,7 @@ def _settled_number(value: Any) -> Affine | Number:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if not isinstance(value, Symbolic) and isinstance(value, np.generic) else value
 
 
 Parts = tuple[Number, Mapping[Symbol, Number], str, bool]
@@ -736,7 +773,7 @@ def _parts(value: Any) -> Parts | None:
         value = settle(value)
     kind = None if isinstance(value, Select) else _kind(value)
     if kind is None:
-        if isinstance(value, np.generic):
+        if not isinstance(value, Symbolic) and isinstance(value, np.generic):
             _refuse(f"numbers of type {value.dtype} are not modelled beside noise; use bool, int or float")
         return None
     if kind == "f" and not np.isfinite(float(value)):
@@ -806,7 +843,7 @@ def _over(first: Affine, second: Any) -> Any:
 
 
 def _compare(first: Affine, second: Any, relation: Relation, turned: bool = False) -> Any:
-    if isinstance(second, float) and not np.isfinite(second):
+    if not isinstance(second, Symbolic) and isinstance(second, float) and not np.isfinite(second):
         return _against_infinity(first, second, relation, turned)
     if second is None or isinstance(second, str):
         return NotImplemented if relation in (Relation.AT_LEAST, Relation.ABOVE) else relation is Relation.UNEQUAL
@@ -821,7 +858,12 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
     if not total:
         return _held(bool(relation.holds(slack)), numpy)
     # a comparison does not wrap around, so its difference is no integer of NumPy's
-    return Condition(Affine(slack, {s: sign * c for s, c in total.items()} if turned else total, "f", numpy), relation)
+    difference = Affine(slack, {s: -c for s, c in total.items()} if turned else total, "f", numpy)
+    condition = Condition(difference, relation)
+    run = RUN.get()
+    if run is not None:
+        run.compared(condition)
+    return condition
 
 
 def _against_infinity(first: Affine, bound: float, relation: Relation, turned: bool) -> Any:

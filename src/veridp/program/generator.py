@@ -26,7 +26,7 @@ from veridp.program.distribution import (
     Uniform,
     exact,
 )
-from veridp.program.symbolic import Symbolic, Vector, as_numpy, as_python, first_symbolic
+from veridp.program.symbolic import Symbolic, Vector, as_numpy, as_python, first_symbolic, objects
 
 Size = int | tuple[int, ...] | None
 MAX_CHOICES = 100_000  # values that a finite choice may have
@@ -34,7 +34,17 @@ FEW_TRIALS = 32  # a binomial of up to so many trials is a finite choice, a long
 
 
 class StandInGenerator(ABC):
-    """Draws as a NumPy generator does, of whatever its subclass makes of a draw."""
+    """Draws as a NumPy generator does, of whatever its subclass makes of a draw; isinstance takes it for one."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return np.random.Generator
+
+    def __copy__(self) -> Any:
+        return self  # as of NumPy's generators, a shallow copy shares the stream
+
+    def __deepcopy__(self, memo: object) -> Any:
+        self.refuse("a deep copy of rng draws the same numbers again")
 
     @abstractmethod
     def noise(self, distribution: Distribution) -> Any:
@@ -289,8 +299,8 @@ def _array_of(drawn: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _object_array(value: Any) -> Any:
-    if isinstance(value, list | tuple | np.ndarray):
-        return np.asarray(value, dtype=object)
-    box = np.empty((), dtype=object)
-    box[()] = value
-    return box
+    return (
+        np.asarray(value, dtype=object)
+        if isinstance(value, list | tuple | np.ndarray)
+        else objects([value]).reshape(())
+    )

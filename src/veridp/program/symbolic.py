@@ -12,17 +12,39 @@ is refused.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from veridp.program.written import Written
+
 KINDS = "bif"  # truth values, integers, floats: what is mixed becomes the last of them
 DTYPES = {"b": np.dtype(np.bool_), "i": np.dtype(np.int64), "f": np.dtype(np.float64)}
+# Exceptions that stand-ins raised in the run under way: a plain number might not have raised them.
+RAISED: ContextVar[list[Exception] | None] = ContextVar("RAISED", default=None)
+
+
+def noting_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a stand-in, which notes what it raises, so that code that handles the exception is found out."""
+
+    @functools.wraps(method)
+    def noting(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except Exception as error:
+            raised = RAISED.get()
+            if raised is not None and error not in raised:
+                raised.append(error)
+            raise
+
+    return noting
 
 
 class Symbolic:
@@ -70,9 +92,11 @@ class Symbolic:
         """Stop the run: what was asked for is not modelled."""
         raise NotImplementedError
 
+    @noting_errors
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
+    @noting_errors
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _on_function(function, args, kwargs)
 
@@ -89,13 +113,13 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
             return np.array(values).reshape(shape) if len(values) else np.empty(shape)
         if any(not isinstance(value, Symbolic) and _kind(value) is None for value in values):
             symbol.refuse("an array holds noise beside what is no number")
-        plain = np.empty(len(values), dtype=object)
-        plain[:] = _of_one_kind([as_numpy(value) for value in values])
-        return plain.reshape(shape).view(cls)
+        return objects(_of_one_kind([as_numpy(value) for value in values])).reshape(shape).view(cls)
 
+    @noting_errors
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
+    @noting_errors
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _on_function(function, args, kwargs)
 
@@ -141,9 +165,14 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
             _refuse(self, f"astype({target}) with these options is not modelled")
         return _map(lambda value: _cast(value, target), self)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Any:  # an index past the end ends loops over an array
+        return super().__getitem__(key) if type(key) is int else self._part(key)
+
+    @noting_errors
+    def _part(self, key: Any) -> Any:
         return super().__getitem__(_index(key))
 
+    @noting_errors
     def __setitem__(self, key: Any, value: Any) -> None:
         key, target = _index(key), DTYPES[_kind_of_all(self.ravel())]
         if np.ndim(value) and not isinstance(super().__getitem__(key), np.ndarray):
@@ -200,7 +229,7 @@ def as_numpy(value: Any) -> Any:
     """The scalar as NumPy holds it."""
     if isinstance(value, Symbolic):
         return value.as_numpy()
-    kind = None if isinstance(value, np.generic) else _kind(value)
+    kind = None if isinstance(value, np.generic | Written) else _kind(value)
     return value if kind is None else DTYPES[kind].type(value)
 
 
@@ -212,6 +241,8 @@ def as_python(value: Any) -> Any:
 
 
 def _cast(value: Any, dtype: np.dtype[Any]) -> Any:
+    if type(value) is Written and dtype == np.float64:
+        return value
     return value.cast(dtype) if isinstance(value, Symbolic) else np.asarray(value).astype(dtype)[()]
 
 
@@ -236,18 +267,22 @@ def _applied(ufunc: np.ufunc, *values: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------ arrays
 
 
+def objects(values: Sequence[Any]) -> Any:
+    """An object array of the values as they are; NumPy would ask them for their own arrays if it were given a list."""
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
+
+
 def _boxed(value: Any) -> Any:
     """The value as a plain object array, so that NumPy looks no further into it; its entries are of one kind."""
     if isinstance(value, list | tuple):
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):
-        alone = np.empty((), dtype=object)
-        alone[()] = value
-        return alone
+        return objects([value]).reshape(())
     entries = [value.flat[place] for place in range(value.size)] if value.dtype != object else list(value.flat)
-    box = np.empty(value.size, dtype=object)
-    box[:] = _of_one_kind(entries) if value.dtype == object else entries
-    return box.reshape(value.shape)
+    return objects(_of_one_kind(entries) if value.dtype == object else entries).reshape(value.shape)
 
 
 def _map(function: Callable[..., Any], *arrays: Any) -> Any:
