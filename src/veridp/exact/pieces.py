@@ -160,7 +160,7 @@ def _decided(condition: Condition) -> Iterator[tuple[tuple[Condition, ...], bool
     """The ways to decide a condition, as inequalities and equations: what is unequal is above or below."""
     if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
         yield (condition,), True
-        yield (~condition,), False
+        yield (condition.negated(),), False
         return
     slack, equal = condition.slack, condition.relation is Relation.EQUAL
     if slack.continuous:

@@ -17,7 +17,7 @@ import numpy as np
 
 from veridp.errors import MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, settle
+from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, decided
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
@@ -146,7 +146,7 @@ class Run(StandInGenerator, Decider):
         """Noise that no copy of the generator has drawn before."""
         if self.next is None:
             noise = Noise(self.drawn, distribution, here())
-            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1})))
+            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
             self.next = self.stages[-1]
             self.drawn += 1
         elif self.next.asked is not distribution and not _is_draw(self.next.step, distribution):
@@ -195,7 +195,7 @@ class Run(StandInGenerator, Decider):
         if self.next is not None and self.next.asked is condition:
             return self._answer() == 0  # type: ignore[no-any-return]
         if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
-            return self._take((Option((condition,)), Option((~condition,))), condition) == 0
+            return self._take((Option((condition,)), Option((condition.negated(),))), condition) == 0
         equal = condition.relation is Relation.EQUAL
         if condition.slack.continuous:
             return not equal
@@ -358,7 +358,7 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
         with watched_entropy(entropy):
             output = map_leaves(lambda leaf: leaf, function(run, _copied(data)))
             if not defer:
-                output = map_leaves(settle, output)
+                output = map_leaves(decided, output)
     except _Stop:
         output = None
     except (Exception, SystemExit) as error:
