@@ -4,10 +4,10 @@ VeridpError
 ├── BadInput              what the caller gave cannot be used; the message says what would do
 │   └── BadTarget         a target such as `file.py:function` names no mechanism
 ├── MechanismError        the mechanism itself misbehaved
-│   ├── MechanismFailed   it raised an exception
+│   ├── MechanismFailed   it raised an exception in every run, or one that is no output of its own
 │   ├── MechanismHung     it did not come back within the time limit
 │   ├── WorkerLost        it ended the process that ran it
-│   ├── BadOutput         it returned NaN, an infinity, or a value that has no columns
+│   ├── BadOutput         it returned a value that has no columns, or nothing but None
 │   └── Nondeterministic  run again on the same noise, it did something else
 ├── NotExplorable         its paths cannot be listed; the sampling engines still serve
 │   ├── ExplorationDisagrees  a plain run contradicts the paths: the code tells stand-ins from numbers
@@ -42,7 +42,7 @@ class MechanismError(VeridpError):
 
 
 class MechanismFailed(MechanismError):
-    """The mechanism raised an exception."""
+    """The mechanism raised an exception in every run, or one that is no output of its own."""
 
 
 class MechanismHung(MechanismError):
@@ -54,7 +54,7 @@ class WorkerLost(MechanismError):
 
 
 class BadOutput(MechanismError):
-    """The mechanism returned NaN, an infinity, or a value that has no columns."""
+    """The mechanism returned a value that has no columns, or nothing but None."""
 
 
 class Nondeterministic(MechanismError):

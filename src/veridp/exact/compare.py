@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.claim import Interval, Witness
-from veridp.errors import BadInput, NotExact
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness
+from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
 from veridp.exact.paths import factors_of, replayed_paths
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.identity import Raised
 
 if TYPE_CHECKING:
     from veridp.exact.certified import Enclosure
@@ -59,8 +60,10 @@ class Comparison:
 
     @property
     def _turned(self) -> bool:
-        """Whether the loss is larger from right to left, by more than rounding."""
+        """Whether the loss is larger from right to left, by more than rounding; or shown by one output alone."""
         forward, backward = self.loss.supremum, self.loss.backward
+        if forward == backward == math.inf:
+            return self.loss.reversed.peak.event.is_one_output and not self.loss.peak.event.is_one_output
         return backward > forward and not math.isclose(backward, forward, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
     @property
@@ -69,10 +72,13 @@ class Comparison:
 
     @cached_property
     def witness(self) -> Witness:
-        """The direction and the event in which the loss comes (close) to its supremum, with both probabilities."""
+        """The direction and the event in which the loss comes (close) to its supremum, with both probabilities.
+
+        The intervals leave room for rounding; those of a certified comparison are enclosures.
+        """
         turned, peak = self._turned, self._peak
         inputs = (self.right, self.left) if turned else (self.left, self.right)
-        above, below = (Interval.exactly(min(1.0, math.exp(log))) for log in (peak.log_left, peak.log_right))
+        above, below = (Interval.of_log_probability(log) for log in (peak.log_left, peak.log_right))
         if self.enclosure is not None:
             sides = self.enclosure.left_probability, self.enclosure.right_probability
             above, below = sides[::-1] if turned else sides
@@ -83,6 +89,29 @@ class Comparison:
             below,
             arguments=dict(self.mechanism.arguments),
         )
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether the loss between these two inputs exceeds the claim, after allowing for the rounding of the loss.
+
+        If the mechanism rounds its own probabilities, a single event has to exceed it beyond that rounding too.
+        """
+        error = self.mechanism.probability_error
+        if error:
+            return any(witness.with_error(error).refutes(claim) for witness in self.class_witnesses())
+        if claim.delta:
+            both = self.loss, self.loss.reversed
+            return claim.refuted_by_delta(lambda epsilon: max(_delta_lower(loss, epsilon) for loss in both))
+        lower = self.epsilon - LOSS_ERROR if self.enclosure is None else self.enclosure.epsilon.lower
+        return claim.refuted_by(lambda _: lower)
+
+    def class_witnesses(self) -> Iterator[Witness]:
+        """The witness, and the classes of outputs as events, in both directions."""
+        yield self.witness
+        for row in self.table:
+            sides = [(self.left, row.left), (self.right, row.right)]
+            for (above, more), (below, less) in (sides, sides[::-1]):
+                mine, theirs = (Interval.of_probability(min(1.0, mass)) for mass in (more, less))
+                yield Witness(above, below, row.event, mine, theirs, arguments=dict(self.mechanism.arguments))
 
     def delta(self, epsilon: float) -> float:
         """The least δ such that (ε, δ) holds between these two inputs, in both directions.
@@ -180,12 +209,26 @@ def compare(
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
+def _delta_lower(loss: Loss, epsilon: float) -> float:
+    """A lower bound on δ(ε) in one direction, whatever the rounding of the probabilities that it is computed from."""
+    try:
+        mass = loss.above(epsilon)[0]  # e^ε times that on the right is at most as much
+    except NotExact:
+        mass = 1.0
+    return loss.delta(epsilon).lower - LOSS_ERROR * mass
+
+
 def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
     (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data) for data in (left, right))
     for listing in (listed, listed_there):
         listing.replay()
     if not in_step(mine, theirs):
         mine, theirs = (factors_of(mechanism, data, split=False)[0] for data in (left, right))
+    outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
+    if all(isinstance(output, Raised) for output in outputs):
+        raise MechanismFailed(
+            f"{mechanism.name} {outputs[0]} in every run on {left!r} and {right!r}; give other inputs"
+        )
     return loss_of_factors(mine, theirs)
 
 

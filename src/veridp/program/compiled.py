@@ -15,8 +15,7 @@ import numpy as np
 
 from veridp.mechanism import Mechanism
 from veridp.program.kernel import Layout, layout_of, outputs_of
-from veridp.program.outputs import Outputs, checked
-from veridp.program.scalar import failed
+from veridp.program.outputs import Outputs
 from veridp.program.tape import Unfit
 
 numba: Any = _numba  # its types are not complete
@@ -40,7 +39,7 @@ _lock = threading.Lock()
 def compiled_outputs(function: Function, data: object, rng: np.random.Generator, count: int) -> Outputs:
     """`count` outputs of the function: the same that the plain function gives with the same generator, provided that
     numba gives its code the meaning that Python does (integers wrap at 64 bits, for one). Raises Unfit where it does
-    not compile.
+    not compile, raises, or returns NaN or an infinity: numba raises less often than Python does.
     """
     target, arguments = _call(function)
     values = [_native(value) for value in (data, *arguments)]
@@ -48,8 +47,10 @@ def compiled_outputs(function: Function, data: object, rng: np.random.Generator,
     try:
         columns = kernel.loop(rng, *values, count)
     except Exception as error:
-        raise failed(error) from error
-    return checked(outputs_of(kernel.layout, columns, count))
+        raise Unfit(f"it raises {type(error).__name__}, which ends a compiled loop") from error
+    if any(column.dtype.kind == "f" and not np.isfinite(column).all() for column in columns):
+        raise Unfit("it returns NaN or an infinity, where plain Python may raise")
+    return outputs_of(kernel.layout, columns, count)
 
 
 def _kernel(target: types.FunctionType, rng: np.random.Generator, values: Sequence[Any]) -> Kernel:

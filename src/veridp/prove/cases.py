@@ -17,9 +17,10 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition
 from veridp.program.explore import explore
-from veridp.program.path import Path, leaves, map_leaves, output_text, symbols_of
+from veridp.program.path import Path, leaves, outline_of, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
+from veridp.program.template import Template
 from veridp.prove.events import Event, events_of
 from veridp.prove.exploring import explored_values
 from veridp.prove.pieces import Piece, piece_of
@@ -128,7 +129,7 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 
-def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | None:
+def _independent_parts(paths: Sequence[Path]) -> tuple[Template, tuple[Part, ...]] | None:
     """The shape of the output and its parts, where there is one path and its entries hang together in groups.
 
     None where there are several paths, or one group only.
@@ -140,7 +141,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
-    return output_text(map_leaves(lambda leaf: "_", paths[0].output)), parts
+    return outline_of(paths[0].output), parts
 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:

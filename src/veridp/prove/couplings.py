@@ -17,6 +17,7 @@ from fractions import Fraction
 
 from veridp.program.affine import Affine, Condition
 from veridp.program.symbols import Noise, Relation, Unknown
+from veridp.program.template import Template
 from veridp.prove.alignments import Alignment, cheapest
 from veridp.prove.cases import Part
 from veridp.prove.events import entry_of, is_equality
@@ -77,7 +78,7 @@ class Coupling:
     """
 
     loss: Loss | None
-    output: str
+    output: Template | None  # None where none loses anything
     transports: tuple[Transport, ...]
 
     @property
@@ -87,7 +88,7 @@ class Coupling:
 
 def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Condition] = ()) -> Coupling:
     """The best coupling of the parts for all differences of the polytope; data satisfy the conditions given."""
-    worst = Coupling(NO_LOSS, "", ())
+    worst = Coupling(NO_LOSS, None, ())
     transports: list[Transport] = []
     for output, sources in _by_output(left).items():
         targets = _by_output(right).get(output, {})
@@ -98,8 +99,8 @@ def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Conditio
     return Coupling(worst.loss, worst.output, tuple(transports))
 
 
-def _by_output(part: Part) -> dict[str, dict[int, Piece]]:
-    found: dict[str, dict[int, Piece]] = {}
+def _by_output(part: Part) -> dict[Template, dict[int, Piece]]:
+    found: dict[Template, dict[int, Piece]] = {}
     for number, piece in enumerate(part.pieces):
         if piece.weight:
             found.setdefault(piece.event.output, {})[number] = piece
@@ -107,7 +108,7 @@ def _by_output(part: Part) -> dict[str, dict[int, Piece]]:
 
 
 def _couple_output(
-    output: str,
+    output: Template,
     sources: Mapping[int, Piece],
     targets: Mapping[int, Piece],
     polytope: Polytope,

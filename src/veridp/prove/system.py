@@ -20,10 +20,11 @@ from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, affine
 from veridp.program.distribution import Number
-from veridp.program.path import Fork, Path, leaves, output_text
+from veridp.program.identity import NUMERIC, leaf_text
+from veridp.program.path import Fork, Path, leaves, outline_of
 from veridp.program.symbols import Noise, Symbol, Unknown
+from veridp.program.template import constant
 from veridp.prove.convex import are_disjoint, cover_everything
-from veridp.prove.events import NUMERIC
 from veridp.prove.loop import Loop, Mark, loop_of, marked_paths
 
 QUERY = Unknown("the query")  # no variable has such a name
@@ -38,7 +39,7 @@ class Step:
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
     released: tuple[Affine, ...]  # numbers that go into the output
-    output: tuple[str, ...]  # what goes into the output, as Python writes it, NUMERIC for each of these numbers
+    output: tuple[str, ...]  # the text of what goes into the output, NUMERIC for each of these numbers
     target: State | None
     updates: Mapping[str, Affine | Number]  # of the target's symbols
 
@@ -77,8 +78,14 @@ def system_of(mechanism: Mechanism, size: int = 4) -> System:
     size = max(size, 2 * loop.period + 1)
     system = System(loop.period)
     seen: dict[tuple[State, int, int, bool], set[object]] = {}
+    forms: set[object] = set()
     for count in range(size + 1):
         for path, marks in marked_paths(mechanism, loop, count):
+            forms |= _forms(path.output)
+            if len(forms) > 1:
+                raise NotInductive(
+                    f"{mechanism.name} nests its outputs in several ways, of which the steps do not tell"
+                )
             if not marks:
                 raise NotInductive(f"{mechanism.name} may end before its loop begins")
             entry = _segment(path, None, marks[0], loop, 0)
@@ -91,6 +98,14 @@ def system_of(mechanism: Mechanism, size: int = 4) -> System:
                 seen.setdefault((state, count, number, ended), set()).add(step.key)
     _check_alike(system, seen, mechanism.name)
     return system
+
+
+def _forms(output: Any) -> set[object]:
+    """How the output is nested, as far as the list of its leaves does not tell: the form of each of its entries."""
+    tree = outline_of(output).outline
+    if not isinstance(tree, tuple):
+        return {"no list"}
+    return {(type(tree), branch) for branch in tree}
 
 
 def _check_alike(system: System, seen: Mapping[tuple[State, int, int, bool], set[object]], name: str) -> None:
@@ -191,10 +206,8 @@ class _Local:
 
 
 def _text(value: Any) -> str:
-    """What goes into the output, as Python writes it."""
-    if isinstance(value, Affine):
-        return NUMERIC
-    return output_text(value) if isinstance(value, Fraction) else repr(value)
+    """What goes into the output, as the text of a template has it."""
+    return NUMERIC if isinstance(value, Affine) else leaf_text(constant(value))
 
 
 def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -> list[Any]:

@@ -12,6 +12,7 @@ from veridp.adjacency import Pair
 from veridp.budget import Deadline, Progress
 from veridp.claim import Claim
 from veridp.errors import BadInput, MechanismError
+from veridp.program.sample import check_returns
 from veridp.sniper.classifier import QUICK, Family
 from veridp.sniper.confirm import Look, Spending, confirm, glance
 from veridp.sniper.crew import Crew
@@ -160,6 +161,7 @@ class Hunt:
                 f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
                 f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
             )
+        check_returns(self.setting.mechanism, (side for pair in starting for side in (pair.left, pair.right)))
         self.prepare(starting[0])
         self.tried = len(starting)
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in starting]
@@ -331,7 +333,7 @@ class Hunt:
         hopeful = [one for one in best if one.hoped(self.setting.goal) >= best[0].promise]
         contenders = hopeful[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
         claim, samples = self.plan.stop_at, self.plan.playoff
-        refuting = claim is not None and best[0].promise > claim.epsilon
+        refuting = claim is not None and claim.refuted_by(lambda _: best[0].promise)
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
             return best[0]
         deadline = self.deadline.part(PLAYING_SHARE)
