@@ -76,8 +76,8 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
         kind = type(other)
         if kind is Affine:
             key: Key = (operation, id(self), id(other))
-        elif kind is float or kind is int:
-            key = (operation, id(self), None, other)
+        elif kind is float or kind is int or kind is np.float64 or other is None:
+            key = (operation, id(self), kind, other)
         else:
             return operation(self, other)
         known = run.results.get(key)
@@ -219,7 +219,7 @@ class Affine(Deferring):
         return self.held
 
     def as_numpy(self) -> Affine:
-        return self if self.held else _checked(Affine(self.constant, self.terms, self.kind, numpy=True))
+        return self if self.held else _numpy_twin(self, None)  # type: ignore[no-any-return]
 
     def as_python(self) -> Affine:
         return Affine(self.constant, self.terms, self.kind) if self.held else self
@@ -682,6 +682,9 @@ def _checked(value: Affine) -> Affine:
         if low < -(2**63) or high >= 2**63:
             _refuse(f"{_brief(value)} can leave the 64 bits of NumPy's integers")
     return value
+
+
+_numpy_twin = _remembered(lambda self, _: _checked(Affine(self.constant, self.terms, self.kind, numpy=True)))
 
 
 def _held(value: Any, numpy: bool) -> Any:
