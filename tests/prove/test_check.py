@@ -137,10 +137,11 @@ def test_weights_are_accounted_for():
     assert check(document).steps[5].finding == "for all noise and data, the weights of the events that hold sum to 1"
 
 
-def test_under_an_adjacency_not_known_the_corners_are_taken_as_listed():
-    checked = check(certified("svt1") | {"adjacency": "mine"})
+def test_under_differences_that_are_listed_the_claim_is_for_these():
+    checked = check(certified("svt1") | {"adjacency": "listed"})
     assert checked.verified
-    assert "that they are its polytopes is not verified" in checked.steps[0].finding
+    assert checked.steps[0].finding == "data that differ as 1 polytope of the certificate says, and no others"
+    assert certified("by_order", 2)["adjacency"] == "listed"
 
 
 def test_a_larger_epsilon_is_true_as_well():
@@ -520,15 +521,15 @@ def test_no_shift_at_all_is_rejected():
     assert check(document).rejection.place == "/events/0/shifts/0/table/0"
 
 
-def test_one_direction_is_not_enough_under_an_adjacency_not_known():
-    document = certified("smart_sum") | {"adjacency": "mine"}
+def test_one_direction_is_not_enough_where_differences_are_listed():
+    document = certified("smart_sum") | {"adjacency": "listed"}
     drop_corner(document)
     rejection = check(document).rejection
-    assert (rejection.place, "one direction" in rejection.reason) == ("/polytopes/0/corners/4", True)
+    assert (rejection.place, "one direction" in rejection.reason) == ("/polytopes/0", True)
 
 
-def test_one_direction_of_a_box_is_not_enough_under_an_adjacency_not_known():
-    document = certified("monotone_svt") | {"adjacency": "mine"}
+def test_one_direction_of_a_box_is_not_enough_where_differences_are_listed():
+    document = certified("monotone_svt") | {"adjacency": "listed"}
     assert check(document).verified
     del document["polytopes"][1]
     assert check(document).rejection.place == "/polytopes/0"
@@ -932,9 +933,13 @@ def test_arguments_come_back_from_their_text():
         (b"svt1 is private", "not a certificate: Expecting value"),
         (b"[1, 2]", 'this is not a certificate: it has no "format"'),
         (b'{"format": "another"}', 'this is not a certificate: it has no "format"'),
-        (b'{"format": "veridp-certificate", "version": 1}', "a certificate of version 1 is not known here"),
-        (b'{"format": "veridp-certificate"}', "a certificate of version None is not known here"),
-        (b'{"format": "veridp-certificate", "version": true}', "a certificate of version True is not known here"),
+        (
+            b'{"format": "veridp-certificate", "version": 2}',
+            "version 2 cannot be checked, only of version 3",
+        ),
+        (b'{"format": "veridp-certificate"}', "a certificate of version None cannot be checked"),
+        (b'{"format": "veridp-certificate", "version": true}', "a certificate of version True cannot be checked"),
+        (b'{"format": "veridp-certificate", "version": 3.0}', "a certificate of version 3.0 cannot be checked"),
         (b'{"format": 1, "format": "veridp-certificate"}', "the name 'format' is given twice in one object"),
         (b'{"format": NaN}', "NaN is no number of JSON"),
         (b"[" * 100_000, "not a certificate"),

@@ -65,6 +65,7 @@ class Case:
     value: Any
     conditions: tuple[Condition, ...]
     parts: tuple[Part, ...]
+    shape: str | None = None  # of the output, "_" for each entry, where parts decide some entries each
 
 
 # ----------------------------------------------------------------------------------------------------------- values
@@ -123,7 +124,8 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     apart = [_independent_parts(explored(mechanism, value, defer=True)) for value in values]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
-        return [Case(value, (), parts[1]) for value, parts in zip(values, apart, strict=True) if parts is not None]
+        found = zip(values, apart, strict=True)
+        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
     whole = [Part(None, tuple(events_of(explored(mechanism, value)))) for value in values]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
