@@ -856,7 +856,7 @@ def test_another_program_is_found_out():
     assert "laplace(40), laplace(13.3333)" in noise.reason
 
     threshold = spotted("svt1", catalogue["svt1"].bind(threshold=4).bound()).rejection
-    assert threshold.place.startswith("/events/")
+    assert threshold.place.startswith("/events")
     assert "the program returned" in threshold.reason
 
     leak = spotted("gap_svt", catalogue["bad_gap_svt"].bound()).rejection

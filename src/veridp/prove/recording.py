@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+FINITE = ("integers", "choice", "permutation", "permuted", "shuffle")
 FEW_TRIALS = 32  # a binomial of up to so many trials counts as a finite choice, not as noise
 
 
@@ -20,17 +22,23 @@ class Draw:
     value: float
 
 
-class RecordingGenerator:
-    """Draws as a NumPy generator does, and writes down the noise in the order in which it is drawn.
+class RecordingGenerator(np.random.Generator):
+    """A NumPy generator that writes down the noise in the order in which it is drawn.
 
-    Finite choices are made, and not written down. What a certificate has no word for is refused.
+    Finite choices are made, and not written down. What a certificate has no word for is written down and refused, so
+    that a program which goes on all the same is not taken for one that did not draw it.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng.bit_generator)
         self.draws: list[Draw] = []
         self._rng = rng
-        self.integers, self.choice = rng.integers, rng.choice
-        self.permutation, self.shuffle = rng.permutation, rng.shuffle
+        for name in FINITE:  # NumPy's own would draw from this generator, and be written down
+            setattr(self, name, getattr(rng, name))
+
+    def _refuse(self, name: str) -> NoReturn:
+        self.draws.append(Draw(name, (), math.nan))
+        raise AttributeError(f"a certificate has no word for rng.{name}; draw noise that it knows")
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         return self._scaled("laplace", self._rng.laplace, loc, scale, size)
@@ -91,6 +99,14 @@ class RecordingGenerator:
             if kind != "binomial" or at[0] > FEW_TRIALS:
                 self.draws.append(Draw(kind, tuple(float(x) for x in at), float(value)))
         return _plain(values)
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in (*vars(RecordingGenerator), *FINITE):
+        if callable(getattr(np.random.Generator, _name)):
+            setattr(RecordingGenerator, _name, lambda self, *_, _name=_name, **__: self._refuse(_name))
+        else:
+            setattr(RecordingGenerator, _name, property(lambda self, _name=_name: self._refuse(_name)))
 
 
 def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
