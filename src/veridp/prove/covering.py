@@ -111,8 +111,8 @@ class _Tree:
             common = frozenset.intersection(*(frozenset(halves) for halves in mine)) - used
             for plane in sorted(common):
                 sides = {(halves[plane].front, halves[plane].boundary): halves[plane] for halves in mine}
-                boundaries = dict(sides)
-                if len(sides) == len(boundaries) == 2 and set(boundaries.values()) in ({"null"}, {"in", "out"}):
+                fronts, boundaries = ({key[part] for key in sides} for part in (0, 1))
+                if len(sides) == len(fronts) == 2 and boundaries in ({"null"}, {"in", "out"}):
                     for half in sides.values():
                         there = [
                             e for e, halves in zip(members, mine, strict=True) if halves[plane].front == half.front

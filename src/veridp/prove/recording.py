@@ -55,10 +55,10 @@ class RecordingGenerator(np.random.Generator):
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         return self._scaled("exponential", self._rng.exponential, 0.0, scale, size)
 
-    def standard_normal(self, size: Any = None) -> Any:
+    def standard_normal(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.normal(size=size)
 
-    def standard_exponential(self, size: Any = None) -> Any:
+    def standard_exponential(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.exponential(size=size)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
@@ -68,7 +68,7 @@ class RecordingGenerator(np.random.Generator):
         )
         return _plain(low + (high - low) * unit)
 
-    def random(self, size: Any = None) -> Any:
+    def random(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.uniform(size=size)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
@@ -101,12 +101,20 @@ class RecordingGenerator(np.random.Generator):
         return _plain(values)
 
 
+def _refusal(name: str) -> Any:
+    """What takes the place of something that a certificate has no word for."""
+    if not callable(getattr(np.random.Generator, name)):
+        return property(lambda self: self._refuse(name))
+
+    def refuse(self: RecordingGenerator, *_: Any, **__: Any) -> NoReturn:
+        self._refuse(name)
+
+    return refuse
+
+
 for _name in dir(np.random.Generator):
     if not _name.startswith("_") and _name not in (*vars(RecordingGenerator), *FINITE):
-        if callable(getattr(np.random.Generator, _name)):
-            setattr(RecordingGenerator, _name, lambda self, *_, _name=_name, **__: self._refuse(_name))
-        else:
-            setattr(RecordingGenerator, _name, property(lambda self, _name=_name: self._refuse(_name)))
+        setattr(RecordingGenerator, _name, _refusal(_name))
 
 
 def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
