@@ -116,7 +116,7 @@ def _to(move: str) -> Document:
 PARTS = header("coupling", "l1", 1, "1/2") | {
     "polytopes": [],
     "noises": [{"draw": 0, "kind": "laplace", "scale": "2"}, {"draw": 1, "kind": "uniform", "scale": "1"}],
-    "shape": "('_', '_')",
+    "shape": "(#, #)",
     "parts": [
         _noisy(0),
         _noisy(1),

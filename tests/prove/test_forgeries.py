@@ -206,8 +206,8 @@ FORGERIES = [
         "whole differences only", "sign", whole_differences_only, "couplings", "/couplings/0/transports/0/shifts/at"
     ),
     Forgery("an entry left undecided", "parts", undecided_entry, "cases", "/cases/0/parts"),
-    Forgery("a shape of fewer entries", "parts", put("/shape", "'_'"), "cases", "/cases/0/parts"),
-    Forgery("a shape with an entry", "parts", put("/shape", "('_', 1)"), "cases", "/shape"),
+    Forgery("a shape of fewer entries", "parts", put("/shape", "#"), "cases", "/cases/0/parts"),
+    Forgery("a shape with an entry", "parts", put("/shape", "(#, 1)"), "cases", "/shape"),
     Forgery("no shape", "parts", put("/shape", None), "cases", "/cases/0/parts"),
     Forgery("an entry decided twice", "parts", put("/parts/2/entries", [0]), "cases", "/cases/0/parts"),
     Forgery("two values", "coin", put("/size", 2), "cases", "/size"),

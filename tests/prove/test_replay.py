@@ -78,7 +78,7 @@ def test_an_output_of_another_shape_is_noticed():
     assert honest.rejection is None
     for function in (
         lambda rng, v: (v[0] + rng.laplace(scale=2), rng.random() >= 0.5, v[0]),
-        lambda rng, v: [v[0] + rng.laplace(scale=2), rng.random() >= 0.5],
+        lambda rng, v: (v[0] + rng.laplace(scale=2), [rng.random() >= 0.5]),
     ):
         assert spot_check(checked, function, 40, 1).rejection.place == "/shape"
 

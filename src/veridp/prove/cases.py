@@ -20,8 +20,8 @@ from veridp.program.explore import explore
 from veridp.program.path import Path, leaves, map_leaves, output_text, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
-from veridp.prove.events import Event, events_of
-from veridp.prove.exploring import explored
+from veridp.prove.events import NUMERIC, Event, events_of
+from veridp.prove.exploring import explored_values
 from veridp.prove.pieces import Piece, piece_of
 
 MANY_VALUES = 1000  # data sets that are gone through one by one
@@ -65,7 +65,7 @@ class Case:
     value: Any
     conditions: tuple[Condition, ...]
     parts: tuple[Part, ...]
-    shape: str | None = None  # of the output, "_" for each entry, where parts decide some entries each
+    shape: str | None = None  # of the output, a mark for each entry, where parts decide some entries each
 
 
 # ----------------------------------------------------------------------------------------------------------- values
@@ -121,12 +121,12 @@ def knows_all_neighbours(adjacency: Adjacency) -> bool:
 
 def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     """What the mechanism does on each of the values: in parts, where it falls into the same on all of them."""
-    apart = [_independent_parts(explored(mechanism, value, defer=True)) for value in values]
+    apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         found = zip(values, apart, strict=True)
         return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
-    whole = [Part(None, tuple(events_of(explored(mechanism, value)))) for value in values]
+    whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 
@@ -142,7 +142,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
-    return output_text(map_leaves(lambda leaf: "_", paths[0].output)), parts
+    return output_text(map_leaves(lambda leaf: "_", paths[0].output)).replace("'_'", NUMERIC), parts
 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:

@@ -19,11 +19,10 @@ from veridp.prove.aligned import Box, Hull
 from veridp.prove.carrying import count
 from veridp.prove.check_alignment import check_interval, check_symmetry
 from veridp.prove.covering import RELATION, rational, solution
-from veridp.prove.document import LISTED, Condition, Flaw, Stated
+from veridp.prove.document import LISTED, NUMERIC, Condition, Flaw, Stated
 from veridp.prove.paired import Case, Cases
 
 MARGIN = Fraction(1, 10**9)  # how far apart beyond 1 two numbers still count as neighbours
-LEAF = "_"  # stands for an entry in the shape of an output
 
 
 def check_cases(certificate: Cases) -> str:
@@ -86,7 +85,7 @@ def literal_in(text: str | None, place: str) -> Any:
 
 def _check_entries(certificate: Cases) -> None:
     """The parts of each case decide every entry of the output once: all of it, or its shape has an entry for each."""
-    leaves = None if certificate.shape is None else _leaf_count(literal_in(certificate.shape, "/shape"))
+    leaves = None if certificate.shape is None else _leaf_count(shape_in(certificate.shape))
     for c, case in enumerate(certificate.cases):
         entries = [certificate.parts[number].entries for number in case.parts]
         if leaves is None:
@@ -96,14 +95,19 @@ def _check_entries(certificate: Cases) -> None:
             raise Flaw(f"/cases/{c}/parts", f"each of the {leaves} entries of the output must be decided by one part")
 
 
+def shape_in(text: str) -> Any:
+    """The shape that a text writes down, an Ellipsis for each entry."""
+    return literal_in(text.replace(NUMERIC, "..."), "/shape")
+
+
 def _leaf_count(shape: Any) -> int:
     """The number of entries that a shape has; raises Flaw where it is none."""
     if isinstance(shape, dict):
         shape = list(shape.values())
     if isinstance(shape, list | tuple):
         return sum(_leaf_count(entry) for entry in shape)
-    if shape != LEAF:
-        raise Flaw("/shape", f"lists, tuples and dicts of {LEAF!r} are needed, not {shape!r}")
+    if shape is not ...:
+        raise Flaw("/shape", f"lists, tuples and dicts of {NUMERIC} are needed, not {shape!r}")
     return 1
 
 
@@ -112,7 +116,7 @@ def _check_length(value: Any, certificate: Cases, place: str) -> None:
     if certificate.adjacency == "any":
         check_one_value(certificate)
         return
-    sizes = [certificate.size, certificate.size + (certificate.adjacency == "add-remove")]
+    sizes = [certificate.size, certificate.size + certificate.adjacency.startswith("add-remove")]
     if not isinstance(value, list | tuple) or len(value) not in sizes:
         raise Flaw(place, f"{count(certificate.size, 'entry')} needed")
 
@@ -177,10 +181,10 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
     if name == "any":
         return True
     try:
-        if name in ("add-remove", "replace"):
+        if name.startswith(("add-remove", "replace")):
             records = [Counter(tuple(r) if isinstance(r, list) else r for r in data) for data in (left, right)]
             surplus = sorted([(records[0] - records[1]).total(), (records[1] - records[0]).total()])
-            return surplus in ([0, 0], [0, 1] if name == "add-remove" else [1, 1])
+            return surplus in ([0, 0], [0, 1] if name.startswith("add-remove") else [1, 1])
         moves = [_number(y) - _number(x) for x, y in zip(left, right, strict=True)]
     except (TypeError, ValueError, OverflowError):
         raise Flaw("/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told") from None

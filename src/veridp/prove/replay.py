@@ -18,7 +18,7 @@ import numpy as np
 from veridp.errors import BadInput, MechanismFailed
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
-from veridp.prove.check_cases import LEAF
+from veridp.prove.check_cases import shape_in
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 from veridp.prove.enclosed import Enclosed
 from veridp.prove.inducted import Loop
@@ -203,7 +203,7 @@ def _told_by_case(
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise Flaw("/cases", f"{run}: no case has these data")
-    if certificate.shape is not None and _shape(output) != ast.literal_eval(certificate.shape):
+    if certificate.shape is not None and _shape(output) != _shape(shape_in(certificate.shape)):
         raise Flaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
     for number in cases[0].parts:
         part = certificate.parts[number]
@@ -345,12 +345,12 @@ class _Values:
 
 
 def _shape(output: Any) -> Any:
-    """The output with a mark in place of each entry, as a certificate writes it."""
+    """The nesting of an output: tuples for lists and tuples, a mark for each entry."""
     if isinstance(output, np.ndarray | np.generic):
         output = output.tolist()
     if isinstance(output, dict):
         return {key: _shape(entry) for key, entry in output.items()}
-    return type(output)(map(_shape, output)) if isinstance(output, list | tuple) else LEAF
+    return tuple(map(_shape, output)) if isinstance(output, list | tuple) else ...
 
 
 def _flat(output: Any) -> list[Any]:
@@ -414,7 +414,7 @@ def _alike(template: Any, output: Any, numbers: list[float]) -> bool:
     if isinstance(template, str) and template == NUMERIC:
         return bool(numbers) and isinstance(output, int | float) and _close(numbers.pop(0), output)
     if isinstance(template, list | tuple):
-        same = isinstance(output, type(template)) and len(template) == len(output)
+        same = isinstance(output, list | tuple) and len(template) == len(output)
         return same and all(_alike(a, b, numbers) for a, b in zip(template, output, strict=True))
     if isinstance(template, dict):
         same = isinstance(output, dict) and list(template) == list(output)
