@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from judging import LAWS as LAW
 from scipy import optimize, stats
 from tampering import Document, drop, put, run, tampered
 
@@ -57,7 +58,7 @@ def coin_or_threshold(rng, queries):
 TOGETHER = OwnAdjacency(
     "together",
     lambda left, right: True,
-    lambda size: [([0.0, 0.0], [1.0, 1.0])],
+    lambda size: [([0.0] * size, [1.0] * size)],
     lambda size: TOGETHER_CORNERS[:, :size],
 )
 TOGETHER_CORNERS = np.array([[1.0] * 5, [-1.0] * 5])
@@ -600,17 +601,6 @@ def test_boundaries_count_where_data_alone_decide():
 
 FUZZED = [("svt1", 2), ("gap_svt", 2), ("noisy_max2", 2), ("smart_sum", 2), ("coin_or_threshold", 2), ("geometric", 2)]
 FUZZED += [("prefix_sum", 3), ("geometric_linf", 2)]
-LAW = {
-    "laplace": lambda scale: stats.laplace(scale=scale),
-    "exponential": lambda scale: stats.expon(scale=scale),
-    "normal": lambda scale: stats.norm(scale=scale),
-    "uniform": lambda scale: stats.uniform(scale=scale),
-    "gumbel": lambda scale: stats.gumbel_r(scale=scale),
-    "logistic": lambda scale: stats.logistic(scale=scale),
-    "geometric": lambda p: stats.geom(p),
-    "poisson": lambda rate: stats.poisson(rate),
-    "binomial": lambda trials, p: stats.binom(int(trials), p),
-}
 
 
 def law(noise: dict[str, Any]) -> Any:
