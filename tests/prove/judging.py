@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -116,10 +115,6 @@ def _corners(polytope: Document) -> list[Any]:
 def _adjacent(name: str, left: Any, right: Any) -> bool:
     if name == "any":
         return True
-    if name in ("add-remove", "replace"):
-        more, less = Counter(left) - Counter(right), Counter(right) - Counter(left)
-        gone, new = more.total(), less.total()
-        return gone + new <= 1 if name == "add-remove" else gone == new <= 1
     moves = [y - x for x, y in zip(left, right, strict=True)]
     if max(map(abs, moves)) > 1:
         return False

@@ -7,6 +7,7 @@ list. What is accepted after a change is judged by other means: the mechanism th
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from judging import is_private
 from small_certificates import LAPLACE, SMALL, Document, event, header, linear, small, table, where
 from tampering import at, drop, pointers, put
 
+from veridp.adjacency import BY_NAME
 from veridp.prove.check import KINDS, Checked, check
+from veridp.prove.check_cases import _adjacent
+from veridp.prove.document import RECORDS
 from veridp.prove.noise_rules import Noise, probability_between
 
 READING = "reading"
@@ -286,6 +290,15 @@ def test_what_is_accepted_is_no_forgery_where_outputs_are_merged():
         shifts["table"][0] = {"moves": ["0"], "cost": "0"}
     assert check(document).verified
     assert is_private(document | {"epsilon": "0"})
+
+
+def test_records_are_neighbours_as_the_relation_has_it():
+    """Every pair of short data sets, by the checker and by the relation itself."""
+    values = [list(each) for size in (1, 2, 3) for each in itertools.product((0, 1, 2), repeat=size)]
+    for name in RECORDS:
+        for left, right in itertools.permutations(values, 2):
+            wanted = BY_NAME[name].adjacent(left, right)
+            assert _adjacent(name, left, right, 0, 1) == wanted, (name, left, right)
 
 
 def test_a_lookalike_letter_is_told_by_its_number():

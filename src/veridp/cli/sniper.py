@@ -129,5 +129,8 @@ def _lines(target: str, finding: Finding) -> list[str]:
         f"{finding.seconds:.1f} s{ended}"
     )
     if finding.claim is not None:
-        lines.append(f"claimed {finding.claim}: {'refuted' if finding.refuted else 'not refuted'}")
+        judged = "refuted" if finding.refuted else "not refuted"
+        if finding.refuted and witness is not None and witness.as_floats:
+            judged = "refuted as floats: the event may look at their low bits; round the output to a grid and try again"
+        lines.append(f"claimed {finding.claim}: {judged}")
     return lines

@@ -14,6 +14,7 @@ from veridp.claim import Claim
 from veridp.errors import BadInput
 
 Function = Callable[..., Any]
+FLOAT_GRAIN = 2.0**-48  # what some dozen additions of probabilities lose in floats, and the grid of uniform draws
 # Where set, it is called in place of a mechanism called by name, with the mechanism, the generator and the data.
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
 
@@ -112,6 +113,15 @@ class Mechanism:
             if budget is not None:
                 (arguments if name in (self._parameters() or {}) else claimed)[name] = budget
         return replace(self, **claimed).bind(**arguments)
+
+    @property
+    def probability_error(self) -> float:
+        """How far off its own probabilities may be, absolutely, because it rounds; 0 for an author's function.
+
+        Objects of libraries compute probabilities in floats and add them up to thresholds for uniform draws, which lie
+        on a grid of floats too.
+        """
+        return FLOAT_GRAIN if hasattr(self.function, "library") else 0.0
 
     def missing(self) -> list[str]:
         """The arguments without a value: neither bound nor with a default."""

@@ -19,7 +19,7 @@ from veridp.prove.aligned import Box, Hull
 from veridp.prove.carrying import count
 from veridp.prove.check_alignment import check_interval, check_symmetry
 from veridp.prove.covering import RELATION, rational, solution
-from veridp.prove.document import LISTED, NUMERIC, Condition, Flaw, Stated
+from veridp.prove.document import LISTED, NUMERIC, RECORDS, Condition, Flaw, Stated
 from veridp.prove.paired import Case, Cases
 
 MARGIN = Fraction(1, 10**9)  # how far apart beyond 1 two numbers still count as neighbours
@@ -181,10 +181,8 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
     if name == "any":
         return True
     try:
-        if name.startswith(("add-remove", "replace")):
-            records = [Counter(tuple(r) if isinstance(r, list) else r for r in data) for data in (left, right)]
-            surplus = sorted([(records[0] - records[1]).total(), (records[1] - records[0]).total()])
-            return surplus in ([0, 0], [0, 1] if name.startswith("add-remove") else [1, 1])
+        if name in RECORDS:
+            return _adjacent_records(name, left, right)
         moves = [_number(y) - _number(x) for x, y in zip(left, right, strict=True)]
     except (TypeError, ValueError, OverflowError):
         raise Flaw("/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told") from None
@@ -200,6 +198,21 @@ def _number(value: object) -> Fraction:
     if not isinstance(value, int | float):
         raise TypeError
     return Fraction(value)
+
+
+def _adjacent_records(name: str, left: Any, right: Any) -> bool:
+    """Whether two data sets are neighbours; the records that they share keep their order, or need not."""
+    sides: list[list[Any]] = [[tuple(r) if isinstance(r, list) else r for r in data] for data in (left, right)]
+    fewer, more = sorted(sides, key=len)
+    added = name.startswith("add-remove")
+    if len(more) - len(fewer) > added:
+        return False
+    if name.endswith("-unordered"):
+        surplus = (Counter(fewer) - Counter(more)).total(), (Counter(more) - Counter(fewer)).total()
+        return surplus in ([(0, 0), (0, 1)] if added else [(0, 0), (1, 1)])
+    if added:
+        return more == fewer or any(more[:k] + more[k + 1 :] == fewer for k in range(len(more)))
+    return sum(bool(mine != theirs) for mine, theirs in zip(fewer, more, strict=True)) <= 1
 
 
 def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:

@@ -27,7 +27,8 @@ RELATIONS = (">=", ">", "==")
 NUMERIC = "#"  # stands for a numeric entry in the text of an output
 LISTED = "listed"  # neighbours are what the certificate's polytopes say, and nothing else
 # Relations on data, each with a meaning that the checker knows; docs/certificates.md defines them.
-ADJACENCIES = ("linf", "l1", "monotone", "any", "add-remove", "replace", LISTED)
+RECORDS = ("add-remove", "add-remove-unordered", "replace", "replace-unordered")
+ADJACENCIES = ("linf", "l1", "monotone", "any", *RECORDS, LISTED)
 
 
 class Flaw(Exception):

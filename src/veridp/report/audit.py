@@ -66,7 +66,7 @@ def _lines(verdict: Verdict) -> list[str]:
     if verdict.standing is not Standing.PROVED and math.isfinite(verdict.epsilon.upper):
         lines.append(f"    {_number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
     if verdict.witness is not None:
-        lines += _witness_lines(verdict.witness, verdict.claim.delta)
+        lines += _witness_lines(verdict.witness, verdict.claim.tolerated.delta)
     if verdict.alignment:
         lines += ["proof, where it costs most", f"    {verdict.alignment}"]
     if verdict.look_at:
@@ -127,7 +127,7 @@ def audited_markdown(results: Sequence[Audited]) -> str:
     parts = ["# Audit", table]
     for one in results:
         if one.verdict is not None and one.verdict.standing is Standing.REFUTED and one.verdict.witness is not None:
-            witness = "\n".join(_witness_lines(one.verdict.witness, one.verdict.claim.delta))
+            witness = "\n".join(_witness_lines(one.verdict.witness, one.verdict.claim.tolerated.delta))
             look = "".join(f"First look at {remark}.\n\n" for remark in one.verdict.look_at[:1])
             parts.append(f"## {one.target}\n\n{look}```text\n{witness}\n```\n\n```python\n{one.verdict.snippet}\n```")
     return "\n\n".join(parts) + "\n"
@@ -146,7 +146,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "epsilon": {"lower": verdict.epsilon.lower, "upper": verdict.epsilon.upper},
         "how": how_known(verdict),
         "scope": verdict.scope,
-        "witness": None if witness is None else _witness_document(witness, verdict.claim.delta),
+        "witness": None if witness is None else _witness_document(witness, verdict.claim.tolerated.delta),
         "alignment": verdict.alignment,
         "look_at": [{"sentence": one.sentence, "file": one.file, "line": one.line} for one in verdict.look_at],
         "searched": list(verdict.searched),
