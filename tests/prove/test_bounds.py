@@ -230,7 +230,8 @@ TAMPERINGS: dict[str, tuple[str, Callable[[Document], None], str]] = {
     "no bounds": ("blurred", put("/bounds", []), "/bounds"),
     "a wider domain": ("blurred", put("/domain", ["0", "2"]), "/bounds/0/slabs/2/most"),
     "a domain of no length": ("blurred", put("/domain", ["1", "1"]), "/domain"),
-    "no domain": ("blurred", drop("/domain"), "/cases/0/value"),
+    "no domain": ("blurred", put("/domain", None), "/cases/0/value"),
+    "a domain left out": ("blurred", drop("/domain"), "/"),
     "another adjacency": ("blurred", put("/adjacency", "linf"), "/adjacency"),
     "two numbers": ("blurred", put("/size", 2), "/cases"),
     "other noise": ("blurred", put("/noises/1/kind", "exponential"), "/cases/0/events/0/draws"),
@@ -249,7 +250,7 @@ TAMPERINGS: dict[str, tuple[str, Callable[[Document], None], str]] = {
     "a longer interval, by regions": ("response", put("/domain", ["-2", "1"]), "/polytopes"),
     "a longer interval": ("noisy", put("/domain", ["1", "5"]), "/polytopes"),
     "a shorter interval": ("noisy", put("/domain", ["3", "5"]), "/polytopes"),
-    "no interval": ("noisy", drop("/domain"), "/domain"),
+    "no interval": ("noisy", put("/domain", None), "/domain"),
     "an interval of vectors": ("noisy", put("/adjacency", "linf"), "/domain"),
 }
 
@@ -306,7 +307,7 @@ def _rest(expression: Any, x: float) -> float:
 def loses_no_more(document: Document, rng: np.random.Generator) -> bool:
     """Whether no output is more than e^ε times as likely on some of many data as on others."""
     epsilon = float(Fraction(document["epsilon"]))
-    ends = [float(Fraction(end)) for end in document.get("domain", ["0", "0"])]
+    ends = [float(Fraction(end)) for end in document["domain"] or ["0", "0"]]
     data = [(case, x) for case in document["cases"] for x in (*ends, *rng.uniform(*ends, size=6))]
     for output in {event["output"] for case in document["cases"] for event in case["events"]}:
         for y in rng.uniform(-1, 3, size=12) if "#" in output else [0.0]:

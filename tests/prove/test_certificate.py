@@ -35,12 +35,13 @@ def test_a_certificate_says_what_the_proof_found():
     events = document.pop("events")
     assert document == {
         "format": "veridp-certificate",
-        "version": 2,
+        "version": 3,
         "kind": "alignment",
         "mechanism": "above",
         "arguments": {"scale": "4", "threshold": "0.5"},
         "adjacency": "l1",
         "size": 1,
+        "domain": None,
         "data": "real",
         "epsilon": "1/4",
         "polytopes": [{"corners": [["1"], ["-1"]]}],
@@ -105,7 +106,7 @@ def test_an_adjacency_of_ones_own_is_written_with_its_corners():
         "by two", lambda left, right: True, lambda size: [([0.0], [2.0])], lambda size: np.array([[2.0], [-2.0]])
     )
     document = certificate_of(prove(mechanism(adjacency=own)(above.function), 1))
-    assert document["adjacency"] == "by two"
+    assert document["adjacency"] == "listed"
     assert document["polytopes"] == [{"corners": [["2"], ["-2"]]}]
     assert document["epsilon"] == "1/2"
 

@@ -6,11 +6,12 @@ docs/certificates.md tells the format field by field.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from veridp.errors import BadInput
 from veridp.prove.cases import Case
-from veridp.prove.certificate import EventWriter, Json, decimal_above, domain_document, header
+from veridp.prove.certificate import EventWriter, Json, decimal_above, header
 from veridp.prove.densities import Slab
 
 if TYPE_CHECKING:
@@ -26,11 +27,9 @@ def bounds_certificate_of(proof: BoundedProof) -> dict[str, Json]:
         raise BadInput(f"{proof}: there is nothing to certify; prove another mechanism or domain")
     writer = EventWriter()
     cases: list[Json] = [_case(writer, case, proof.ends is None) for case in proof.cases]
+    epsilon = decimal_above(proof.epsilon) if proof.epsilon else Fraction(0)
     return {
-        **header("bounds", proof.mechanism),
-        **domain_document(proof.ends),
-        "size": proof.size,
-        "epsilon": str(decimal_above(proof.epsilon) if proof.epsilon else 0),
+        **header("bounds", proof.mechanism, proof.size, proof.ends, epsilon),
         "noises": writer.noises(),
         "cases": cases,
         "bounds": [

@@ -20,7 +20,6 @@ from veridp.program.explore import explore
 from veridp.program.path import Path, leaves, outline_of, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
-from veridp.program.template import Template
 from veridp.prove.events import Event, events_of
 from veridp.prove.exploring import explored_values
 from veridp.prove.pieces import Piece, piece_of
@@ -66,6 +65,7 @@ class Case:
     value: Any
     conditions: tuple[Condition, ...]
     parts: tuple[Part, ...]
+    shape: str | None = None  # of the output, a mark for each entry, where parts decide some entries each
 
 
 # ----------------------------------------------------------------------------------------------------------- values
@@ -124,12 +124,13 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
-        return [Case(value, (), parts[1]) for value, parts in zip(values, apart, strict=True) if parts is not None]
+        found = zip(values, apart, strict=True)
+        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
     whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 
-def _independent_parts(paths: Sequence[Path]) -> tuple[Template, tuple[Part, ...]] | None:
+def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | None:
     """The shape of the output and its parts, where there is one path and its entries hang together in groups.
 
     None where there are several paths, or one group only.
@@ -141,7 +142,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[Template, tuple[Part, ...
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
-    return outline_of(paths[0].output), parts
+    return str(outline_of(paths[0].output)), parts
 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:

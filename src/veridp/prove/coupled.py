@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -168,10 +168,7 @@ def _coupled(left: Part, right: Part, polytope: Polytope, known: dict[tuple[int,
 def _shared(cases: Sequence[Case]) -> list[Case]:
     """The cases, with parts that say the same being the same."""
     parts: dict[object, Part] = {}
-    return [
-        Case(case.value, case.conditions, tuple(parts.setdefault(part.key, part) for part in case.parts))
-        for case in cases
-    ]
+    return [replace(case, parts=tuple(parts.setdefault(part.key, part) for part in case.parts)) for case in cases]
 
 
 def prove_on_regions(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> CouplingProof:

@@ -18,7 +18,6 @@ from veridp.prove.certificate import (
     Json,
     carried_document,
     decimal_above,
-    domain_document,
     header,
     polytope_document,
     stated_cost,
@@ -57,13 +56,12 @@ class _Writer:
         cases: list[Json] = [self._case(case) for case in proof.cases]
         pairs: list[Json] = [self._pair(pair) for pair in proof.pairs]
         epsilon = max((_epsilon(self._losses(pair)) for pair in proof.pairs), default=Fraction(0))
+        domain = None if proof.by_value else interval_of(proof.mechanism)
         return {
-            **header("coupling", proof.mechanism),
-            **domain_document(None if proof.by_value else interval_of(proof.mechanism)),
-            "size": proof.size,
-            "epsilon": str(epsilon),
+            **header("coupling", proof.mechanism, proof.size, domain, epsilon),
             "polytopes": [] if proof.by_value else [polytope_document(polytope) for polytope in proof.polytopes],
             "noises": self.events.noises(),
+            "shape": proof.cases[0].shape,
             "parts": self.part_documents,
             "cases": cases,
             "couplings": self.coupling_documents,
