@@ -100,7 +100,7 @@ class Comparison:
 
     def event_above(self, epsilon: float) -> list[Event]:
         """The event that attains δ(ε) from left to right, as disjoint parts."""
-        return self.loss.where_above(epsilon)
+        return [part.event for part in self.loss.parts_above(epsilon)]
 
     def profile(self, epsilons: Sequence[float] | Array | None = None) -> tuple[Array, Array]:
         """The privacy profile: ε values, and δ at each."""

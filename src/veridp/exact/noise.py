@@ -15,9 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from veridp.errors import NotExact
 from veridp.program import distribution as d
 
 Array = NDArray[np.float64]
+
+
+LEAST_SCALE, MOST_SCALE = 1e-250, 1e250  # between these, what is computed from a scale stays a finite float
+
+
+def as_float(number: d.Number) -> float:
+    """The number as a float; raises NotExact where floats do not reach so far."""
+    try:
+        return float(number)
+    except OverflowError:
+        raise NotExact("a number above 1e308 is beyond what floats hold; use smaller data or noise") from None
 
 
 def log_difference(larger: Array, smaller: Array) -> Array:
@@ -300,8 +312,14 @@ class Geometric(Integers):
 
 @cache
 def numeric(distribution: d.Distribution) -> Noise:
-    """The numbers of a distribution; the same object for the same distribution."""
-    return _numeric(distribution)
+    """The numbers of a distribution; the same object for the same distribution.
+
+    Raises NotExact where its scale is beyond what floats can compute with.
+    """
+    noise = _numeric(distribution)
+    if not LEAST_SCALE <= noise.scale <= MOST_SCALE:
+        raise NotExact(f"{distribution} has a scale outside of [{LEAST_SCALE:g}, {MOST_SCALE:g}]; rescale the data")
+    return noise
 
 
 @singledispatch
@@ -317,7 +335,7 @@ for _symbolic, _kind in (
     (d.Gumbel, Gumbel),
     (d.Logistic, Logistic),
 ):
-    _numeric.register(_symbolic, lambda noise, kind=_kind: kind(float(noise.scale)))
+    _numeric.register(_symbolic, lambda noise, kind=_kind: kind(as_float(noise.scale)))
 
 
 @_numeric.register
