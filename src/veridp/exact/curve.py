@@ -17,7 +17,7 @@ from veridp.errors import NotExact
 from veridp.exact.canonical import with_multiplicity
 from veridp.exact.measure import Form, Region
 from veridp.exact.noise import Noise as Numeric
-from veridp.exact.noise import numeric
+from veridp.exact.noise import as_float, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.program.affine import Affine, Condition
@@ -73,8 +73,8 @@ class PieceDensity:
             on_entries = [a + coefficient * b for a, b in zip(on_entries, solution.on_entries, strict=True)]
             for other, c in solution.terms.items():
                 terms[other.index] = terms.get(other.index, Fraction(0)) + coefficient * c
-        kept = tuple((index, float(c)) for index, c in sorted(terms.items()) if c)
-        return _Linear(kept, np.array([float(c) for c in on_entries]), float(constant))
+        kept = tuple((index, as_float(c)) for index, c in sorted(terms.items()) if c)
+        return _Linear(kept, np.array([as_float(c) for c in on_entries]), as_float(constant))
 
     def log_density(self, entries: Array) -> Array:
         """ln of the density at the entries, a row of them for each point (one empty row where there are none)."""
@@ -89,14 +89,14 @@ class PieceDensity:
     @property
     def rate(self) -> float:
         """How fast its logarithm may change along an entry."""
-        steepest = [abs(float(c)) for number in self.piece.numbers for c in number.terms.values()]
+        steepest = [abs(as_float(c)) for number in self.piece.numbers for c in number.terms.values()]
         return sum(numeric(n.distribution).rate for n in self.piece.noises) / min(steepest)
 
     @property
     def tail(self) -> float:
         """How far past its last break its mass still counts."""
         return max(
-            abs(float(c)) * numeric(n.distribution).tail * numeric(n.distribution).scale
+            abs(as_float(c)) * numeric(n.distribution).tail * numeric(n.distribution).scale
             for number in self.piece.numbers
             for n, c in number.terms.items()
             if isinstance(n, Noise)
@@ -207,7 +207,7 @@ def _solve(piece: Piece) -> tuple[dict[Noise, _Solution], float]:
         for pivot, (terms, made, constant) in zip(pivots, rows, strict=True)
     }
     continuous = any(not pivot.distribution.integer for pivot in pivots)
-    return solved, -math.log(abs(determinant)) if continuous else 0.0
+    return solved, -_log(abs(determinant)) if continuous else 0.0
 
 
 _Row = tuple[dict[Symbol, Fraction], list[Fraction], Fraction]

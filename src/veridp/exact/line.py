@@ -20,7 +20,7 @@ from veridp.exact.loss import ZERO, Loss, Part, Peak, log_ratio
 from veridp.exact.noise import as_float
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import edges, log_sum, panels
-from veridp.exact.tail import limit, rises_without_bound
+from veridp.exact.tail import limit, limit_of, rises_without_bound
 from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number, exact
 from veridp.program.symbols import Noise, Relation
@@ -91,6 +91,11 @@ class _Places:
     points: Array
     inner: slice
     row: int  # how many points lie at each distance in a tail
+
+    def alike(self) -> list[Array]:
+        """The points in groups that lie about as far out: an integral for one of them is as hard as for the others."""
+        low, high = self.tails(self.points)
+        return [*(row[::-1] for row in low[::-1]), self.points[self.inner], *high]
 
     def tails(self, values: Array) -> tuple[Array, Array]:
         """The values at the points of either tail: a row for each distance, outwards."""
@@ -186,8 +191,9 @@ class Line(Loss):
     @cached_property
     def _values(self) -> tuple[Array, Array]:
         """ln of both densities at the places."""
-        points = self._places.points[:, None]
-        return self._sides[0].density(points), self._sides[1].density(points)
+        rows = self._places.alike()
+        left, right = (np.concatenate([side.density(row[:, None]) for row in rows]) for side in self._sides)
+        return left, right
 
     @cached_property
     def _errors(self) -> Array:
@@ -224,12 +230,23 @@ class Line(Loss):
         return _finite(low), _finite(high)
 
     @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """What the loss tends to in either tail: inf where it rises without bound, -inf where that is not known."""
+        pieces = self._sides[0].pieces, self._sides[1].pieces
+        known = limit_of(*pieces, -1), limit_of(*pieces, 1)
+        low, high = (
+            (math.inf if rises_without_bound(tail) else limit(tail)) if value is None else value
+            for value, tail in zip(known, self._tails, strict=True)
+        )
+        return low, high
+
+    @cached_property
     def _growing_tail(self) -> Span | None:
         """The tail in which the loss rises without bound, if there is one."""
         low, high = self._places.points[self._places.inner][[0, -1]].tolist()
-        if rises_without_bound(self._tails[1]):
+        if self._limits[1] == math.inf:
             return Span(high, math.inf)
-        return Span(-math.inf, low) if rises_without_bound(self._tails[0]) else None
+        return Span(-math.inf, low) if self._limits[0] == math.inf else None
 
     @cached_property
     def _pole(self) -> Span | None:
@@ -264,7 +281,7 @@ class Line(Loss):
             return math.inf
         if self.lattice is None and 0 < self._best < len(self.losses) - 1:
             best = self._climbed(*self._places.points[[self._best - 1, self._best + 1]].tolist(), best)
-        return max(best, *map(limit, self._tails))
+        return max(best, *self._limits)
 
     def _climbed(self, low: float, high: float, best: float) -> float:
         """The largest loss between two points, by looking ever closer around the best of a row of points."""
@@ -360,8 +377,9 @@ class Line(Loss):
         narrow = high - low < 1e-9 * self._width
         if not np.all(np.isfinite(ends)) or math.isinf(level) or narrow:
             return (low + high) / 2 if narrow else self._jump(low, high, level)
-        if (ends[0] - level) * (ends[1] - level) >= 0:
-            return low if abs(ends[0] - level) < abs(ends[1] - level) else high
+        gaps = self._loss_at(low) - level, self._loss_at(high) - level
+        if not gaps[0] * gaps[1] < 0:
+            return low if abs(gaps[0]) < abs(gaps[1]) else high
         close = 1e-14 * self._width + 4 * ULP * abs(low)
         return float(brentq(lambda place: self._loss_at(place) - level, low, high, xtol=close, rtol=1e-14))
 
@@ -420,8 +438,8 @@ class Line(Loss):
         """The cells between the tails, and the two tails."""
         spans = Span(-math.inf, float(ends[0])), Span(float(ends[1]), math.inf)
         top = [
-            math.inf if rises_without_bound(tail) else max([limit(tail), *tail, float(edge)])
-            for tail, edge in zip(self._tails, largest[[0, -1]], strict=True)
+            max([far, *tail, float(edge)])
+            for far, tail, edge in zip(self._limits, self._tails, largest[[0, -1]], strict=True)
         ]
         masses = [[math.exp(side.log_mass([span])) for span in spans] for side in self._sides]
         return Cells(

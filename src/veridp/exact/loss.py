@@ -281,7 +281,9 @@ class Product(Loss):
         atoms = [part for part in self._flat if isinstance(part, Atom)]
         others = [part for part in self._moving if not isinstance(part, Atom)]
         if len(others) > 1:
-            raise NotExact("the outputs above a level of loss are not a product of intervals; ask for δ instead")
+            raise NotExact(
+                "the outputs above a level of loss are not a product of intervals; ask for δ, which is enclosed"
+            )
         base = reduce(Event.__and__, (atom.event for atom in atoms), Event())
         rest = level - sum(atom.supremum for atom in atoms)
         still = [part.masses() for part in self._flat if part not in others]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache, singledispatch
+from functools import cache, cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,55 @@ class Laplace(Noise):
     def log_below(self, x: Array) -> Array:
         z = x / self.scale
         return np.where(z < 0, z - math.log(2), np.log1p(np.exp(-np.abs(z)) * -0.5))
+
+    def log_above(self, x: Array) -> Array:
+        return self.log_below(-x)
+
+
+@dataclass(frozen=True)
+class LaplaceSum(Noise):
+    """The sum of `count` Laplace draws: e^-|x| times a polynomial in |x| whose coefficients are all positive.
+
+    It is the difference of two gamma variables, whose convolution is expanded by the binomial theorem.
+    """
+
+    count: int = 1
+
+    @property
+    def tail(self) -> float:  # type: ignore[override]
+        return 45.0 + 4.0 * self.count
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    @cached_property
+    def _log_coefficients(self) -> Array:
+        """ln of the coefficients of the density's polynomial, by power, for scale 1."""
+        k = self.count
+        found = [math.comb(k - 1, m) * math.factorial(2 * k - 2 - m) << m for m in range(k)]
+        return np.array([math.log(c) for c in found]) - 2 * math.lgamma(k) - (2 * k - 1) * math.log(2)
+
+    @cached_property
+    def _log_tail_coefficients(self) -> Array:
+        """The same for the probability above x: each power, integrated by parts, leaves all lower ones."""
+        powers = special.gammaln(np.arange(1.0, self.count + 1))
+        from_top = np.logaddexp.accumulate((self._log_coefficients + powers)[::-1])[::-1]
+        return np.asarray(from_top - powers)
+
+    def _log_polynomial(self, coefficients: Array, z: Array) -> Array:
+        powers = np.arange(self.count)
+        logs = coefficients + special.xlogy(powers, np.asarray(z)[..., None])
+        return np.logaddexp.reduce(np.where(np.isnan(logs), -np.inf, logs), axis=-1) - z
+
+    def log_density(self, x: Array) -> Array:
+        return self._log_polynomial(self._log_coefficients, np.abs(x) / self.scale) - math.log(self.scale)
+
+    def log_below(self, x: Array) -> Array:
+        z = np.asarray(x) / self.scale
+        outer = self._log_polynomial(self._log_tail_coefficients, np.minimum(np.abs(z), 1e300))
+        outer = np.where(np.isinf(z), -np.inf, outer)
+        return np.where(z < 0, outer, np.log1p(-np.exp(outer)))
 
     def log_above(self, x: Array) -> Array:
         return self.log_below(-x)
@@ -327,6 +376,8 @@ def _numeric(distribution: d.Distribution) -> Noise:
     raise NotImplementedError(f"no numbers for {distribution}")
 
 
+registered = _numeric.register  # for distributions that are made elsewhere, of those here
+
 for _symbolic, _kind in (
     (d.Laplace, Laplace),
     (d.Exponential, Exponential),
@@ -355,3 +406,62 @@ def _(noise: d.Binomial) -> Noise:
     trials, p = noise.trials, float(noise.p)
     spread = max(1.0, math.sqrt(trials * p * (1 - p)))
     return Integers(spread, stats.binom(trials, p), high=float(trials), centre=math.floor(trials * p))
+
+
+# ------------------------------------------------------------------------------------------ exponential tails
+
+
+@dataclass(frozen=True)
+class Pole:
+    """A tail that decays exponentially: the transform E[e^(tX)] has a pole at t = rate, of this order."""
+
+    rate: float
+    order: int
+    log_coefficient: float  # of the density x^(order - 1) e^(-rate x) / (order - 1)!
+
+
+def tail_rate(noise: Noise, factor: float) -> Pole | None:
+    """The upper tail of noise times a factor; None where it is lighter than any exponential."""
+    rate = 1 / (abs(factor) * noise.scale)
+    match noise:
+        case Laplace():
+            return Pole(rate, 1, math.log(rate / 2))
+        case LaplaceSum(count=count):
+            return Pole(rate, count, count * math.log(rate / 2))
+        case Logistic():
+            return Pole(rate, 1, math.log(rate))
+        case Exponential() | Gumbel() if factor > 0:
+            return Pole(rate, 1, math.log(rate))
+        case Geometric(decay=decay) if factor > 0 and math.isfinite(decay):
+            return Pole(decay / factor, 1, math.log(math.expm1(decay)))
+    return None
+
+
+def log_transform(noise: Noise, t: float) -> float:
+    """ln E[e^(tX)], for a t below the rate at which the tail of the noise decays; inf where floats do not reach."""
+    z = t * noise.scale
+    match noise:
+        case Integers() if t > 700:
+            return math.inf
+        case Laplace():
+            return -math.log1p(-z * z)
+        case LaplaceSum(count=count):
+            return -count * math.log1p(-z * z)
+        case Exponential():
+            return -math.log1p(-z)
+        case Uniform():
+            return (z if z > 0 else 0.0) + math.log(-math.expm1(-abs(z)) / abs(z))
+        case Normal():
+            return z * z / 2
+        case Gumbel():
+            return math.lgamma(1 - z)
+        case Logistic():
+            return math.lgamma(1 - z) + math.lgamma(1 + z)
+        case Geometric(decay=decay):
+            return math.log(math.expm1(decay)) + t - decay - math.log(-math.expm1(t - decay))
+        case Integers(law=law) if law.dist.name == "poisson":
+            return float(law.mean()) * math.expm1(t)
+        case Integers(law=law):
+            trials, p = law.args
+            return trials * math.log1p(p * math.expm1(t))
+    raise NotImplementedError(f"no transform of {noise}")

@@ -47,8 +47,11 @@ def edges(breaks: Array, width: float, tail: float, low: Array, high: Array) -> 
     Rows are cut to [low, high]; panels beyond these ends have no length.
     """
     first, last = breaks.min(axis=1, keepdims=True), breaks.max(axis=1, keepdims=True)
-    steps = min(MOST_STEPS, int(np.ceil(np.max(last - first) / width)) + 1)
-    between = first + (last - first) * np.linspace(0.0, 1.0, steps + 1)[1:-1]
+    steps = float(np.ceil(np.max(last - first) / width)) + 1
+    between = first + (last - first) * np.linspace(0.0, 1.0, int(min(MOST_STEPS, steps)) + 1)[1:-1]
+    if steps > MOST_STEPS:  # what changes fast does so around breakpoints
+        around = np.unique(breaks, axis=1)[:, :, None] + width * np.concatenate([-GROWTH, GROWTH])
+        between = np.concatenate([between, np.clip(around.reshape(len(breaks), -1), first, last)], axis=1)
     reach = np.minimum(GROWTH * width, tail)
     reach = reach[: int(np.searchsorted(reach, tail)) + 1]
     if reach[-1] < tail:
