@@ -15,10 +15,11 @@ ROUNDING = 1e-10  # relative width that is allowed to computed probabilities for
 def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     """The witness of the comparison, its probabilities widened by what rounding may have done to them.
 
-    For a claim with δ it is the event that attains δ(ε) at the claimed ε, where its probability can be computed.
+    For a claim with δ, or where the largest loss is shown only by events too rare for a float, it is the event that
+    attains δ(ε) at the claimed ε, if its probability can be computed.
     """
     witness = comparison.witness
-    if claim.delta:
+    if claim.delta or not witness.refutes(claim):
         witness = witness_above(comparison, claim.epsilon) or witness
     return Witness(
         witness.left,

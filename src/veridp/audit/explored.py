@@ -68,7 +68,10 @@ def prove_every_size(findings: Findings) -> None:
 
 
 def compare_exactly(findings: Findings) -> bool:
-    """Search the worst pair by its exact loss; whether the exact engine can speak of this mechanism."""
+    """Search the worst pair by its exact loss; whether that settles what the exact engine can say of this mechanism.
+
+    It does not where the loss is above the claim but no event shows it: then samples may.
+    """
     from veridp.exact import worst
 
     case = findings.case
@@ -91,7 +94,8 @@ def compare_exactly(findings: Findings) -> bool:
         comparison, epsilon = search.comparison, search.epsilon
         witness = exact_witness(comparison, case.claim)
         found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
-        if epsilon > case.claim.epsilon and not witness.refutes(case.claim):
+        unshown = epsilon > case.claim.epsilon and not witness.refutes(case.claim)
+        if unshown:
             epsilon = max(witness.epsilon(case.claim.delta).lower, 0.0)
             found.append(f"but only {epsilon:.6g} from events whose probability is no less than rounding")
         findings.witness_found(epsilon, witness)
@@ -101,7 +105,7 @@ def compare_exactly(findings: Findings) -> bool:
             if certain is not None:
                 findings.witness = certain
                 found.append("certified by interval arithmetic")
-    return True
+    return not unshown
 
 
 def ascend(findings: Findings) -> None:

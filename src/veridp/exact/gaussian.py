@@ -54,7 +54,7 @@ def _scale(number: Affine) -> Fraction | None:
 
 
 def _joined(lines: Sequence[Line], moves: Sequence[Fraction]) -> Line:
-    largest = max(map(abs, moves))
+    largest = max(moves, key=abs)
     weights = [exact(as_float(move / largest)) for move in moves]
     weighted = zip(lines, weights, strict=True)
     terms = [(place, factor * float(weight)) for line, weight in weighted for place, factor in line.entry.terms]
