@@ -15,7 +15,7 @@ from veridp.claim import Interval, Witness
 from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
-from veridp.exact.paths import factors_of, replayed_paths
+from veridp.exact.paths import factors_of, replayed_paths, within_floats
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -171,6 +171,11 @@ def compare(
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"
         )
+    with within_floats():
+        return _compared(mechanism, left, right, certified)
+
+
+def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:
     if not certified:
         return Comparison(mechanism, left, right, _loss(mechanism, left, right))
     from veridp.exact.certified import certify  # balls are loaded only where they are asked for

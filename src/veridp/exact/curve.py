@@ -17,15 +17,17 @@ from veridp.errors import NotExact
 from veridp.exact.canonical import with_multiplicity
 from veridp.exact.measure import Form, Region
 from veridp.exact.noise import Noise as Numeric
-from veridp.exact.noise import as_float, numeric
+from veridp.exact.noise import as_float, check_scale, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.program.affine import Affine, Condition
-from veridp.program.distribution import Number
+from veridp.program.distribution import Number, exact
 from veridp.program.symbols import Noise, Relation, Symbol
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 600
+LARGE = Fraction(10**60)  # numbers between 1/LARGE and LARGE are taken as they come
+FARTHEST = Fraction(10**130)  # far beyond what noise of the largest scale reaches
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,15 @@ class PieceDensity:
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
         self.entries = len(piece.numbers)
+        for number in piece.numbers:
+            for symbol, factor in number.terms.items():
+                if isinstance(symbol, Noise):
+                    check_scale(abs(as_float(factor)) * numeric(symbol.distribution).scale)
         solved, self.log_jacobian = _solve(piece)
         self.log_weight = _log(piece.weight)
         self.noise = {n.index: numeric(n.distribution) for n in piece.noises if n not in solved}
         self.inequalities = [
-            self._linear(slack, solved) for condition in piece.conditions for slack in slacks(condition)
+            self._linear(moderate(slack), solved) for condition in piece.conditions for slack in slacks(condition)
         ]
         self.densities = [(numeric(n.distribution), self._linear(Affine(0, {n: 1}), solved)) for n in solved]
 
@@ -156,6 +162,16 @@ def slacks(condition: Condition) -> list[Affine]:
         return [Affine(half - level, terms), Affine(half + level, {symbol: -c for symbol, c in terms.items()})]
     least = math.floor(level) + 1 if condition.relation is Relation.ABOVE else math.ceil(level)
     return [Affine(half - least, terms)]
+
+
+def moderate(slack: Affine) -> Affine:
+    """An inequality `slack >= 0` that says the same in numbers that floats hold: no noise reaches beyond FARTHEST."""
+    sizes = [abs(factor) for factor in slack.terms.values()]
+    if max(*sizes, abs(slack.constant)) <= LARGE and min(sizes) >= 1 / LARGE:
+        return slack
+    largest = Fraction(max(sizes)) or Fraction(1)
+    constant = max(-FARTHEST, min(FARTHEST, slack.constant / largest))
+    return Affine(exact(constant), {symbol: exact(factor / largest) for symbol, factor in slack.terms.items()})
 
 
 # ---------------------------------------------------------------------------------------- solving for the entries

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from veridp.exact.components import Component, Splitter
-from veridp.exact.curve import Density, slacks
+from veridp.exact.curve import Density, moderate, slacks
 from veridp.exact.noise import Noise, as_float, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
@@ -98,7 +98,7 @@ class Masses:
     def _parsed(self, condition: Condition) -> list[_Form]:
         known = self.forms.get(id(condition))
         if known is None:
-            found = [(_terms(slack), as_float(slack.constant)) for slack in slacks(condition)]
+            found = [(_terms(slack), as_float(slack.constant)) for slack in map(moderate, slacks(condition))]
             known = self.forms[id(condition)] = (condition, found)
         return known[1]
 

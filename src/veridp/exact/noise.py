@@ -21,7 +21,7 @@ from veridp.program import distribution as d
 Array = NDArray[np.float64]
 
 
-LEAST_SCALE, MOST_SCALE = 1e-250, 1e250  # between these, what is computed from a scale stays a finite float
+LEAST_SCALE, MOST_SCALE = 1e-100, 1e100  # between these, what is computed from a scale stays a finite float
 
 
 def as_float(number: d.Number) -> float:
@@ -238,8 +238,9 @@ class Normal(Noise):
     tail = 12.0
 
     def log_density(self, x: Array) -> Array:
-        z = x / self.scale
-        return -z * z / 2 - math.log(self.scale * math.sqrt(2 * math.pi))
+        with np.errstate(over="ignore"):
+            z = x / self.scale
+            return -z * z / 2 - math.log(self.scale * math.sqrt(2 * math.pi))
 
     def log_below(self, x: Array) -> Array:
         return np.asarray(special.log_ndtr(x / self.scale))
@@ -366,9 +367,14 @@ def numeric(distribution: d.Distribution) -> Noise:
     Raises NotExact where its scale is beyond what floats can compute with.
     """
     noise = _numeric(distribution)
-    if not LEAST_SCALE <= noise.scale <= MOST_SCALE:
-        raise NotExact(f"{distribution} has a scale outside of [{LEAST_SCALE:g}, {MOST_SCALE:g}]; rescale the data")
+    check_scale(noise.scale)
     return noise
+
+
+def check_scale(scale: float) -> None:
+    """Raises NotExact where noise has a scale that floats cannot compute with."""
+    if not LEAST_SCALE <= scale <= MOST_SCALE:
+        raise NotExact(f"noise of scale {scale:g} is outside of [{LEAST_SCALE:g}, {MOST_SCALE:g}]; rescale the data")
 
 
 @singledispatch
