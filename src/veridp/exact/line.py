@@ -41,6 +41,10 @@ ULP = 2.0**-52
 MOST_ERROR = 1e-7  # a loss that rounding may have changed by more, relatively, is not used
 LEAST_DENSITY = -700.0  # ln of a density; what is less likely has no probability that a float can hold
 MOST_LATTICE_POINTS = 2_000_000
+TOO_FAR_APART = (
+    "the locations of an output entry lie too far apart, for its noise, to be told from rounding; "
+    "use an engine that samples"
+)
 MOST_PANELS_OUT = 1500  # how many panels past the last break a convolution is still computed well
 
 
@@ -147,6 +151,8 @@ class Line(Loss):
     def _places(self) -> _Places:
         """Inside every panel and at its ends, or at lattice points; and in the tails, at distances that double."""
         breaks, tail = self._breaks, max(side.density.tail for side in self._sides)
+        if breaks[-1] - breaks[0] > self._width / ULP:
+            raise NotExact(TOO_FAR_APART)
         if self.lattice is not None:
             first, last, tail = math.floor(breaks[0] - tail), math.ceil(breaks[-1] + tail), math.ceil(tail)
             if last - first > MOST_LATTICE_POINTS:
@@ -208,10 +214,7 @@ class Line(Loss):
         with np.errstate(invalid="ignore"):
             drowned = self._errors > MOST_ERROR * (1 + np.where(np.isfinite(losses), np.abs(losses), 0.0))
         if np.any(drowned & (np.maximum(*self._values) > LEAST_DENSITY)):
-            raise NotExact(
-                "the locations of an output entry lie too far apart, for its noise, to be told from rounding; "
-                "use an engine that samples"
-            )
+            raise NotExact(TOO_FAR_APART)
         return np.where(drowned, -np.inf, losses)
 
     def _losses_at(self, places: Array) -> Array:

@@ -48,7 +48,8 @@ def edges(breaks: Array, width: float, tail: float, low: Array, high: Array) -> 
     Rows are cut to [low, high]; panels beyond these ends have no length.
     """
     first, last = breaks.min(axis=1, keepdims=True), breaks.max(axis=1, keepdims=True)
-    steps = float(np.ceil(np.max(last - first) / width)) + 1
+    with np.errstate(over="ignore"):
+        steps = float(np.ceil(np.max(last - first) / width)) + 1
     between = first + (last - first) * np.linspace(0.0, 1.0, int(min(MOST_STEPS, steps)) + 1)[1:-1]
     if steps > MOST_STEPS:  # what changes fast does so around breakpoints
         around = np.unique(breaks, axis=1)[:, :, None] + width * np.concatenate([-GROWTH, GROWTH])
