@@ -45,7 +45,7 @@ def test_unlike_scales_and_moves_are_one_statistic() -> None:
 
 
 def test_four_entries_are_refuted_by_a_half_space() -> None:
-    """With ε = 0.75 at δ = 1e-5, a claim of 0.5 is refuted by an event of the probability that the closed form gives."""
+    """With ε = 0.75 at δ = 1e-5, a claim of 0.5 is refuted by an event whose probability is in closed form."""
     mu = brentq(lambda m: delta(m, 0.75) - 1e-5, 0.01, 3)
     comparison = compare(lambda rng, data: [x + rng.normal(scale=2 / mu) for x in data], [0] * 4, [1] * 4)
     claim = Claim(0.5, 1e-5)

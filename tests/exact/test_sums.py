@@ -22,7 +22,7 @@ def test_the_density_of_a_sum_of_laplace_draws(count: int) -> None:
         return float(np.exp(noise.log_density(np.array([x]))[0]))
 
     for frequency in (0.0, 0.2):
-        total, _ = integrate.quad(lambda x: 2 * math.cos(frequency * x) * density(x), 0, 500, limit=800)
+        total, _ = integrate.quad(lambda x, f=frequency: 2 * math.cos(f * x) * density(x), 0, 500, limit=800)
         assert total == pytest.approx((1 + 4 * frequency**2) ** -count, abs=1e-9)
     for start in (0.0, 3.0, 20.0):
         tail, _ = integrate.quad(density, start, 700, limit=800)

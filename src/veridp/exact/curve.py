@@ -166,10 +166,10 @@ def slacks(condition: Condition) -> list[Affine]:
 
 def moderate(slack: Affine) -> Affine:
     """An inequality `slack >= 0` that says the same in numbers that floats hold: no noise reaches beyond FARTHEST."""
-    sizes = [abs(factor) for factor in slack.terms.values()]
-    if max(*sizes, abs(slack.constant)) <= LARGE and min(sizes) >= 1 / LARGE:
+    sizes = [abs(Fraction(factor)) for factor in slack.terms.values()]
+    if max([*sizes, abs(Fraction(slack.constant))]) <= LARGE and min(sizes) >= 1 / LARGE:
         return slack
-    largest = Fraction(max(sizes)) or Fraction(1)
+    largest = max(sizes) or Fraction(1)
     constant = max(-FARTHEST, min(FARTHEST, slack.constant / largest))
     return Affine(exact(constant), {symbol: exact(factor / largest) for symbol, factor in slack.terms.items()})
 

@@ -18,7 +18,7 @@ from veridp.exact.pieces import Piece
 from veridp.exact.sums import collapsed
 from veridp.program.affine import Affine
 from veridp.program.distribution import Normal, Number, exact
-from veridp.program.symbols import Noise
+from veridp.program.symbols import Noise, Symbol
 
 
 def product(parts: Sequence[Loss]) -> Loss:
@@ -59,16 +59,14 @@ def _joined(lines: Sequence[Line], moves: Sequence[Fraction]) -> Line:
     weighted = zip(lines, weights, strict=True)
     terms = [(place, factor * float(weight)) for line, weight in weighted for place, factor in line.entry.terms]
     entry = Entry(tuple(terms), tuple(name for line in lines for name in line.entry.names))
-    sides = [
-        _sum([side.pieces[0].numbers[0] for side in numbers], weights)
-        for numbers in ([line.left for line in lines], [line.right for line in lines])
-    ]
-    return Line(entry, *sides, None)
+    left = _sum([line.left.pieces[0].numbers[0] for line in lines], weights)
+    right = _sum([line.right.pieces[0].numbers[0] for line in lines], weights)
+    return Line(entry, left, right, None)
 
 
 def _sum(numbers: Sequence[Affine], weights: Sequence[Number]) -> Numbers:
     """The weighted sum of numbers with a noise each; losses may be shared, so that the noise is numbered anew."""
-    terms = {}
+    terms: dict[Symbol, Number] = {}
     for index, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
         for noise, factor in number.terms.items():
             if isinstance(noise, Noise):

@@ -151,13 +151,14 @@ class Line(Loss):
     def _places(self) -> _Places:
         """Inside every panel and at its ends, or at lattice points; and in the tails, at distances that double."""
         breaks, tail = self._breaks, max(side.density.tail for side in self._sides)
+        most: float = MOST_LATTICE_POINTS
         if breaks[-1] - breaks[0] > self._width / ULP:
             raise NotExact(TOO_FAR_APART)
         if self.lattice is not None:
             first, last, tail = math.floor(breaks[0] - tail), math.ceil(breaks[-1] + tail), math.ceil(tail)
             if last - first > MOST_LATTICE_POINTS:
                 raise NotExact(f"an output entry spreads over {last - first:.1e} integers; use an engine that samples")
-            inner, most, across = np.arange(first, last + 1) + self.lattice, MOST_LATTICE_POINTS, np.zeros(1)
+            inner, across = np.arange(first, last + 1) + self.lattice, np.zeros(1)
         else:
             ends = edges(breaks[None, :], self._width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
             apart = np.maximum(1e-12 * self._width, 8 * ULP * np.abs(ends[1:]))
@@ -283,7 +284,8 @@ class Line(Loss):
         if self._growing_tail is not None or self._pole is not None:
             return math.inf
         if self.lattice is None and 0 < self._best < len(self.losses) - 1:
-            best = self._climbed(*self._places.points[[self._best - 1, self._best + 1]].tolist(), best)
+            low, high = self._places.points[[self._best - 1, self._best + 1]].tolist()
+            best = self._climbed(low, high, best)
         return max(best, *self._limits)
 
     def _climbed(self, low: float, high: float, best: float) -> float:

@@ -165,7 +165,7 @@ class LaplaceSum(Noise):
     def _log_polynomial(self, coefficients: Array, z: Array) -> Array:
         powers = np.arange(self.count)
         logs = coefficients + special.xlogy(powers, np.asarray(z)[..., None])
-        return np.logaddexp.reduce(np.where(np.isnan(logs), -np.inf, logs), axis=-1) - z
+        return np.asarray(np.logaddexp.reduce(np.where(np.isnan(logs), -np.inf, logs), axis=-1) - z)
 
     def log_density(self, x: Array) -> Array:
         return self._log_polynomial(self._log_coefficients, np.abs(x) / self.scale) - math.log(self.scale)
@@ -469,5 +469,5 @@ def log_transform(noise: Noise, t: float) -> float:
             return float(law.mean()) * math.expm1(t)
         case Integers(law=law):
             trials, p = law.args
-            return trials * math.log1p(p * math.expm1(t))
+            return float(trials * math.log1p(p * math.expm1(t)))
     raise NotImplementedError(f"no transform of {noise}")

@@ -33,7 +33,7 @@ class LaplaceSum(Distribution):
     count: int
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.laplace(scale=float(self.scale), size=(self.count, count)).sum(axis=0)
+        return np.asarray(rng.laplace(scale=float(self.scale), size=(self.count, count)).sum(axis=0))
 
 
 @registered
@@ -91,7 +91,7 @@ def _kind(noise: Noise, factor: Number) -> object:
         case Normal():
             return Normal
         case Laplace(scale):
-            return Laplace, abs(factor) * scale
+            return Laplace, abs(Fraction(factor)) * scale
         case Poisson():
             return Poisson, factor
     return None
@@ -101,10 +101,10 @@ def _sum(draws: Sequence[tuple[Noise, Number]]) -> tuple[Noise, Number]:
     """One draw, and its factor, distributed like the sum of these draws times their factors."""
     first, factor = draws[0]
     if isinstance(first.distribution, Laplace):
-        total: Distribution = LaplaceSum(exact(abs(factor) * first.distribution.scale), len(draws))
+        total: Distribution = LaplaceSum(exact(abs(Fraction(factor)) * first.distribution.scale), len(draws))
         factor = 1
     elif isinstance(first.distribution, Poisson):
-        total = Poisson(exact(sum(Fraction(noise.distribution.rate) for noise, _ in draws)))  # type: ignore[attr-defined]
+        total = Poisson(exact(sum((Fraction(noise.distribution.rate) for noise, _ in draws), start=Fraction(0))))  # type: ignore[attr-defined]
     else:
         scales = [abs(Fraction(c)) * noise.distribution.scale for noise, c in draws]  # type: ignore[attr-defined]
         largest, factor = max(scales), 1
