@@ -120,6 +120,7 @@ class _Replayer:
         floats = {name: float(value) for name, value in self.mechanism.arguments.items() if type(value) is Written}
         self.plain, self.explored = self.mechanism.bind(**floats).bound(), self.mechanism.bound()
         self.listed = listing.signatures
+        self.paths = {_signature(path): path for path in listing.sample}
         self.unknowns = _unknowns_in(self.data)
         self.rng, self.runs = rng, 0
 
@@ -164,6 +165,8 @@ class _Replayer:
             if _difference(genuine, again) is not None:
                 self._disagree("a subclass of Generator is treated differently", again, genuine, point)
             self._compare(point)
+            if _difference(genuine, self._seen(point)[0]) is not None:
+                self._disagree("it notices that it is traced", self._seen(point)[0], genuine, point)
         for _ in range(runs):
             wild = ScriptedGenerator(np.random.PCG64(0), _far_draws(self.rng), _any_pick(self.rng))
             self._run_plainly(wild, place)
@@ -178,7 +181,12 @@ class _Replayer:
             return []
         seen, taken = self._seen(point)
         self.runs += 1
-        what = _difference(told, seen)
+        what, listed = _difference(told, seen), self.paths.get(run.signature)
+        if listed is not None and not isinstance(told, _Failure):  # what verdicts rest on, and not only this run again
+            if not all(noise in run.values for noise in listed.noises):
+                self._disagree("it draws other noise than when it was explored", listed.output, seen, point)
+            told = map_leaves(run.value, listed.output)
+            what = _difference(told, seen)
         if what is None and self.listed is not None and run.signature not in self.listed:
             what = "this way through it was not explored"
         if what is None and not expected.same(taken):  # once more, with caches of the user's warm on both sides

@@ -38,6 +38,7 @@ class ScriptedGenerator(np.random.Generator):
 
     def __init__(self, bits: np.random.BitGenerator, draw: Draw | None = None, pick: Pick | None = None) -> None:
         super().__init__(bits)
+        self._numpy = np.random.Generator(bits)  # whose methods call each other, not the ones below
         self.scripted = draw is not None
         self._draw, self._pick = draw, pick
         self.draws: list[float] = []
@@ -65,16 +66,16 @@ class ScriptedGenerator(np.random.Generator):
     # ------------------------------------------------------------------------------------ continuous noise
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Laplace, super().laplace, (loc, scale), size)
+        return self._noise(Laplace, self._numpy.laplace, (loc, scale), size)
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Normal, super().normal, (loc, scale), size)
+        return self._noise(Normal, self._numpy.normal, (loc, scale), size)
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Gumbel, super().gumbel, (loc, scale), size)
+        return self._noise(Gumbel, self._numpy.gumbel, (loc, scale), size)
 
     def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Logistic, super().logistic, (loc, scale), size)
+        return self._noise(Logistic, self._numpy.logistic, (loc, scale), size)
 
     def standard_normal(self, size: Size = None, dtype: Any = np.float64, out: Any = None) -> Any:
         return self._noise(Normal, lambda *_: super(ScriptedGenerator, self).standard_normal(size), (0.0, 1.0), size)
@@ -117,7 +118,7 @@ class ScriptedGenerator(np.random.Generator):
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
         if self.scripted:
             return _plain(low + np.subtract(high, low) * self._units(_shape(size, low, high)), size, low, high)
-        values = super().uniform(low, high, size)
+        values = self._numpy.uniform(low, high, size)
         spread = np.broadcast_to(np.subtract(high, low), np.shape(values)).astype(float)
         units = np.divide(np.subtract(values, low), spread, out=np.zeros(np.shape(values)), where=spread != 0)
         self._record([float(x) for x in np.asarray(units).flat], self.draws)
@@ -126,7 +127,7 @@ class ScriptedGenerator(np.random.Generator):
     def random(self, size: Size = None, dtype: Any = np.float64, out: Any = None) -> Any:
         if self.scripted:
             return _plain(self._units(_shape(size)), size)
-        values = super().random(size)
+        values = self._numpy.random(size)
         self._record([float(x) for x in np.asarray(values).flat], self.draws)
         return values
 
@@ -136,13 +137,13 @@ class ScriptedGenerator(np.random.Generator):
     # --------------------------------------------------------------------------------------- integer noise
 
     def geometric(self, p: Any, size: Size = None) -> Any:
-        return self._whole(lambda p: Geometric(exact(float(p))), super().geometric, (p,), size)
+        return self._whole(lambda p: Geometric(exact(float(p))), self._numpy.geometric, (p,), size)
 
     def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
-        return self._whole(lambda lam: Poisson(exact(float(lam))), super().poisson, (lam,), size)
+        return self._whole(lambda lam: Poisson(exact(float(lam))), self._numpy.poisson, (lam,), size)
 
     def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
-        return self._whole(lambda n, p: Binomial(int(n), exact(float(p))), super().binomial, (n, p), size)
+        return self._whole(lambda n, p: Binomial(int(n), exact(float(p))), self._numpy.binomial, (n, p), size)
 
     def _whole(
         self, kind: Callable[..., Distribution], genuine: Callable[..., Any], at: tuple[Any, ...], size: Size
@@ -169,7 +170,7 @@ class ScriptedGenerator(np.random.Generator):
             ends = [np.broadcast_to(np.asarray(end), shape).flat for end in (first, last)]
             drawn = [int(a) + self._one_of([1.0] * (int(b) + endpoint - int(a))) for a, b in zip(*ends, strict=True)]
             return _plain(np.array(drawn).reshape(shape).astype(dtype), size, first, last)
-        values = super().integers(low, high, size, dtype, endpoint)
+        values = self._numpy.integers(low, high, size, dtype, endpoint)
         self._record([int(x) for x in (np.asarray(values) - np.asarray(first)).flat], self.picks)
         return values
 
@@ -178,7 +179,7 @@ class ScriptedGenerator(np.random.Generator):
     ) -> Any:
         count = a if isinstance(a, int | np.integer) else len(a)
         if not self.scripted:
-            chosen = super().choice(int(count), size, replace, p, 0, shuffle)
+            chosen = self._numpy.choice(int(count), size, replace, p, 0, shuffle)
             self._write_down(np.ravel(chosen), replace)
         else:
             number = int(np.prod(size)) if size is not None else 1
@@ -201,7 +202,8 @@ class ScriptedGenerator(np.random.Generator):
     def _order(self, count: int) -> Any:
         if self.scripted:
             return np.array(self._indices([1.0] * count, count, replace=False), dtype=np.int64)
-        order = super().permutation(count)
+        order = np.arange(count)
+        self._numpy.shuffle(order)
         self._write_down(order, replace=False)
         return order
 
