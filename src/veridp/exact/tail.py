@@ -40,7 +40,7 @@ def limit(losses: Sequence[float] | Array) -> float:
         return -math.inf
     steps = np.diff(row)[-3:]
     if np.max(np.abs(steps[-2:])) <= LEAST_STEP:
-        return float(row[-1])
+        return float(row[-3])  # the nearest of values that agree: rounding grows with the distance
     if not np.all(np.abs(steps) > LEAST_STEP):
         return -math.inf
     shrunk = steps[1:] / steps[:-1]
