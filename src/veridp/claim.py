@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 
 from veridp.errors import BadInput
 
@@ -21,9 +22,9 @@ class Claim:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
+        if not isinstance(self.epsilon, Real) or not self.epsilon >= 0:
             raise BadInput(f"epsilon = {self.epsilon!r} is not a privacy budget; give a number >= 0")
-        if not 0 <= self.delta <= 1:
+        if not isinstance(self.delta, Real) or not 0 <= self.delta <= 1:
             raise BadInput(f"delta = {self.delta!r} is not a probability; give a number between 0 and 1")
 
     def covers(self, epsilon: float) -> bool:
@@ -56,8 +57,17 @@ class Interval:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        lower, upper = f"{self.lower + 0.0:.6g}", f"{self.upper + 0.0:.6g}"  # a zero has no sign here
+        lower, upper = _number(self.lower), _number(self.upper)
         return lower if lower == upper else f"[{lower}, {upper}]"
+
+    def statement(self, name: str) -> str:
+        """What the interval says about the value of this name: `ε = 2`, or `ε in [1, ∞]`."""
+        text = str(self)
+        return f"{name} in {text}" if text.startswith("[") else f"{name} = {text}"
+
+
+def _number(value: float) -> str:
+    return "∞" if value == math.inf else f"{value + 0.0:.6g}"  # a zero has no sign here
 
 
 @dataclass(frozen=True)
@@ -176,6 +186,8 @@ class Verdict:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     finished: bool = True  # False if time ran out or somebody interrupted
+    assumed: Mapping[str, object] = field(default_factory=dict)  # settings that nobody stated, with their defaults
+    caveats: tuple[str, ...] = ()  # what else the verdict depends on
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
@@ -188,6 +200,29 @@ class Verdict:
         """The seconds that all engines took together."""
         return sum(piece.seconds for piece in self.evidence)
 
+    @property
+    def assumption(self) -> str:
+        """The settings that nobody stated: `assumed: adjacency linf, size 5`; empty where all are stated."""
+        return assumed_text(self.assumed)
+
     def __str__(self) -> str:
         subject = f"{self.mechanism}: " if self.mechanism else ""
-        return f"{subject}{self.claim} is {self.standing.value.upper()}, ε in {self.epsilon}"
+        known = f"{subject}{self.claim} is {self.standing.value.upper()}, {self.epsilon.statement('ε')}"
+        return f"{known}; {self.assumption}" if self.assumed else known
+
+
+def assumed_text(assumed: Mapping[str, object]) -> str:
+    """The settings in a line.
+
+    >>> assumed_text({"adjacency": "linf", "domain": (-10, 10)})
+    'assumed: adjacency linf, domain [-10, 10]'
+    """
+    settings = ", ".join(f"{name} {setting_text(value)}" for name, value in assumed.items())
+    return f"assumed: {settings}" if settings else ""
+
+
+def setting_text(value: object) -> str:
+    """A setting in words: an interval as [low, high], anything else as it prints."""
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, Real) for end in value):
+        return f"[{value[0]:g}, {value[1]:g}]"
+    return str(value)

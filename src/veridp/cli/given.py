@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from veridp.adjacency import adjacency
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.target import load
@@ -25,6 +23,7 @@ Delta = Annotated[float | None, typer.Option(help="the δ that is claimed")]
 Relation = Annotated[
     str | None, typer.Option("--adjacency", help="who is a neighbour: linf, l1, monotone, add-remove, replace or any")
 ]
+Values = Annotated[str | None, typer.Option("--domain", help="the values of data: '(low, high)', or a list of them")]
 Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it alone")]
 Confidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="how sure a statistical bound must be")]
 Data = Annotated[str | None, typer.Option(help="the input itself, as a Python literal such as '[1, 2, 3]'")]
@@ -39,11 +38,13 @@ def chosen_mechanism(
     arg: list[str] | None,
     delta: float | None = None,
     relation: str | None = None,
+    *,
+    domain: str | None = None,
+    size: int | None = None,
 ) -> Mechanism:
-    """The mechanism that the target names, with its arguments, its claim and its adjacency as the options say."""
-    mechanism = load(target).claiming(epsilon, delta)
-    if relation is not None:
-        mechanism = replace(mechanism, adjacency=adjacency(relation))
+    """The mechanism that the target names, with its arguments, its claim and its settings as the options say."""
+    values = None if domain is None else literal("--domain", domain, "(0, 100)")
+    mechanism = load(target).claiming(epsilon, delta).stating(adjacency=relation, domain=values, size=size)
     arguments: dict[str, Any] = {}
     for text in arg or []:
         name, value = _parsed_argument(text)
@@ -73,12 +74,12 @@ def chosen_data(mechanism: Mechanism, size: int | None, data: str | None) -> Any
     return literal("--data", data)
 
 
-def literal(option: str, text: str) -> Any:
+def literal(option: str, text: str, example: str = "[1, 2, 3]") -> Any:
     """The value that the text of an option writes out."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise BadInput(f"{option} {text!r} is not a Python literal; write for instance {option} '[1, 2, 3]'") from None
+        raise BadInput(f"{option} {text!r} is not a Python literal; write for instance {option} '{example}'") from None
 
 
 def seconds(text: str | float) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Domain, Scaled, adjacency
+from veridp.adjacency import Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.mechanism.command import Command
 from veridp.mechanism.declared import Mechanism
@@ -62,19 +62,25 @@ def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
     relation = next((name for start, name in names.items() if metric.startswith(start)), None)
     if relation is None and "adjacency" not in options:
         raise BadInput(f"opendp's {metric} is not known here; say who is a neighbour, with adjacency=…")
-    domain_known = {} if "domain" in options else {"domain": _opendp_values(atoms)}
-    return {"adjacency": relation, "size": size or 5, **domain_known, **options}
+    known: dict[str, Any] = {"adjacency": relation, "size": size}  # without a size, the usual one is assumed
+    if "domain" not in options:
+        known |= _opendp_values(atoms)
+    return known | options
 
 
-def _opendp_values(atoms: Any) -> Domain:
+def _opendp_values(atoms: Any) -> dict[str, Any]:
+    """The domain, and that it is assumed where the numbers have no bounds."""
     kind = str(getattr(atoms, "carrier_type", ""))
     if kind == "bool":
-        return [False, True]
-    low, high = (kind.startswith(("i", "u", "f")) and getattr(atoms, "bounds", None)) or (-10, 10)
+        return {"domain": [False, True]}
+    bounds = kind.startswith(("i", "u", "f")) and getattr(atoms, "bounds", None)
+    low, high = bounds or (-10, 10)
+    assumed = frozenset() if bounds else frozenset({"domain"})
     if kind.startswith(("i", "u")):
-        return range(max(int(low), 0) if kind.startswith("u") else int(low), int(high) + 1)
+        least = max(int(low), 0) if kind.startswith("u") else int(low)
+        return {"domain": range(least, int(high) + 1), "assumed": assumed}
     if kind.startswith("f"):
-        return float(low), float(high)
+        return {"domain": (float(low), float(high)), "assumed": assumed}
     raise BadInput(f"opendp's {atoms} has no values that can be listed here; give some with domain=[…]")
 
 
@@ -134,9 +140,10 @@ def _diffprivlib_input(machine: Any) -> dict[str, Any]:
     sensitivity = float(getattr(machine, "sensitivity", 1))
     known["adjacency"] = adjacency("linf") if sensitivity == 1 else Scaled(adjacency("linf"), sensitivity)
     if hasattr(machine, "utility"):
-        return known | {"size": len(machine.utility)}
+        return known | {"size": len(machine.utility)}  # its domain is assumed
     ends = getattr(machine, "lower", -math.inf), getattr(machine, "upper", math.inf)
     low, high = (end if math.isfinite(end) else usual * sensitivity for end, usual in zip(ends, (-10, 10), strict=True))
+    known["assumed"] = frozenset() if all(map(math.isfinite, ends)) else frozenset({"domain"})
     whole = any("Geometric" in kind.__name__ or "Discrete" in kind.__name__ for kind in type(machine).__mro__)
     return known | {"domain": range(math.ceil(low), math.floor(high) + 1) if whole else (low, high)}
 
