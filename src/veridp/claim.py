@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from numbers import Real
 
 from veridp.errors import BadInput
 
+MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 ROUNDING = 1e-9  # how far rounding may carry a true cost past a claim that it meets, relative to the claim
 
 
@@ -110,9 +112,24 @@ class Witness:
 
     def __str__(self) -> str:
         return (
-            f"{self.event}: probability {self.left_probability} on {self.left}, "
-            f"{self.right_probability} on {self.right}"
+            f"{self.event}: probability {self.left_probability} on {data_text(self.left)}, "
+            f"{self.right_probability} on {data_text(self.right)}"
         )
+
+
+def data_text(data: object) -> str:
+    """An input in a line; a long list as a sum of lists where it has few runs, else with its middle left out.
+
+    >>> data_text([1.0] * 999 + [2.0]), data_text([1.0, 2.0])
+    ('[1.0] * 999 + [2.0]', '[1.0, 2.0]')
+    """
+    values = data.tolist() if hasattr(data, "tolist") else data
+    if not isinstance(values, list) or len(values) <= MOST_ENTRIES:
+        return str(values)
+    runs = [(text, sum(1 for _ in run)) for text, run in itertools.groupby(values, repr)]
+    if len(runs) <= MOST_RUNS:
+        return " + ".join(f"[{text}]" if count == 1 else f"[{text}] * {count}" for text, count in runs)
+    return f"[{', '.join(map(repr, values[:5]))}, …, {', '.join(map(repr, values[-2:]))}] ({len(values)} entries)"
 
 
 def _log_ratio(above: float, below: float, outwards: int) -> float:
@@ -219,6 +236,12 @@ def assumed_text(assumed: Mapping[str, object]) -> str:
     """
     settings = ", ".join(f"{name} {setting_text(value)}" for name, value in assumed.items())
     return f"assumed: {settings}" if settings else ""
+
+
+def with_assumptions(sentence: str, assumed: Mapping[str, object]) -> str:
+    """The sentence, the settings that it assumes, and the options of the command line that state them."""
+    options = ", ".join(f"--{name}" for name in assumed)
+    return f"{sentence}; {assumed_text(assumed)}; set {options}" if assumed else sentence
 
 
 def setting_text(value: object) -> str:

@@ -43,12 +43,15 @@ def load(target: str) -> Mechanism:
 
 
 def _member(module: ModuleType, name: str, target: str) -> Any:
+    found: Any = module
     try:
-        return getattr(module, name)
+        for part in name.split("."):  # a method is that of a new instance of its class
+            found = getattr(found() if isinstance(found, type) else found, part)
     except AttributeError:
         functions = [key for key, value in vars(module).items() if _is_own(value, module) and not key.startswith("_")]
         offer = f"it has {', '.join(functions)}" if functions else "it has no functions"
         raise BadTarget(f"{target}: there is no {name!r} there; {offer}") from None
+    return found
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:

@@ -36,7 +36,7 @@ def show_check(
     if target is not None and checked.verified:
         checked = _with_spot_check(checked, target, runs, seed)
     if as_json:
-        show_json(_document(checked))
+        show_json("check", {"target": str(certificate), **_document(checked)})
     else:
         show(_page(certificate, checked))
     return 0 if checked.verified else REJECTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,17 @@ Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it 
 Confidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="how sure a statistical bound must be")]
 Data = Annotated[str | None, typer.Option(help="the input itself, as a Python literal such as '[1, 2, 3]'")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
+
+
+def _markdown(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in (".md", ".markdown"):
+        raise typer.BadParameter(f"reports are Markdown, {path.name!r} is not; give for instance {path.stem}.md")
+    return path
+
+
+MarkdownFile = Annotated[
+    Path | None, typer.Option("--report", callback=_markdown, help="also write a Markdown page, such as report.md")
+]
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -8,9 +8,12 @@ not come from `rng` cannot be seeded, and such a mechanism can be sampled but no
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -186,6 +189,40 @@ def batched(function: Callable[[Any, int], Any], **options: Any) -> Mechanism:
     if not callable(function):
         raise BadInput(f"{function!r} is not a function of (data, n)")
     return _foreign(_Batched(function), **options)
+
+
+def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechanism:
+    """The mechanism of a function of `(rng, data)` that draws from elsewhere than `rng`: sampled, never explored.
+
+    It is run once for each output. NumPy's and Python's global generators are seeded from `rng` for each block of
+    outputs, so that what is drawn from these follows from the seed; draws from anywhere else do not.
+    """
+    given = function if isinstance(function, Mechanism) else Mechanism(function, **_resolved(options))
+
+    @functools.wraps(given.function)
+    def once(rng: Any, data: Any, **arguments: Any) -> Any:
+        if _stands_in(rng):
+            rng.refuse(f"{given.name} draws its noise out of sight, not from rng")
+        return given.function(rng, data, **arguments)
+
+    def many(rng: Any, data: Any, count: int, **arguments: Any) -> list[Any]:
+        with _global_randomness_from(rng):
+            return [given.function(rng, data, **arguments) for _ in range(count)]
+
+    return replace(given, function=once, vectorised=many)
+
+
+@contextmanager
+def _global_randomness_from(rng: Any) -> Iterator[None]:
+    """Seeds the global generators of NumPy and Python from `rng` for the body, and restores their states."""
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002 - they are what the user's code draws from
+    np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
+    random.seed(int(rng.integers(2**62)))
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])
 
 
 def command(line: str | Sequence[str], *, seconds: float = 60.0, **options: Any) -> Mechanism:

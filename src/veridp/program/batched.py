@@ -103,8 +103,8 @@ def _check_completed(tape: Tape) -> None:
 
 
 REMEDY = (
-    "take all randomness from rng and keep nothing between runs, "
-    "or use reading='one-by-one' if its randomness is its own"
+    "draw from rng alone, as in rng.laplace(), and keep nothing between runs; "
+    "or wrap the function where its randomness is its own: veridp.adapters.unseeded(function)"
 )
 
 

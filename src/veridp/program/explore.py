@@ -69,7 +69,8 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
         yield path
     if _global_randomness() != before:
         raise Nondeterministic(
-            f"{mechanism.name} draws from global randomness (random or numpy.random); it must draw from rng alone"
+            f"{mechanism.name} draws from global randomness (random or numpy.random); let it draw from rng alone, "
+            f"or sample it, wrapped with veridp.adapters.unseeded(function)"
         )
 
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Claim
+from veridp.claim import Claim, with_assumptions
 from veridp.exact import Comparison, Worst
 
 SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a claim that holds
@@ -50,7 +50,8 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
         lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
     claim = comparison.mechanism.claim
     if claim is not None:
-        lines.append(f"claimed {claim}: {_judged(comparison, claim)}")
+        judged = f"claimed {claim}: {_judged(comparison, claim)}"
+        lines.append(with_assumptions(judged, comparison.mechanism.assumptions))
     return lines
 
 
@@ -82,6 +83,7 @@ def comparison_document(comparison: Comparison, search: Worst | None) -> dict[st
         "right": comparison.right,
         "epsilon": comparison.epsilon,
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "assumed": comparison.mechanism.assumptions,
         "refuted": None if claim is None else refuted(comparison, claim),
         "witness": {
             "left": witness.left,
