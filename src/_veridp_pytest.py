@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Item | pytest.Collector] | None:
-    """Tests for a function, method or mechanism that is marked with `dp`, whatever its name: one for each parameter set."""
+    """Tests for a function, method or mechanism that is marked with `dp`: one for each set of parameters."""
     mechanism, marks = obj, list(getattr(getattr(obj, "__func__", obj), "pytestmark", ()))
     if isinstance(obj, pytest.MarkDecorator) and obj.args:  # a mark above @mechanism holds it as an argument
         mechanism, marks = obj.args[-1], [obj.mark]
@@ -217,8 +217,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     sampled = sum(alpha > 0 for alpha in spent)
     terminalreporter.section("differential privacy")
+    count = "1 check" if len(spent) == 1 else f"{len(spent)} checks"
     terminalreporter.line(
-        f"{len(spent)} check{'' if len(spent) == 1 else 's'}, {len(spent) - sampled} by proof or exactly, {sampled} by sampling; "
+        f"{count}, {len(spent) - sampled} by proof or exactly, {sampled} by sampling; "
         f"the probability of a false alarm in this session is at most {sum(spent):.3g} "
         f"(--dp-alpha {config.getoption('--dp-alpha'):g})"
     )

@@ -132,7 +132,7 @@ def _written_out(function: Any) -> list[str]:
 
 
 def _definition(function: FunctionType, seen: set[str]) -> tuple[list[str], str]:
-    """Lines that define the function and what it uses, and the expression that then names it; ValueError if it cannot."""
+    """Lines that define the function and what it uses, and the expression that names it; ValueError if it cannot."""
     lines: list[str] = []
     for name, value in _used(function):
         if name not in seen:
@@ -190,11 +190,10 @@ def _lambda_text(source: str, code: CodeType) -> str:
                 expression = ast.parse(text, mode="eval")
             except SyntaxError:
                 continue
+            if not isinstance(expression.body, ast.Lambda):
+                continue
             inner = compile(expression, "<lambda>", "eval").co_consts[0]
-            if isinstance(expression.body, ast.Lambda) and (inner.co_code, inner.co_names) == (
-                code.co_code,
-                code.co_names,
-            ):
+            if (inner.co_code, inner.co_names) == (code.co_code, code.co_names):
                 return text
     raise ValueError("the lambda is not in its source")
 
