@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from veridp.errors import NotExact
+from veridp.program.access import leaf_names
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
@@ -77,7 +78,7 @@ class Factor:
 
     positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
     classes: dict[ClassKey, list[Piece]]
-    flat: bool = False  # whether the whole output is a list of scalars
+    names: tuple[str, ...] = ()  # of the leaves of the whole output, where it tells some of them
 
 
 def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
@@ -113,18 +114,13 @@ def _split(path: Path) -> list[Factor]:
     if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
         return factors([path], split=False)
     answer: list[Factor] = []
-    places = _places(path.output)
+    places, names = _places(path.output), leaf_names(tree_of(path.output, lambda value, kind: None, _special))
     for _, positions, conditions in merged:
         chosen = tuple(leaves[position] for position in positions)
         classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
         told = tuple(places[position] for position in positions)
-        answer.append(Factor(told, classes, flat=_is_flat(path.output)))
+        answer.append(Factor(told, classes, names=names))
     return answer
-
-
-def _is_flat(output: Any) -> bool:
-    tree = tree_of(output, lambda value, kind: None, _special)
-    return isinstance(tree, tuple) and not any(isinstance(branch, tuple) for branch in tree)
 
 
 def _leaves(output: Any) -> list[Leaf]:
