@@ -13,6 +13,7 @@ from veridp.audit.findings import Findings
 from veridp.audit.growth import look_for_caveats
 from veridp.audit.pilot import run_once
 from veridp.audit.randomness import reused_noise
+from veridp.audit.rounding import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.claim import Verdict
 from veridp.mechanism import Mechanism, as_mechanism
@@ -60,6 +61,8 @@ def audit(
     except KeyboardInterrupt:
         findings.finished = False
         findings.note("audit", "interrupted", 0.0)
+    if findings.witness is not None:
+        findings.witness = rounded_witness(findings.case, findings.witness)
     return findings.verdict()
 
 
