@@ -149,8 +149,8 @@ class DPItem(pytest.Item):
 
         mark = self.get_closest_marker("dp")
         if mark is not None:
-            stated = dict(zip(("epsilon", "delta"), mark.args, strict=False)) | mark.kwargs
-            check(self._bound(), **stated | dict(self.case.values))
+            stated = dict(zip(("epsilon", "delta"), mark.args, strict=False))
+            check(self._bound(), **{**stated, **mark.kwargs, **self.case.values})
 
     def _bound(self) -> Any:
         """The mechanism; a method is bound to a new instance of its class."""

@@ -74,7 +74,8 @@ def _mechanism(found: Any, target: str) -> Mechanism:
 
 def _marked(found: Any) -> tuple[Any, Mapping[str, Any]]:
     """The function or mechanism itself, and what a `pytest.mark.dp` on it states; pytest is not needed for this."""
-    mark, marks = getattr(found, "mark", None), [*getattr(found, "pytestmark", ())]
+    mark: Any = getattr(found, "mark", None)
+    marks = [*getattr(found, "pytestmark", ())]
     if getattr(mark, "name", None) == MARK and mark.args:  # a mark above @mechanism holds it as its last argument
         *positional, found = mark.args
         return found, dict(zip(CLAIM, positional, strict=False)) | mark.kwargs

@@ -37,9 +37,7 @@ def rounded_witness(case: Case, witness: Witness) -> Witness:
             left, right = (_probability(paths_of(case.mechanism, side), event) for side in sides)
     except (VeridpError, OutOfTime):
         return witness
-    found = replace(
-        witness, left=sides[0], right=sides[1], event=event, left_probability=left, right_probability=right
-    )
+    found = replace(witness, left=sides[0], right=sides[1], event=event, left_probability=left, right_probability=right)
     return found if _as_strong(found, witness, case) else witness
 
 
