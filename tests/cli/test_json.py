@@ -13,10 +13,9 @@ from jsonschema import Draft202012Validator
 Run = Callable[..., Any]  # gives the exit status, `out`, `err`, and `document` where it is JSON
 
 RELEASE = """
-delta: 1.0e-5
-release:
-  compose:
-    - {mechanism: laplace, epsilon: 0.5}
+release: {laplace: {epsilon: 0.5}}
+delta: 1e-6
+budget: {epsilon: 4, delta: 1e-6}
 """
 MANY = ["--size", "2", "--time", "3"]
 COMMANDS = [
