@@ -15,11 +15,13 @@ from veridp.errors import BadInput, NotExact, NotExplorable, VeridpError
 from veridp.exact.at_delta import epsilon_at
 from veridp.exact.compare import Comparison
 from veridp.exact.openlaw import OpenLaw
-from veridp.exact.paths import paths_of
+from veridp.exact.paths import paths_of, replayed_paths
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.affine import unknowns
 from veridp.program.limit import OutOfTime, at_most
 from veridp.program.path import Path
+from veridp.program.replay import Listing
 
 SECONDS = 60.0
 OPEN_LAW_PAYS = 10  # leave the data open if the time left allows so many times what exploring two inputs took
@@ -83,6 +85,7 @@ def worst(
     finished = search.run(moves) and search.in_time
     if search.best is None:
         raise search.failure or BadInput(f"{mechanism.name}: no pair of neighbours of size {size} to try in {domain}")
+    search.compare.replay(search.best)
     return Worst(search.best, search.tried, tuple(search.searched), finished, at)
 
 
@@ -205,6 +208,15 @@ class _Comparer:
             self.law_pays = self.deadline - now > OPEN_LAW_PAYS * (now - start)
             self.law = OpenLaw.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
         return Comparison(self.mechanism, left, right, loss_between(mine, theirs))
+
+    def replay(self, comparison: Comparison) -> None:
+        """Hold plain runs against the paths that this comparison rests on."""
+        sides = comparison.left, comparison.right
+        if self.law is not None and all(_is_vector(data, self.size) for data in sides):
+            data = unknowns("data", self.size)
+            Listing.of(self.mechanism, data, self.law.paths, defer=True).replay(at=sides)
+        for data in sides:
+            replayed_paths(self.mechanism, data)
 
     def _paths(self, data: Any) -> Sequence[Path]:
         text = repr(data)
