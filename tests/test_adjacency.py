@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from veridp.adjacency import BY_NAME, MANY_PAIRS, OwnAdjacency, Pair, Scaled, adjacency, patterns
 from veridp.errors import BadInput
 
-NAMES = ["linf", "l1", "monotone", "add-remove", "replace", "any"]
+NAMES = ["linf", "l1", "monotone", "add-remove", "add-remove-unordered", "replace", "replace-unordered", "any"]
 QUERIES = ["linf", "l1", "monotone"]
 DOMAINS = [(0, 1), (0, 2), (-10, 10), (3, 3.5), range(-10, 11), range(6), [0, 1], [0.5, 1.0, 7.0]]
 
@@ -98,7 +99,7 @@ def test_a_domain_that_leaves_no_pairs_is_refused(domain: object, message: str) 
         patterns(3, domain)
 
 
-@pytest.mark.parametrize("name", ["linf", "l1", "monotone", "add-remove", "replace"])
+@pytest.mark.parametrize("name", NAMES[:-1])
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_size_below_one_is_refused(name: str, size: int) -> None:
     for method in (adjacency(name).example, lambda size, domain: list(adjacency(name).pairs(size, domain))):
@@ -192,7 +193,7 @@ def test_a_step_to_a_corner_is_adjacent(name: str) -> None:
         assert adjacency(name).adjacent([0.0] * 3, corner)
 
 
-@pytest.mark.parametrize("name", ["add-remove", "replace", "any"])
+@pytest.mark.parametrize("name", NAMES[3:])
 def test_relations_of_records_have_no_polytope(name: str) -> None:
     assert adjacency(name).vertices(3) is None
 
@@ -201,21 +202,90 @@ def test_relations_of_records_have_no_polytope(name: str) -> None:
 
 
 def test_adding_and_removing_a_record() -> None:
-    relation = adjacency("add-remove")
-    assert relation.adjacent([1, 2], [2, 1, 1])
-    assert relation.adjacent([[1, 2], [3, 4]], [[3, 4]])  # records may be rows
-    assert relation.adjacent([1, 2], [2, 1])
-    assert not relation.adjacent([1, 2], [1, 3])
-    assert not relation.adjacent([1], [1, 2, 3])
-    assert not relation.adjacent(1, [1])
+    ordered, unordered = adjacency("add-remove"), adjacency("add-remove-unordered")
+    for left, right in ([[1, 2], [1, 3, 2]], [[1, 2], [1, 2, 2]], [[[1, 2], [3, 4]], [[3, 4]]], [(1,), np.array([])]):
+        assert ordered.adjacent(left, right)
+        assert unordered.adjacent(left, right)
+    for left, right in ([[1, 2], [2, 1, 1]], [[1, 2], [2, 1]], [[1, 2, 3], [3, 1]]):
+        assert not ordered.adjacent(left, right)
+        assert unordered.adjacent(left, right)
+    for left, right in ([[1, 2], [1, 3]], [[1], [1, 2, 3]], [1, [1]]):
+        assert not ordered.adjacent(left, right)
+        assert not unordered.adjacent(left, right)
 
 
 def test_replacing_a_record() -> None:
-    relation = adjacency("replace")
-    assert relation.adjacent([1, 2, 3], [3, 1, 5])
-    assert relation.adjacent([1, 2], [2, 1])
-    assert not relation.adjacent([1, 2], [3, 4])
-    assert not relation.adjacent([1, 2], [1])
+    ordered, unordered = adjacency("replace"), adjacency("replace-unordered")
+    for left, right in (
+        [[1, 2, 3], [1, 5, 3]],
+        [[1, 2], [1, 2]],
+        [np.eye(2), [[1, 0], [7, 7]]],
+        [[{"a": 1}], [{"b": 2}]],
+    ):
+        assert ordered.adjacent(left, right)
+    for left, right in ([[1, 2, 3], [3, 1, 5]], [[1, 2], [2, 1]], [[1, 2, 3], [2, 3, 4]]):
+        assert not ordered.adjacent(left, right)
+        assert unordered.adjacent(left, right)
+    for left, right in ([[1, 2], [3, 4]], [[1, 2], [1]], [[1, 2], 3]):
+        assert not ordered.adjacent(left, right)
+        assert not unordered.adjacent(left, right)
+
+
+def test_the_relations_of_records_say_what_becomes_of_the_order() -> None:
+    assert str(adjacency("replace")) == "replace (position by position)"
+    assert str(adjacency("replace-unordered")) == "replace-unordered (records in any order)"
+    assert str(adjacency("add-remove")) == "add-remove (order kept)"
+    assert str(adjacency("add-remove-unordered")) == "add-remove-unordered (records in any order)"
+    assert adjacency("replace-ordered") is adjacency("replace")
+    assert adjacency("add-remove-ordered") is adjacency("add-remove")
+
+
+@pytest.mark.parametrize("kind", ["", "-unordered"])
+def test_sets_and_mappings_have_no_order_and_records_of_their_own(kind: str) -> None:
+    replaced, added = adjacency(f"replace{kind}"), adjacency(f"add-remove{kind}")
+    assert replaced.adjacent({1, 2, 1000}, {1, 2, 77})
+    assert added.adjacent(frozenset("ab"), frozenset("abc"))
+    assert replaced.adjacent({"ann": 1, "bob": 2}, {"bob": 2, "ann": 3})
+    assert not replaced.adjacent({"ann": 1, "bob": 2}, {"ann": 3, "bob": 4})  # two entries are others
+
+
+class Frame:
+    """What stands for a table of pandas: iterating over it gives the names of its columns."""
+
+    def __init__(self, *rows: tuple[object, ...]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["age", "city"])
+
+    def itertuples(self, index: bool, name: None) -> Iterator[tuple[object, ...]]:
+        return iter(self.rows)
+
+
+def test_the_records_of_a_table_are_its_rows() -> None:
+    left, right, other = Frame((30, "a"), (40, "b")), Frame((30, "a"), (50, "b")), Frame((1, "c"), (2, "d"))
+    assert adjacency("replace").adjacent(left, right)
+    assert not adjacency("replace").adjacent(left, other)
+
+
+@given(st.lists(st.integers(0, 2), max_size=4), st.lists(st.integers(0, 2), max_size=4))
+def test_the_ordered_relations_are_edits_at_one_position(left: list[int], right: list[int]) -> None:
+    """Against lists of all neighbours; the unordered ones are the same up to a permutation of either side."""
+    removed = [left[:k] + left[k + 1 :] for k in range(len(left))]
+    added = [[*left[:k], v, *left[k:]] for k in range(len(left) + 1) for v in range(3)]
+    replaced = [[*left[:k], v, *left[k + 1 :]] for k in range(len(left)) for v in range(3)]
+    ordered = {"add-remove": [left, *removed, *added], "replace": [left, *replaced]}
+    for name, neighbours in ordered.items():
+        assert adjacency(name).adjacent(left, right) == (right in neighbours)
+        unordered = adjacency(f"{name}-unordered")
+        assert unordered.adjacent(left, right) == (sorted(right) in [sorted(one) for one in neighbours])
+        assert unordered.adjacent(left, right) == unordered.adjacent(right, left)
+
+
+def test_every_position_is_tried() -> None:
+    pairs = list(adjacency("replace").pairs(4, (0, 1)))
+    assert {next(k for k in range(4) if p.left[k] != p.right[k]) for p in pairs} == {0, 1, 2, 3}  # type: ignore[index]
+    assert len(list(adjacency("replace").pairs(1000, (0, 1)))) == 12
 
 
 def test_any_two_values_of_a_small_domain_are_all_tried() -> None:
@@ -277,7 +347,7 @@ def test_names() -> None:
     assert list(BY_NAME) == NAMES
     assert [adjacency(name).name for name in NAMES] == NAMES
     for unknown in ("l2", None, ["linf"]):
-        with pytest.raises(BadInput, match=r"is unknown; use one of linf, l1, monotone, add-remove, replace, any"):
+        with pytest.raises(BadInput, match=f"is unknown; use one of {', '.join(NAMES)}, or"):
             adjacency(unknown)  # type: ignore[arg-type]
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridp.claim import Claim, Evidence, Interval, Standing, Verdict, Witness
+from veridp.claim import CLAIM_TOLERANCE, SMALLEST_LOG, Claim, Evidence, Interval, Standing, Verdict, Witness
 from veridp.errors import BadInput
 
 probabilities = st.floats(0, 1)
@@ -46,7 +49,134 @@ def test_a_claim_says_what_it_is() -> None:
         Claim(0.1).epsilon = 0.2  # type: ignore[misc]
 
 
+# ------------------------------------------------------------------------------------------------ the one rule
+
+
+costs = st.one_of(st.floats(0, 60), st.just(math.inf))
+nudges = st.floats(-3 * CLAIM_TOLERANCE, 3 * CLAIM_TOLERANCE)  # the neighbourhood in which a sloppy rule would fail
+
+
+@given(claim=claims, upper=costs, lower=costs, nudge=nudges)
+def test_no_interval_is_both_covered_and_refuted(claim: Claim, upper: float, lower: float, nudge: float) -> None:
+    lower = min(lower, upper)
+    for low, high in ((lower, upper), (claim.epsilon * (1 + nudge),) * 2):
+        assert not (claim.covers(high, claim.delta) and claim.refuted_by(lambda _, low=low: low))
+
+
+@given(claim=claims, nudge=nudges)
+def test_a_cost_that_is_known_is_either_covered_or_refuted(claim: Claim, nudge: float) -> None:
+    cost = claim.epsilon * (1 + nudge)
+    assert claim.covers(cost, claim.delta) != claim.refuted_by(lambda _: cost)
+    leak = min(1.0, claim.delta * (1 + nudge))
+    assert claim.covers(claim.epsilon, leak) != claim.refuted_by_delta(lambda _: leak)
+
+
+@given(claim=claims, bounds=st.tuples(costs, costs), nudge=nudges)
+def test_more_evidence_refutes_what_less_does(claim: Claim, bounds: tuple[float, float], nudge: float) -> None:
+    for less, more in (sorted(bounds), sorted((claim.epsilon, claim.epsilon * (1 + nudge)))):
+        assert claim.refuted_by(lambda _, e=less: e) <= claim.refuted_by(lambda _, e=more: e)
+        assert claim.covers(less) >= claim.covers(more)
+
+
+def test_the_tolerance_is_the_rounding_of_constants_and_no_more() -> None:
+    assert Claim(1.0).covers(1.0000000000000002)
+    assert not Claim(1.0).refuted_by(lambda _: 1.0000000000000002)
+    assert Claim(1.0).refuted_by(lambda _: 1.00000001)
+    assert not Claim(1.0).covers(1.00000001)
+    assert Claim(0.0).refuted_by(lambda _: 1e-300)
+    assert not Claim(1.0).covers(math.nan)
+    assert not Claim(1.0).refuted_by(lambda _: math.nan)
+    assert not Claim(1.0, 1e-6).covers(0.5, 1.1e-6)
+    assert Claim(0.1, 1e-6).covers(sum([0.01] * 10), sum([1e-7] * 10))
+
+
+@given(p=st.floats(1e-12, 1), q=st.floats(1e-12, 1), delta=probabilities)
+def test_a_cost_that_holds_between_two_inputs_is_refuted_by_no_event(p: float, q: float, delta: float) -> None:
+    """The least ε that one event allows at this δ is covered by the claim of it, so the event must not refute it."""
+    least = max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
+    assert not witness(Interval.of_probability(p), Interval.of_probability(q)).refutes(Claim(least, delta))
+
+
+def comparisons_with_a_claim(source: str) -> Iterator[int]:
+    """The lines that order a number against ε or δ of a claim or a budget, or against a name set from one.
+
+    A comparison with literals alone, such as 0 < budget.delta < 1, judges nothing.
+    """
+    for scope in ast.walk(ast.parse(source)):
+        if not isinstance(scope, ast.FunctionDef | ast.Lambda | ast.Module):
+            continue
+        named = {
+            name.id
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Assign | ast.NamedExpr) and scope.__class__ is not ast.Module
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name) and _is_of_claim(node.value)
+        }
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Compare) and any(
+                isinstance(order, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for order in node.ops
+            ):
+                parts = [part for side in (node.left, *node.comparators) for part in _terms(side)]
+                claimed = [_is_of_claim(part) or (isinstance(part, ast.Name) and part.id in named) for part in parts]
+                if any(claimed) and not all(
+                    c or isinstance(p, ast.Constant) for c, p in zip(claimed, parts, strict=True)
+                ):
+                    yield node.lineno
+
+
+def _terms(side: ast.expr) -> Iterator[ast.expr]:
+    """The operands of arithmetic: those of calls are other numbers."""
+    if isinstance(side, ast.BinOp):
+        yield from (*_terms(side.left), *_terms(side.right))
+    else:
+        yield side
+
+
+def _is_of_claim(node: ast.expr) -> bool:
+    if not (isinstance(node, ast.Attribute) and node.attr in ("epsilon", "delta")):
+        return False
+    owner = node.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return name in ("claim", "claimed", "budget", "tolerated")
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "proof.epsilon <= claim.epsilon",
+        "found.epsilon > self.claim.epsilon * (1 + SLACK) + SLACK",
+        "refuted = 1 + verdict.claim.delta < delta",
+        "def f(claim):\n    most = claim.epsilon\n    return x > most",
+    ],
+)
+def test_a_stray_comparison_would_be_noticed(stray: str) -> None:
+    assert list(comparisons_with_a_claim(stray))
+
+
+def test_comparisons_with_a_claim_are_made_in_one_place() -> None:
+    source = Path(__file__).parents[1] / "src"
+    stray = {
+        f"{file.relative_to(source)}:{line}"
+        for file in source.rglob("*.py")
+        if file.name != "claim.py"
+        for line in comparisons_with_a_claim(file.read_text(encoding="utf-8"))
+    }
+    assert stray == set()
+    assert len(list(comparisons_with_a_claim((source / "veridp" / "claim.py").read_text(encoding="utf-8")))) >= 3
+
+
 # ------------------------------------------------------------------------------------------------------------ Interval
+
+
+def test_a_computed_probability_leaves_room_for_rounding() -> None:
+    for p in (0.25, 1e-200, 1.0):
+        assert p in Interval.of_log_probability(math.log(p))
+        assert Interval.of_log_probability(math.log(p)).upper <= 1
+    assert Interval.of_log_probability(-math.inf) == Interval.exactly(0.0)
+    underflow = witness(Interval.of_log_probability(SMALLEST_LOG + 1), Interval.of_log_probability(-800.0))
+    assert underflow.epsilon().lower == pytest.approx(1.0)  # the true ratio is e^101: floats show that much and no more
+    assert math.isinf(underflow.epsilon().upper)
 
 
 def test_an_interval_has_its_ends_in_order() -> None:
@@ -155,6 +285,11 @@ def test_a_proof_needs_an_upper_bound_within_the_claim() -> None:
     assert Verdict(Standing.PROVED, Claim(0.1), Interval(0.0, 0.1)).evidence == ()
     with pytest.raises(BadInput, match=r"PROVED needs an upper bound within 0.1-DP, not inf"):
         Verdict(Standing.PROVED, Claim(0.1), Interval(0.0, math.inf))
+
+
+def test_a_refutation_and_a_proof_exclude_each_other() -> None:
+    with pytest.raises(BadInput, match=r"REFUTED needs an interval above 0.1-DP, not \[0, 0.1\]"):
+        Verdict(Standing.REFUTED, Claim(0.1), Interval(0.0, 0.1), witness(0.5, 0.25))
 
 
 def test_not_refuted_promises_nothing_and_keeps_its_evidence() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from veridp.errors import BadInput
 Domain = tuple[float, float] | Collection[object]
 TOLERANCE = 1e-9  # how far rounding may carry a difference past 1
 MANY_PAIRS = 10_000  # past this, pairs of a finite domain are not listed in full
+MANY_POSITIONS = 16  # past this, records are replaced at the start, in the middle and at the end alone
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,10 @@ def _levels_among(domain: Domain) -> _Levels:
 
 
 def _nearby(values: Sequence[float], place: int, step: int) -> float:
-    """The next value in this direction if there is one within 1, else the value at the place itself."""
-    base, other = values[place], place + step
-    return values[other] if 0 <= other < len(values) and abs(values[other] - base) <= 1 else base
+    """The farthest of the sorted values in this direction that is within 1, or the value at the place itself."""
+    reach = 1 + TOLERANCE
+    base = values[place]
+    return values[bisect_right(values, base + reach) - 1 if step > 0 else bisect_left(values, base - reach)]
 
 
 def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:
@@ -274,55 +278,182 @@ def _same(left: object, right: object) -> bool:
     return bool(left == right)
 
 
-def _records(data: object) -> Iterator[Hashable]:
-    for record in data:  # type: ignore[attr-defined]
-        yield tuple(record) if isinstance(record, list | np.ndarray) else record
+def _records(data: object) -> list[object]:
+    """The records of a data set: entries of a collection, items of a mapping, rows of an array or a data frame."""
+    if isinstance(data, Mapping):
+        return [_plain(item) for item in data.items()]
+    rows: Any = data
+    if hasattr(data, "itertuples"):  # a data frame of pandas
+        rows = data.itertuples(index=False, name=None)
+    elif hasattr(data, "iter_rows"):  # one of polars
+        rows = data.iter_rows()
+    return [_plain(record) for record in rows]
+
+
+def _plain(record: object) -> object:
+    """The record with tuples for lists and arrays, so that records can be compared and counted."""
+    return tuple(map(_plain, record)) if isinstance(record, list | tuple | np.ndarray) else record
+
+
+def _has_order(data: object) -> bool:
+    return not isinstance(data, Set | Mapping)
 
 
 class _Records(Adjacency):
-    """Relations on data sets: collections of records, their order of no account."""
+    """Relations on data sets, which are collections of records.
+
+    Each comes in two kinds. In the ordered one the records that two neighbours share stand in the same order: it suits
+    lists and tables whose order means something. In the unordered one a data set is a multiset, so a neighbour may also
+    list the shared records in another order: a mechanism that depends on their order has to hide that too. For a
+    mechanism that does not depend on the order the two are the same. Sets and mappings have no order in either.
+    """
+
+    order: str  # what becomes of the order of the records, in words
+    _allowed: tuple[tuple[int, int], ...]  # how many records either side may have that the other has not
+
+    def adjacent(self, left: object, right: object) -> bool:
+        if _has_order(left) and _has_order(right):
+            return self._adjacent_in_order(left, right)
+        return _surplus(left, right) in self._allowed
+
+    @abstractmethod
+    def _adjacent_in_order(self, left: object, right: object) -> bool:
+        """Whether two data sets that have an order are neighbours."""
 
     def example(self, size: int, domain: Domain) -> list[object]:
         _check_size(size)
         return [_ends(domain)[0]] * size
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.order})"
+
+
+class _Unordered(_Records):
+    """The unordered kind of the relation that it is mixed into."""
+
+    order = "records in any order"
+
+    def _adjacent_in_order(self, left: object, right: object) -> bool:
+        return _surplus(left, right) in self._allowed
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        """The pairs of the ordered kind, and pairs whose shared records stand in another order."""
+        ordered = list(super().pairs(size, domain))  # type: ignore[safe-super]
+        yield from ordered
+        seen = {(repr(pair.left), repr(pair.right)) for pair in ordered}
+        for pair in _reordered(size, *_ends(domain)):
+            sides = repr(pair.left), repr(pair.right)
+            if sides[0] != sides[1] and sides not in seen and self.adjacent(pair.left, pair.right):
+                seen |= {sides, sides[::-1]}
+                yield pair
+                yield pair.reversed()
+
+
+def _reordered(size: int, low: object, high: object) -> Iterator[Pair]:
+    """Data sets that have most or all of their records in common, at other positions."""
+    for one, rest, which in ((low, high, "lowest"), (high, low, "highest")):
+        if size > 1:
+            moved = [rest] * (size - 1) + [one]
+            yield Pair(moved[::-1], moved, f"the {which} record moved from the start to the end")
+        if size > 2:
+            yield Pair(_alternating(one, rest, size), _alternating(rest, one, size), "alternating, all moved")
+        in_blocks = [one] * (size - size // 2) + [rest] * (size // 2)
+        for longer in (size, size + 1):
+            yield Pair(in_blocks, _alternating(one, rest, longer), "sorted against alternating")
+
+
+def _alternating(one: object, other: object, size: int) -> list[object]:
+    return [other if place % 2 else one for place in range(size)]
+
+
+def _in_order(left: object, right: object) -> tuple[list[object], list[object]] | None:
+    """The records of both, the fewer first; None where either is no collection of records."""
+    try:
+        shorter, longer = sorted((_records(left), _records(right)), key=len)
+    except TypeError:
+        return None
+    return shorter, longer
+
+
+def _positions(size: int) -> dict[int, str]:
+    """The positions worth trying: all of them while they are few, with their names."""
+    few = range(size) if size <= MANY_POSITIONS else (0, size // 2, size - 1)
+    names = {0: "first record", size - 1: "last record"}
+    return {place: names.get(place, f"record {place + 1}") for place in few}
+
 
 class AddOrRemoveRecord(_Records):
-    """One data set has at most one record more than the other."""
+    """One data set has at most one record more than the other, and the others in the same order."""
 
     name = "add-remove"
+    order = "order kept"
+    _allowed = ((0, 0), (0, 1), (1, 0))
 
-    def adjacent(self, left: object, right: object) -> bool:
-        return _surplus(left, right) in ((0, 0), (0, 1), (1, 0))
+    def _adjacent_in_order(self, left: object, right: object) -> bool:
+        both = _in_order(left, right)
+        if both is None or len(both[1]) - len(both[0]) > 1:
+            return False
+        shorter, longer = both
+        if len(shorter) == len(longer):
+            return shorter == longer
+        unlike = (k for k, record in enumerate(shorter) if record != longer[k])
+        place = next(unlike, len(shorter))  # where the record was added
+        return shorter[place:] == longer[place + 1 :]
 
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
         _check_size(size)
         low, high = _ends(domain)
         for rest, which in ((low, "lowest"), (high, "highest")):
             for record, extra in ((low, "lowest"), (high, "highest")):
-                pair = Pair([rest] * size, [rest] * size + [record], f"all {which}, one {extra} record added")
-                yield pair
-                yield pair.reversed()
+                for place, where in {0: "at the start", size // 2: "in the middle", size: "at the end"}.items():
+                    if record == rest and place < size:
+                        continue  # the same data set
+                    right = [rest] * size
+                    right.insert(place, record)
+                    pair = Pair([rest] * size, right, f"all {which}, one {extra} record added {where}")
+                    yield pair
+                    yield pair.reversed()
+        pair = Pair(_alternating(low, high, size), _alternating(high, low, size + 1), "alternating, all moved by one")
+        if size > 1:  # else it is one of those above
+            yield pair
+            yield pair.reversed()
+
+
+class AddOrRemoveRecordUnordered(_Unordered, AddOrRemoveRecord):
+    """One data set has at most one record more than the other, whatever the order of the records."""
+
+    name = "add-remove-unordered"
 
 
 class ReplaceRecord(_Records):
-    """One record of the data set is replaced by another."""
+    """One record of the data set is replaced by another, and the others stay in their positions."""
 
     name = "replace"
+    order = "position by position"
+    _allowed = ((0, 0), (1, 1))
 
-    def adjacent(self, left: object, right: object) -> bool:
-        return _surplus(left, right) in ((0, 0), (1, 1))
+    def _adjacent_in_order(self, left: object, right: object) -> bool:
+        both = _in_order(left, right)
+        if both is None or len(both[0]) != len(both[1]):
+            return False
+        return sum(mine != theirs for mine, theirs in zip(*both, strict=True)) <= 1
 
     def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
         _check_size(size)
         low, high = _ends(domain)
         for rest, other, which in ((low, high, "lowest"), (high, low, "highest")):
-            for place, where in {0: "first", size - 1: "last"}.items():
+            for place, where in _positions(size).items():
                 right = [rest] * size
                 right[place] = other
-                pair = Pair([rest] * size, right, f"all {which}, {where} record replaced")
+                pair = Pair([rest] * size, right, f"all {which}, {where} replaced")
                 yield pair
                 yield pair.reversed()
+
+
+class ReplaceRecordUnordered(_Unordered, ReplaceRecord):
+    """One record of the data set is replaced by another, whatever the order of the records."""
+
+    name = "replace-unordered"
 
 
 class AnyTwoValues(Adjacency):
@@ -451,10 +582,13 @@ BY_NAME: dict[str, Adjacency] = {
         OneQueryMoves(),
         AllMoveTogether(),
         AddOrRemoveRecord(),
+        AddOrRemoveRecordUnordered(),
         ReplaceRecord(),
+        ReplaceRecordUnordered(),
         AnyTwoValues(),
     )
 }
+ALSO_CALLED = {"add-remove-ordered": "add-remove", "replace-ordered": "replace"}
 
 
 def adjacency(relation: str | Adjacency) -> Adjacency:
@@ -462,7 +596,7 @@ def adjacency(relation: str | Adjacency) -> Adjacency:
     if isinstance(relation, Adjacency):
         return relation
     try:
-        return BY_NAME[relation]
+        return BY_NAME[ALSO_CALLED.get(relation, relation)]
     except (KeyError, TypeError):
         known = ", ".join(BY_NAME)
         raise BadInput(f"adjacency = {relation!r} is unknown; use one of {known}, or an Adjacency object") from None

@@ -1,4 +1,7 @@
-"""The words in which privacy is claimed and judged: Claim, Interval, Witness, Standing, Verdict."""
+"""The words in which privacy is claimed and judged: Claim, Interval, Witness, Standing, Verdict.
+
+Every comparison with a claim is made here, by one rule: `Claim.covers` and `Claim.refuted_by`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ import enum
 import itertools
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 from veridp.errors import BadInput
 
 MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
-ROUNDING = 1e-9  # how far rounding may carry a true cost past a claim that it meets, relative to the claim
+# How far the numbers of a claim are raised before anything is compared with them, as a share of each. The constants of
+# a program are floats (1/3 is not a third), so a mechanism written for ε = 1 may truly cost 1.0000000000000002.
+CLAIM_TOLERANCE = 1e-9
+PROBABILITY_ERROR = 1e-10  # relative error allowed to a probability that was computed in floats
+LOSS_ERROR = 2 * PROBABILITY_ERROR  # and so to the log of a ratio of two, absolutely
+SMALLEST_LOG = -700.0  # of a probability that floats still hold with all their digits
 
 
 @dataclass(frozen=True)
@@ -29,9 +37,32 @@ class Claim:
         if not isinstance(self.delta, Real) or not 0 <= self.delta <= 1:
             raise BadInput(f"delta = {self.delta!r} is not a probability; give a number between 0 and 1")
 
-    def covers(self, epsilon: float) -> bool:
-        """Whether this ε is within the claim, up to the rounding of the constants from which both are computed."""
-        return epsilon <= self.epsilon * (1 + ROUNDING)
+    @property
+    def tolerated(self) -> Claim:
+        """The claim with ε and δ raised by CLAIM_TOLERANCE: the dividing line between covered and refuted."""
+        raised = 1 + CLAIM_TOLERANCE
+        return Claim(self.epsilon * raised, min(1.0, self.delta * raised))
+
+    def covers(self, epsilon: float, delta: float = 0.0) -> bool:
+        """Whether an upper bound (ε, δ) on the cost is within the tolerated claim."""
+        tolerated = self.tolerated
+        return epsilon <= tolerated.epsilon and delta <= tolerated.delta
+
+    def refuted_by(self, epsilon_lower: Callable[[float], float]) -> bool:
+        """Whether a lower bound on ε, as a function of δ, exceeds the tolerated claim.
+
+        A mechanism whose cost is covered satisfies the tolerated claim, so no valid lower bound refutes it.
+
+        >>> Claim(1.0).refuted_by(lambda delta: 1.0), Claim(1.0).refuted_by(lambda delta: 1.1)
+        (False, True)
+        """
+        tolerated = self.tolerated
+        return epsilon_lower(tolerated.delta) > tolerated.epsilon
+
+    def refuted_by_delta(self, delta_lower: Callable[[float], float]) -> bool:
+        """The same rule for a lower bound on δ, as a function of ε."""
+        tolerated = self.tolerated
+        return delta_lower(tolerated.epsilon) > tolerated.delta
 
     def __str__(self) -> str:
         return f"({self.epsilon:g}, {self.delta:g})-DP" if self.delta else f"{self.epsilon:g}-DP"
@@ -54,6 +85,18 @@ class Interval:
     def exactly(cls, value: float) -> Interval:
         """The interval of one point."""
         return cls(value, value)
+
+    @classmethod
+    def of_log_probability(cls, log: float) -> Interval:
+        """A probability from its computed logarithm, with room for rounding; -inf stands for an impossible event."""
+        if -math.inf < log < SMALLEST_LOG:
+            return cls(0.0, math.exp(SMALLEST_LOG))
+        return cls.of_probability(min(1.0, math.exp(log)))
+
+    @classmethod
+    def of_probability(cls, probability: float) -> Interval:
+        """A computed probability, with room for rounding."""
+        return cls(probability * (1 - PROBABILITY_ERROR), min(1.0, probability * (1 + PROBABILITY_ERROR)))
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
@@ -87,6 +130,7 @@ class Witness:
     right_probability: Interval
     confidence: float = 1.0
     arguments: Mapping[str, object] = field(default_factory=dict)
+    as_floats: bool = False  # whether the event may look at the low bits of floats, which rounded outputs do not have
 
     def __post_init__(self) -> None:
         for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
@@ -107,13 +151,22 @@ class Witness:
         )
 
     def refutes(self, claim: Claim) -> bool:
-        """Whether P[left] > e^ε P[right] + δ at the ends of the intervals that favour the claim most."""
-        return self.epsilon(claim.delta).lower > claim.epsilon
+        """Whether P[left] > e^ε P[right] + δ for the tolerated claim, at all probabilities within the intervals."""
+        return claim.refuted_by(lambda delta: self.epsilon(delta).lower)
+
+    def with_error(self, error: float) -> Witness:
+        """The same with probabilities that may be off by this much."""
+        sides = (
+            Interval(max(p.lower - error, 0.0), min(p.upper + error, 1.0))
+            for p in (self.left_probability, self.right_probability)
+        )
+        left, right = sides
+        return replace(self, left_probability=left, right_probability=right)
 
     def __str__(self) -> str:
         return (
             f"{self.event}: probability {self.left_probability} on {data_text(self.left)}, "
-            f"{self.right_probability} on {data_text(self.right)}"
+            f"{self.right_probability} on {data_text(self.right)}{' (as floats)' if self.as_floats else ''}"
         )
 
 
@@ -209,6 +262,10 @@ class Verdict:
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
             raise BadInput(f"a verdict of REFUTED needs a witness that refutes {self.claim}")
+        if self.standing is Standing.REFUTED and self.claim.covers(self.epsilon.upper):
+            raise BadInput(f"a verdict of REFUTED needs an interval above {self.claim}, not {self.epsilon}")
+        if self.standing is not Standing.REFUTED and self.claim.refuted_by(lambda _: self.epsilon.lower):
+            raise BadInput(f"ε in {self.epsilon} excludes {self.claim}, so the verdict must be REFUTED")
         if self.standing is Standing.PROVED and not self.claim.covers(self.epsilon.upper):
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")
 

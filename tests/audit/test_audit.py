@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 import veridp
-from veridp.audit import findings as findings_module
 from veridp.audit import sampled
 from veridp.audit.case import Case
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
-from veridp.claim import Claim, Interval, Standing, Verdict, Witness
+from veridp.claim import CLAIM_TOLERANCE, Claim, Interval, Standing, Verdict, Witness
 from veridp.errors import BadInput, EnginesDisagree
 from veridp.target import load
 
@@ -212,7 +211,7 @@ def test_a_sampled_witness_that_the_exact_loss_contradicts_is_dropped(findings: 
 
 def test_rounding_is_no_disagreement(findings: Findings) -> None:
     findings.prove(0.1, "", "")
-    findings.witness_found(0.1 * (1 + findings_module.ROUNDING / 2), Witness([0], [1], "x", *[Interval(0, 1)] * 2))
+    findings.witness_found(0.1 * (1 + CLAIM_TOLERANCE / 2), Witness([0], [1], "x", *[Interval(0, 1)] * 2))
     assert (findings.lower, findings.proved, findings.met) == (0.1, True, True)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from diffprivlib import mechanisms as ibm
 
 import veridp
 from veridp.claim import Standing
@@ -29,6 +31,50 @@ def test_what_libraries_claim_is_not_refuted(file: str, name: str) -> None:
     verdict = veridp.audit(load(f"{EXAMPLES / file}:{name}"), seconds=4.0, alpha=1e-3)
     assert verdict.standing is not Standing.REFUTED
     assert verdict.epsilon.lower <= verdict.claim.epsilon * (1 + 1e-9)
+
+
+EXPONENTIAL: dict[str, Any] = {"sensitivity": 1, "utility": [0, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ibm.Exponential(epsilon=1, monotonic=True, **EXPONENTIAL),
+        ibm.Exponential(epsilon=3, **EXPONENTIAL),  # probabilities near 1e-13, of which floats keep three digits
+        ibm.Exponential(epsilon=4, **EXPONENTIAL),  # near 1e-17, which floats near 1 do not know
+    ],
+)
+def test_what_a_library_rounds_off_refutes_nothing_and_is_said(machine: Any) -> None:
+    verdict = veridp.audit(machine, seconds=10.0)
+    assert verdict.standing is Standing.NOT_REFUTED
+    assert 0.85 * machine.epsilon < verdict.epsilon.lower <= machine.epsilon
+    (exact,) = [one.finding for one in verdict.evidence if one.engine == "exact"]
+    assert ("as floats" in exact) == (machine.epsilon > 1)
+
+
+@pytest.mark.parametrize(
+    ("machine", "claimed"),
+    [
+        (ibm.Exponential(epsilon=4, **EXPONENTIAL), 3.0),
+        (ibm.Exponential(epsilon=1, monotonic=True, **EXPONENTIAL), 0.9),
+        (ibm.Exponential(epsilon=60, **EXPONENTIAL), 3.0),
+    ],
+)
+def test_what_exceeds_its_claim_beyond_rounding_is_refuted(machine: Any, claimed: float) -> None:
+    verdict = veridp.audit(veridp.adapters.diffprivlib(machine, epsilon=claimed), seconds=10.0)
+    assert verdict.standing is Standing.REFUTED
+    assert claimed < verdict.epsilon.lower <= machine.epsilon
+    assert verdict.witness is not None
+    assert verdict.witness.left_probability.lower > 1e-12
+
+
+def test_equal_numbers_are_not_hedged() -> None:
+    for name in ("laplace", "noisy_max1"):
+        verdict = veridp.audit(veridp.catalogue[name], size=1, seconds=20.0)
+        assert verdict.standing is Standing.PROVED
+        assert not any("but only" in one.finding or "show only" in one.finding for one in verdict.evidence)
+    uniform = veridp.audit(ibm.Uniform(delta=0.1, sensitivity=1), seconds=5.0)  # δ(0) is 0.1, computed 0.1 + 8e-17
+    assert uniform.epsilon.lower == 0.0
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from veridp.audit.case import Case
 from veridp.audit.rounding import rounded_witness
-from veridp.claim import Interval, Witness
+from veridp.claim import CLAIM_TOLERANCE, Interval, Witness
 from veridp.exact.event import Entry, Event, Span
 from veridp.mechanism import Mechanism
 
@@ -60,7 +60,7 @@ def test_a_witness_that_would_be_weaker_or_out_of_the_domain_keeps_its_inputs(
 def test_a_refutation_stays_one() -> None:
     """The claim is so close to the truth that a rounded pair, whose inputs are nearer, would not refute it."""
     left, right = -3e-10, 1.0
-    epsilon = (right - left) / 0.5 * (1 - 1e-11)
+    epsilon = (right - left) / 0.5 / (1 + CLAIM_TOLERANCE) * (1 - 1e-11)
     given = witness(left, right, left, 0.5)
     assert given.refutes(case(0.5, epsilon).claim)
     assert rounded_witness(case(0.5, epsilon), given).left == [left]

@@ -12,12 +12,14 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from diffprivlib import mechanisms as ibm
+from diffprivlib.mechanisms.transforms import RoundedInteger
 
 import veridp
 from veridp.adjacency import Scaled, adjacency
 from veridp.claim import Claim
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, NotExplorable
 from veridp.mechanism import adapters, as_mechanism
+from veridp.report.exact import judged
 from veridp.target import load
 
 dp.enable_features("contrib")
@@ -45,13 +47,78 @@ def test_an_opendp_measurement_brings_its_claim_and_its_neighbours() -> None:
     vector = as_mechanism(dp.m.make_laplace(dp.vector_domain(NUMBERS), dp.l1_distance(T=float), 2.0))
     assert (vector.adjacency.name, vector.size) == ("l1", 5)
     summed = as_mechanism(dp.t.make_sum(BOUNDED, dp.symmetric_distance()) >> dp.m.then_laplace(20.0))
-    assert (summed.adjacency.name, summed.size, summed.domain) == ("replace", 5, (0.0, 10.0))
+    assert (summed.adjacency.name, summed.size, summed.domain) == ("replace-unordered", 5, (0.0, 10.0))
     assert summed.claim.epsilon == pytest.approx(0.5, rel=1e-6)  # type: ignore[union-attr]  # one replaced: 10 apart, 10 / 20
     whole = as_mechanism(dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), 1.0))
     assert whole.domain == range(-10, 11)
     bit = as_mechanism(dp.m.make_randomized_response_bool(0.75))
     assert (bit.adjacency.name, list(bit.domain)) == ("any", [False, True])
     assert bit.claim.epsilon == pytest.approx(math.log(3))  # type: ignore[union-attr]
+
+
+def summing(metric: Any, size: int | None = None) -> Any:
+    """A sum of numbers between 0 and 10 with noise of scale 20: a record more, or another one, costs 1/2."""
+    domain = dp.vector_domain(dp.atom_domain(bounds=(0, 10)), **({} if size is None else {"size": size}))
+    return dp.t.make_sum(domain, metric) >> dp.m.then_laplace(20.0)
+
+
+@pytest.mark.parametrize(
+    ("measurement", "relation", "epsilon"),
+    [
+        (lambda: summing(dp.symmetric_distance()), "add-remove-unordered", 0.5),
+        (lambda: summing(dp.insert_delete_distance()), "add-remove", 0.5),
+        (lambda: summing(dp.symmetric_distance(), 5), "replace-unordered", 0.5),
+        (lambda: summing(dp.insert_delete_distance(), 5), "replace", 0.5),
+        (lambda: changed(dp.change_one_distance()) >> summing(dp.symmetric_distance(), 5), "replace-unordered", 0.5),
+        (lambda: changed(dp.hamming_distance()) >> summing(dp.insert_delete_distance(), 5), "replace", 0.5),
+        (lambda: noisy_max(monotonic=False), "linf", 1.0),
+        (lambda: noisy_max(monotonic=True), "monotone", 0.5),
+    ],
+)
+def test_the_metric_of_opendp_says_who_is_a_neighbour(measurement: Any, relation: str, epsilon: float) -> None:
+    found = as_mechanism(measurement())
+    assert found.adjacency.name == relation
+    assert found.claim is not None
+    assert found.claim.epsilon == pytest.approx(epsilon)
+
+
+def changed(metric: Any) -> Any:
+    """From data of which records are replaced, by this metric, to data of which records are added and removed."""
+    return dp.t.make_metric_unbounded(dp.vector_domain(dp.atom_domain(bounds=(0, 10)), size=5), metric)
+
+
+def noisy_max(monotonic: bool) -> Any:
+    metric = dp.linf_distance(T=float, monotonic=monotonic)
+    return dp.m.make_noisy_max(dp.vector_domain(NUMBERS), metric, dp.max_divergence(), 2.0)
+
+
+def test_a_relation_of_ones_own_is_priced_by_the_map_of_opendp_or_refused() -> None:
+    added = summing(dp.symmetric_distance())
+    assert veridp.adapters.opendp(added, adjacency="replace").claim.epsilon == pytest.approx(1.0)  # type: ignore[union-attr]
+    vector = dp.m.make_laplace(dp.vector_domain(NUMBERS), dp.l1_distance(T=float), 2.0)
+    farther = veridp.adapters.opendp(vector, adjacency=Scaled(adjacency("l1"), 3.0))
+    assert farther.claim.epsilon == pytest.approx(1.5)  # type: ignore[union-attr]
+    with pytest.raises(
+        BadInput, match=r"L1Distance\(f64\) does not bound the distance of neighbours under linf.*epsilon=…"
+    ):
+        veridp.adapters.opendp(vector, adjacency="linf")
+    assert str(veridp.adapters.opendp(vector, adjacency="linf", epsilon=2.5).claim) == "2.5-DP"
+    with pytest.raises(BadInput, match=r"InsertDeleteDistance.* under add-remove-unordered"):
+        veridp.adapters.opendp(summing(dp.insert_delete_distance()), adjacency="add-remove-unordered")
+
+
+def test_a_metric_or_measure_of_opendp_that_is_unknown_is_refused_with_a_remedy() -> None:
+    dp.enable_features("honest-but-curious")
+    numbers = dp.vector_domain(NUMBERS, size=2)
+    for metric, measure in [
+        (dp.user_distance("persons"), dp.max_divergence()),
+        (dp.l1_distance(T=float), dp.user_divergence("surprise")),
+    ]:
+        made = dp.m.make_user_measurement(numbers, metric, measure, lambda data: data[0], lambda d_in: 1.0, TO=float)
+        with pytest.raises(BadInput, match=r"opendp's .*epsilon=…"):
+            as_mechanism(made)
+        stated = veridp.adapters.opendp(made, adjacency="l1", epsilon=1.0)
+        assert str(stated.claim) == "1-DP"
 
 
 def test_opendp_under_another_divergence_is_taken_at_a_delta() -> None:
@@ -90,6 +157,93 @@ def test_a_diffprivlib_object_brings_its_claim_and_its_sensitivity() -> None:
     assert as_mechanism(ibm.Geometric(epsilon=1)).domain == range(-10, 11)
     assert as_mechanism(ibm.LaplaceTruncated(epsilon=1, sensitivity=1, lower=0, upper=5)).domain == (0, 5)
     assert str(as_mechanism(ibm.Gaussian(epsilon=0.5, delta=1e-5, sensitivity=1)).claim) == "(0.5, 1e-05)-DP"
+
+
+@pytest.mark.parametrize("kind", [ibm.Exponential, ibm.PermuteAndFlip])
+@pytest.mark.parametrize("sensitivity", [1, 50])
+def test_monotonic_utilities_move_together(kind: Any, sensitivity: float) -> None:
+    options = {"epsilon": 1, "sensitivity": sensitivity, "utility": [0, 0, 0]}
+    free, together = (as_mechanism(kind(**options, monotonic=monotonic)) for monotonic in (False, True))
+    low, high = [0, 0, 0], [sensitivity] * 3
+    opposed = [0, sensitivity, 0], [sensitivity, 0, 0]
+    assert together.adjacency.adjacent(low, high)
+    assert not together.adjacency.adjacent(*opposed)
+    assert free.adjacency.adjacent(*opposed)
+    assert free.domain == together.domain == (-10 * sensitivity, 10 * sensitivity)
+    for relation in (free.adjacency, together.adjacency):  # pairs as far apart as the sensitivity
+        pairs = list(relation.pairs(3, free.domain))
+        assert max(abs(a - b) for p in pairs for a, b in zip(p.left, p.right, strict=True)) == sensitivity  # type: ignore[call-overload]
+
+
+def test_a_monotonic_exponential_mechanism_costs_what_it_claims() -> None:
+    """Closed forms: ε for utilities that move together, twice that for those that do not."""
+    together = as_mechanism(ibm.Exponential(epsilon=1, sensitivity=1, utility=[0, 0], monotonic=True))
+    for left, right in ([0.0, 0.0], [1.0, 0.0]), ([5.0, 0.0], [5.0, 1.0]):
+        weights = [[math.exp(u) for u in side] for side in (left, right)]
+        odds = [[w / sum(side) for w in side] for side in weights]
+        expected = max(abs(math.log(p / q)) for p, q in zip(*odds, strict=True))
+        assert veridp.exact.compare(together, left, right).epsilon == pytest.approx(expected, abs=1e-9)
+        assert expected <= 1
+    assert veridp.exact.compare(together.function, [-9.0, 9.0], [-10.0, 10.0]).epsilon == pytest.approx(2.0, abs=1e-6)
+    with pytest.raises(BadInput, match="not neighbours under monotone"):
+        veridp.exact.compare(together, [-9.0, 9.0], [-10.0, 10.0])
+
+
+def test_an_epsilon_that_a_library_makes_by_rounding_is_called_one_as_floats() -> None:
+    """The true ε is at most 4: the probability of the last candidate, e^-40, is lost to the sum of the others."""
+    comparison = veridp.exact.compare(
+        ibm.Exponential(epsilon=4, sensitivity=1, utility=[0, 0, 0]), [9.0, -9.0, -9.0], [10.0, -10.0, -10.0]
+    )
+    assert comparison.epsilon == math.inf
+    assert not comparison.refutes(Claim(4.0))
+    assert comparison.refutes(Claim(3.5)) is False  # no event of this pair shows that much beyond rounding
+    assert "this ε is one as floats" in judged(comparison, Claim(4.0))
+    fair = veridp.exact.compare(comparison.mechanism, [1.0, 1.0, 1.0], [0.0, 2.0, 2.0])
+    assert fair.refutes(Claim(3.5))
+    assert judged(fair, Claim(3.5)) == "exceeded"
+    assert judged(fair, Claim(4.0)) == "kept between these two"
+
+
+def test_categories_are_neighbours_of_each_other() -> None:
+    utilities = [("a", "b", 1), ("b", "c", 1), ("a", "c", 2)]
+    categories = as_mechanism(ibm.ExponentialCategorical(epsilon=1, utility_list=utilities))
+    assert (categories.adjacency.name, categories.domain) == ("any", ["a", "b", "c"])
+    near, far = math.exp(-1 / 4), math.exp(-2 / 4)  # halved: the totals differ
+    assert veridp.exact.compare(categories, "a", "b").epsilon == pytest.approx(
+        max(abs(math.log(p / q * (1 + 2 * near) / (1 + near + far))) for p, q in ((1, near), (near, 1), (far, near)))
+    )
+    tree = as_mechanism(ibm.ExponentialHierarchical(epsilon=1, hierarchy=[["x", "y"], ["z", "w"]]))
+    assert set(tree.domain) == set("xyzw")
+
+
+def test_whole_numbers_move_by_the_whole_sensitivity() -> None:
+    counts = as_mechanism(ibm.Geometric(epsilon=1, sensitivity=3))
+    moves = {abs(p.left[0] - p.right[0]) for p in counts.adjacency.pairs(1, counts.domain)}  # type: ignore[index]
+    assert max(moves) == 3
+
+
+@pytest.mark.parametrize(
+    ("machine", "complaint"),
+    [
+        (lambda: ibm.Bingham(epsilon=1), "Bingham randomises a matrix; write f"),
+        (lambda: ibm.Vector(epsilon=1, function_sensitivity=1, dimension=2), "Vector randomises a function; write f"),
+        (lambda: ibm.Laplace(epsilon=1, sensitivity=0), "sensitivity = 0 says that data have no neighbours"),
+        (lambda: RoundedInteger(ibm.Laplace(epsilon=1, sensitivity=1)), "RoundedInteger wraps a mechanism; give that"),
+    ],
+)
+def test_what_diffprivlib_does_not_say_is_refused_with_a_remedy(machine: Any, complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        as_mechanism(machine())
+
+
+def test_the_remedy_for_a_matrix_works() -> None:
+    machine = ibm.Bingham(epsilon=1, random_state=3)
+
+    def directions(data: Any, n: int) -> Any:
+        return [machine.randomise(np.diag([data[0], 0.0])).tolist() for _ in range(n)]
+
+    mechanism = veridp.adapters.batched(directions, epsilon=1.0, domain=(0, 1), size=1)
+    assert np.allclose(np.linalg.norm(veridp.sample(mechanism, [0.5], 20).matrix(), axis=1), 1.0)
 
 
 def test_diffprivlib_draws_from_the_seed() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import os
 from dataclasses import replace
 from fractions import Fraction
 
@@ -113,21 +116,178 @@ def hides_state_outside(rng, queries):
     return answers
 
 
+def reads_the_query_after_the_loop(rng, queries):
+    total = 0.0
+    for query in queries:
+        total += query
+    return total + rng.laplace() + query
+
+
+def reads_the_number_after_the_loop(rng, queries):
+    total = 0.0
+    for i, query in enumerate(queries):  # noqa: B007
+        total += query
+    if i > 20:
+        return total
+    return total + rng.laplace()
+
+
+def assigns_to_an_argument(rng, queries, *, scale=1.0):
+    answers = []
+    for query in queries:
+        answers.append(query + rng.laplace(scale=scale))
+        scale = scale if scale < 0.1 else scale * 0.99
+    return answers
+
+
+class Registry:
+    steps = 0
+
+
+def keeps_state_in_a_class(rng, queries):
+    total = 0.0
+    Registry.steps = 0
+    for query in queries:
+        total += query
+        Registry.steps += 1
+    return total if Registry.steps > 20 else total + rng.laplace()
+
+
+def keeps_state_in_a_module(rng, queries):
+    total = 0.0
+    math.steps = 0
+    for query in queries:
+        total += query
+        math.steps += 1
+    return total if math.steps > 20 else total + rng.laplace()
+
+
+def keeps_state_in_the_environment(rng, queries):
+    total = 0.0
+    os.environ["STEPS"] = ""
+    for query in queries:
+        total += query
+        os.environ["STEPS"] += "1"
+    return total if len(os.environ["STEPS"]) > 20 else total + rng.laplace()
+
+
+BOXED = ([],)
+
+
+def keeps_state_in_a_tuple(rng, queries):
+    total = 0.0
+    BOXED[0].clear()
+    for query in queries:
+        total += query
+        BOXED[0].append(1)
+    return total if len(BOXED[0]) > 20 else total + rng.laplace()
+
+
+def keeps_state_in_a_generator(rng, queries):
+    total = 0.0
+    numbers = (number for number in range(1000))
+    last = 0
+    for query in queries:
+        total += query
+        last = next(numbers) > 20
+    return total if last else total + rng.laplace()
+
+
+def keeps_state_in_globals(rng, queries):
+    total = 0.0
+    globals()["STEPS"] = 0
+    for query in queries:
+        total += query
+        globals()["STEPS"] += 1
+    return total if globals()["STEPS"] > 20 else total + rng.laplace()
+
+
+def remembering(number, seen=[]):  # noqa: B006
+    seen.append(number)
+    return len(seen)
+
+
+def keeps_state_in_a_helper(rng, queries):
+    total = 0.0
+    count = 0
+    for query in queries:
+        total += query
+        count = remembering(1) > 10**6
+    return total if count else total + rng.laplace()
+
+
+def honest_sum(rng, queries):
+    total = 0.0
+    for query in queries:
+        total += query
+    return total + rng.laplace()
+
+
+@functools.wraps(honest_sum)
+def wrapped(rng, queries):
+    return sum(queries) if len(queries) > 20 else honest_sum(rng, queries)
+
+
+def returns_the_sum_in_the_end(rng, queries):
+    answers = []
+    total = 0.0
+    for query in queries:
+        answers.append(query + rng.laplace())
+        total += query
+    if total > 1000:
+        return total
+    return answers
+
+
+def walks_past_the_data(rng, queries):
+    total = 0.0
+    for query in queries:
+        total += query
+    for query in (1, 2, 3):
+        total += query
+    return total + rng.laplace()
+
+
 @pytest.mark.parametrize(
     ("trap", "reason"),
     [
-        (remembers_the_length, "is a list"),
-        (counts_to_seven, "other than for a remainder"),
+        (remembers_the_length, "a list that is not only appended to"),
+        (counts_to_seven, "other than a remainder"),
         (counts_by_itself, "ever new states"),
-        (looks_at_the_length, "uses it in no other way"),
-        (hides_state_in_a_list, "is a list"),
-        (hides_state_outside, "uses MEMORY, a list outside of it"),
-        (lambda rng, queries: 0, "is not"),
+        (looks_at_the_length, "no other use of it"),
+        (hides_state_in_a_list, "a list that is not only appended to"),
+        (hides_state_outside, r"test_induction\.py:\d+: .* does not understand 'MEMORY\.clear\(\)'"),
+        (lambda rng, queries: 0, "cannot be read"),
+        (reads_the_query_after_the_loop, "query, which is read after the loop"),
+        (reads_the_number_after_the_loop, "i, which is read after the loop"),
+        (assigns_to_an_argument, "an assignment to the parameter scale"),
+        (keeps_state_in_a_class, "an assignment to 'Registry.steps'"),
+        (keeps_state_in_a_module, "an assignment to 'math.steps'"),
+        (keeps_state_in_the_environment, "an assignment to 'os.environ"),
+        (keeps_state_in_a_tuple, "does not understand 'BOXED"),
+        (keeps_state_in_a_generator, "does not understand '.number for number in range"),
+        (keeps_state_in_globals, "does not understand|an assignment to"),
+        (keeps_state_in_a_helper, "a call of 'remembering'"),
+        (wrapped, "not a plain function"),
+        (returns_the_sum_in_the_end, "a return of something other than the list"),
+        (walks_past_the_data, "does not understand 'for query in"),
     ],
 )
-def test_what_changes_after_a_few_steps_is_not_taken_for_a_like_step(trap, reason):
+def test_what_the_grammar_does_not_understand_is_not_proved_for_every_size(trap, reason):
     with pytest.raises(NotInductive, match=reason):
         prove_for_every_size(mechanism(adjacency="l1")(trap))
+
+
+def test_text_that_is_not_what_runs_is_refused():
+    def swapped(rng, queries):
+        total = 0.0
+        for query in queries:
+            total += query
+        return total + rng.laplace()
+
+    swapped.__code__ = wrapped.__code__
+    with pytest.raises(NotInductive):
+        prove_for_every_size(mechanism(adjacency="l1")(swapped))
 
 
 def test_a_condition_on_a_query_alone_is_not_carried_over():
@@ -162,5 +322,5 @@ def test_it_says_which_it_was():
     assert str(every) == "svt1 under linf: 0.1-DP is proved for every size"
     some = prove_sizes(catalogue["noisy_max1"], 3)
     assert str(some) == "noisy_max1 under linf: 0.1-DP is proved for sizes 1..3"
-    assert some.why_not == "noisy_max1 is not one loop over queries that uses it in no other way"
+    assert some.why_not == "noisy_max1 is not a single loop over queries with no other use of it"
     assert [proof.exact_epsilon for proof in every.proofs] == [Fraction(k, 40) for k in (1, 2, 3)]

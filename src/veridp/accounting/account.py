@@ -15,7 +15,7 @@ from veridp.accounting.domination import Domination
 from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import together
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
-from veridp.accounting.simple import ROUNDING, Bound, advanced, basic
+from veridp.accounting.simple import Bound, advanced, basic
 from veridp.accounting.tree import (
     RECORDS,
     Basis,
@@ -65,10 +65,7 @@ class Account:
 
     def within(self, budget: Claim) -> bool:
         """Whether a bound keeps to the budget."""
-        return any(
-            bound.epsilon <= budget.epsilon * (1 + ROUNDING) and bound.delta <= budget.delta * (1 + ROUNDING)
-            for bound in self.bounds
-        )
+        return any(budget.covers(bound.epsilon, bound.delta) for bound in self.bounds)
 
     def check(self, budget: Claim) -> None:
         """BudgetSpent where no bound keeps to the budget."""

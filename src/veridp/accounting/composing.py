@@ -41,7 +41,8 @@ def sequential(*mechanisms: Mechanism | Function) -> Mechanism:
 def parallel(partition: Partition, mechanisms: Mapping[Hashable, Mechanism | Function]) -> Mechanism:
     """Each on the records of its part; it claims the largest of their ε and of their δ.
 
-    The claim is right where neighbours differ within one part, as under add-remove; under replace it is not made.
+    The claim is right where neighbours differ within one part, as under add-remove. It is not made under replace, where
+    a record may leave one part for another, nor where records may change their order, which may show in every part.
     """
     parts = {name: as_mechanism(mechanism) for name, mechanism in mechanisms.items()}
     if missing := [name for name in partition.names if name not in parts]:

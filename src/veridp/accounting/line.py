@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from veridp.accounting.account import DELTA, account
 from veridp.accounting.recording import releases_of
-from veridp.accounting.simple import ROUNDING, Bound, basic_charge
+from veridp.accounting.simple import Bound, basic_charge
+from veridp.claim import LOSS_ERROR, Claim
 from veridp.errors import NotExact, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -40,8 +41,8 @@ class Line:
     @property
     def exceeded(self) -> bool:
         """Whether what is exact, or what the attack shows, is above what the ledger says."""
-        known = max(self.exact or 0.0, self.attack or 0.0)
-        return known > self.ledger.epsilon * (1 + ROUNDING)
+        known = max((self.exact or 0.0) - LOSS_ERROR, self.attack or 0.0)
+        return Claim(self.ledger.epsilon, self.ledger.delta).refuted_by(lambda _: known)
 
     def __str__(self) -> str:
         seen = "" if self.every else " on the runs seen"

@@ -54,11 +54,11 @@ def moves(relation: Adjacency, size: int, domain: Domain, symmetric: Callable[[i
     if isinstance(relation, Scaled):
         name, factor = relation.relation.name, relation.factor
     low, high = interval(domain)
-    if name == "add-remove":
+    if name in ("add-remove", "add-remove-unordered"):
         for shared in range(size):
-            yield from _of_records(shared, True, low, high, symmetric)
-    elif name == "replace":
-        yield from _of_records(size - 1, False, low, high, symmetric)
+            yield from _of_records(shared, name, low, high, symmetric)
+    elif name in ("replace", "replace-unordered"):
+        yield from _of_records(size - 1, name, low, high, symmetric)
     elif name == "any":
         yield Move(_all(low, 2), _all(high, 2), lambda x: Two([x[0]], [x[1]]), _unconditional)
     elif name in ("linf", "l1", "monotone"):
@@ -75,19 +75,26 @@ def _unconditional(_values: Values) -> Iterator[Any]:
     return iter(())
 
 
-def _of_records(shared: int, added: bool, low: float, high: float, symmetric: Callable[[int], bool]) -> Iterator[Move]:
+def _of_records(shared: int, name: str, low: float, high: float, symmetric: Callable[[int], bool]) -> Iterator[Move]:
     """`shared` records on both sides, and one more on the right; or another one on either side.
 
-    Data sets have no order. Where the query heeds none, the shared records may be taken in ascending order; else the
-    right side counts in every order (that of the left is as open as its values are).
+    Where the query does not depend on the order of its records, the shared ones may be taken in ascending order. Else
+    the record that differs may be at every position; and if the relation is an unordered one, the right side counts
+    in every order (that of the left is as open as its values are).
     """
+    added = name.startswith("add-remove")
     count = shared + (1 if added else 2)
     box = _all(low, count), _all(high, count)
 
-    def two(x: Values) -> Two:
-        records = list(x[:shared])
-        return Two(records, [*records, x[shared]]) if added else Two([*records, x[shared]], [*records, x[shared + 1]])
+    def at(place: int) -> Callable[[Values], Two]:
+        def two(x: Values) -> Two:
+            before, after = list(x[:place]), list(x[place:shared])
+            left = [*before, *after] if added else [*before, x[shared], *after]
+            return Two(left, [*before, x[-1], *after])
 
+        return two
+
+    two = at(shared)
     if symmetric(shared + 1) and (not added or symmetric(shared)):
 
         def ascending(x: Values) -> Iterator[Any]:
@@ -95,6 +102,9 @@ def _of_records(shared: int, added: bool, low: float, high: float, symmetric: Ca
                 yield below <= above
 
         yield Move(*box, two, ascending)
+        return
+    if not name.endswith("-unordered"):
+        yield from (Move(*box, at(place), _unconditional) for place in range(shared + 1))
         return
     if math.factorial(shared + 1) > MOST_ORDERS:
         raise NotExact(f"the query heeds the order of its records, and {shared + 1} of them have too many orders")

@@ -66,4 +66,4 @@ def flaw(relation: Adjacency, inputs: Sequence[Any], partition: Partition | None
 
 def _parts_that_differ(partition: Partition, left: Any, right: Any) -> int:
     mine, theirs = partition.split(left), partition.split(right)
-    return sum(sorted(mine[name], key=repr) != sorted(theirs[name], key=repr) for name in partition.names)
+    return sum(list(mine[name]) != list(theirs[name]) for name in partition.names)

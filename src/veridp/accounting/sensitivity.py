@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from veridp.accounting.farthest import Image, Polyhedron, farthest
 from veridp.accounting.moves import Move, Two, Values, interval, moves, reordering
+from veridp.accounting.tree import RECORDS
 from veridp.adjacency import Adjacency, Domain, adjacency
 from veridp.errors import BadInput, MechanismFailed, NotExact, NotExplorable, VeridpError
 from veridp.mechanism import Function, Mechanism
@@ -178,7 +179,8 @@ class _Measure:
 
     def enumerated(self) -> Sensitivity:
         """Over all data sets of a finite domain, in every order."""
-        if self.relation.name not in ("add-remove", "replace", "any"):
+        name = self.relation.name
+        if name not in (*RECORDS, "any"):
             raise BadInput(
                 f"a sensitivity under {self.relation.name} over finitely many values is not known here; give an "
                 f"interval (low, high) as the domain, or a relation on records"
@@ -186,15 +188,17 @@ class _Measure:
         values = list(self.domain)
         if not values:
             raise BadInput("domain = () leaves no data; give the values that a record may have")
-        single = self.relation.name == "any"
-        sizes = [1] if single else range(self.size + 1) if self.relation.name == "add-remove" else [self.size]
+        sizes = [1] if name == "any" else range(self.size + 1) if name.startswith("add-remove") else [self.size]
         if sum(len(values) ** size for size in sizes) > MOST_DATA_SETS:
             raise BadInput(
                 f"{len(values)} values make more than {MOST_DATA_SETS} data sets of up to {self.size}; give a smaller "
                 f"size, or an interval (low, high) as the domain"
             )
-        known = {size: self._answers(values, size) for size in sizes}
-        pairs = _pairs_of_sets(values, sizes, self.relation.name)
+        known = {size: self._answers(values, size, ordered=False) for size in sizes}
+        ordered = name in ("add-remove", "replace") and any(len(a) > 1 for by in known.values() for a in by.values())
+        if ordered:  # else the query does not depend on the order, and multisets are fewer
+            known = {size: self._answers(values, size, ordered=True) for size in sizes}
+        pairs = _pairs_of_sets(values, sizes, name, ordered)
         best = _Found(-1.0, Two([], []))
         for left, right in pairs:
             for (mine, first), (theirs, second) in itertools.product(known[len(left)][left], known[len(right)][right]):
@@ -203,13 +207,18 @@ class _Measure:
                     best = _Found(distance, Two(first, second))
         return self._result(best, True)
 
-    def _answers(self, values: list[Any], size: int) -> dict[tuple[int, ...], list[tuple[Array, list[Any]]]]:
-        """For each multiset of so many values (their places in the domain), the different answers over its orders."""
+    def _answers(
+        self, values: list[Any], size: int, ordered: bool
+    ) -> dict[tuple[int, ...], list[tuple[Array, list[Any]]]]:
+        """For each sequence of so many values (their places in the domain), its answer.
+
+        If not `ordered`, for each multiset of them, the different answers over its orders.
+        """
         found: dict[tuple[int, ...], list[tuple[Array, list[Any]]]] = {}
         for places in itertools.product(range(len(values)), repeat=size):
             data = [values[place] for place in places]
             answer = self._answer(data)
-            known = found.setdefault(tuple(sorted(places)), [])
+            known = found.setdefault(places if ordered else tuple(sorted(places)), [])
             if not any(np.array_equal(answer, other) for other, _ in known):
                 known.append((answer, data))
         return found
@@ -251,19 +260,31 @@ def _tried(move: Move, rng: np.random.Generator, near: Array | None) -> Array:
     return np.where(rng.random(len(width)) < 0.3, np.where(rng.random() < 0.5, fresh, closer), near)
 
 
-def _pairs_of_sets(values: list[Any], sizes: Any, relation: str) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Neighbouring multisets, by the places of their values in the domain."""
-    places = range(len(values))
+def _pairs_of_sets(
+    values: list[Any], sizes: Any, relation: str, ordered: bool
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Neighbouring sequences (if not `ordered`, multisets), by the places of their values in the domain."""
+    places, added = range(len(values)), relation.startswith("add-remove")
+
+    def joined(shared: tuple[int, ...], at: int, one: int) -> tuple[int, ...]:
+        together = (*shared[:at], one, *shared[at:])
+        return together if ordered else tuple(sorted(together))
+
     for size in sizes:
-        shared_size = size if relation == "add-remove" else size - 1
-        if relation == "add-remove" and size + 1 not in sizes:
+        if added and size + 1 not in sizes:
             continue
-        for shared in itertools.combinations_with_replacement(places, shared_size):
-            if relation == "add-remove":
-                yield from ((shared, tuple(sorted([*shared, one]))) for one in places)
+        count = size if added else size - 1
+        chosen = (
+            itertools.product(places, repeat=count)
+            if ordered
+            else itertools.combinations_with_replacement(places, count)
+        )
+        for shared, at in itertools.product(chosen, range(count + 1) if ordered else [0]):
+            if added:
+                yield from ((shared, joined(shared, at, one)) for one in places)
             else:
                 for one, other in itertools.combinations_with_replacement(places, 2):
-                    yield tuple(sorted([*shared, one])), tuple(sorted([*shared, other]))
+                    yield joined(shared, at, one), joined(shared, at, other)
 
 
 # ---------------------------------------------------------------------------------------------- paths as polyhedra

@@ -11,8 +11,6 @@ import numpy as np
 from veridp.accounting.tree import Leaf, Node, Parallel, Repeated, Subsampled, flattened
 from veridp.claim import Claim
 
-ROUNDING = 1e-9  # how far rounding may carry a sum past a budget that it meets, relative to the budget
-
 
 @dataclass(frozen=True)
 class Bound:
@@ -46,7 +44,7 @@ def basic(release: Node, delta: float) -> Bound:
     charge = _summed(release, _share(release, delta))
     if charge is None:
         return Bound("basic", math.inf, delta, "some leaf has no ε at its share of δ; give a larger delta")
-    if charge.delta > delta * (1 + ROUNDING):
+    if not Claim(math.inf, delta).covers(0.0, float(charge.delta)):
         return Bound(
             "basic", math.inf, delta, f"the claims add up to δ = {float(charge.delta):g}; give a delta as large"
         )

@@ -17,7 +17,8 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 if TYPE_CHECKING:
     from veridp.exact import Comparison
 
-RECORDS = ("add-remove", "replace")  # relations on data sets, which a release cannot mix
+UNORDERED = ("add-remove-unordered", "replace-unordered")  # relations whose neighbours may be reordered everywhere
+RECORDS = ("add-remove", "replace", *UNORDERED)  # relations on data sets, which a release cannot mix
 
 
 class Basis(enum.Enum):
@@ -304,13 +305,20 @@ def relation_of(node: Node) -> str | None:
     if len(found) > 1:
         (first, here), (second, there) = found.items()
         raise BadInput(f"{here} is stated under {first}, {there} under {second}; state both under one relation")
+    relation = next(iter(found), None)
     for place, each in places(node):
-        if isinstance(each, Parallel) and "replace" in found and not each.fixed:
+        if relation in UNORDERED and isinstance(each, Parallel | Subsampled):
+            kind = "parallel" if isinstance(each, Parallel) else "subsampled"
+            raise BadInput(
+                f"{place}.{kind}: under {relation} all records may change their order, so neighbours differ in every "
+                f"part and sample; state the leaves under {relation.removesuffix('-unordered')}"
+            )
+        if isinstance(each, Parallel) and relation == "replace" and not each.fixed:
             raise BadInput(
                 f"{place}.parallel: a record that is replaced may leave one part for another, and both change; state "
                 f"the leaves under add-remove, or say that the parts are fixed"
             )
-    return next(iter(found), None)
+    return relation
 
 
 def flattened(node: Node, times: int = 1) -> Iterable[tuple[Node, int]]:

@@ -56,7 +56,7 @@ def falsified(verdict: Verdict) -> str:
     witness = verdict.witness
     if witness is None:
         return str(verdict)
-    ratio = witness.epsilon(verdict.claim.delta)
+    ratio = witness.epsilon(verdict.claim.tolerated.delta)
     sure = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
     lines = [
         f"{verdict.mechanism} does not keep {verdict.claim}",

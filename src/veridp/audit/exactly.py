@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
+from veridp.audit.case import Case
 from veridp.budget import Deadline
-from veridp.claim import Claim, Interval, Witness
+from veridp.claim import Claim, Witness
 from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
 from veridp.exact.at_delta import witness_above
 from veridp.program.limit import OutOfTime, at_most
 
-ROUNDING = 1e-10  # relative width that is allowed to computed probabilities for their rounding
+USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at where the worst pair rests on rounding
 
 
 def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
-    """The witness of the comparison, its probabilities widened by what rounding may have done to them.
+    """The witness of the comparison.
 
     For a claim with δ it is the event that attains δ(ε) at the claimed ε, where its probability can be computed.
     """
-    witness = comparison.witness
-    if claim.delta:
-        witness = witness_above(comparison, claim.epsilon) or witness
-    return Witness(
-        witness.left,
-        witness.right,
-        witness.event,
-        _widened(witness.left_probability),
-        _widened(witness.right_probability),
-        arguments=witness.arguments,
-    )
+    above = witness_above(comparison, claim.tolerated.epsilon) if claim.delta else None
+    return comparison.witness if above is None else above
 
 
-def _widened(probability: Interval) -> Interval:
-    return Interval(probability.lower * (1 - ROUNDING), min(1.0, probability.upper * (1 + ROUNDING)))
+def class_witnesses(case: Case, comparison: Comparison, deadline: Deadline) -> Iterator[Witness]:
+    """The classes of outputs as events in both directions, of the comparison and of the adjacency's own pairs.
+
+    Time may end the list early.
+    """
+    pairs = case.mechanism.adjacency.pairs(case.size, case.mechanism.domain)
+    usual = ((pair.left, pair.right) for pair in itertools.islice(pairs, USUAL_PAIRS))
+    for left, right in itertools.chain([(comparison.left, comparison.right)], usual):
+        try:
+            with at_most(max(deadline.left / 2, 1e-3)):
+                yield from list(compare(case.mechanism, left, right).class_witnesses())
+        except (VeridpError, OutOfTime):
+            return
 
 
 def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) -> Witness | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from veridp.audit.exactly import certified_witness, exact_witness
+from veridp.audit.exactly import certified_witness, class_witnesses, exact_witness
 from veridp.audit.findings import Findings
 from veridp.claim import Remark
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
@@ -60,7 +60,7 @@ def prove_every_size(findings: Findings) -> None:
         except OutOfTime:
             found.append("not proved for every size within its share of the time")
             return
-        if induction.epsilon <= case.claim.epsilon:
+        if case.claim.covers(induction.epsilon):
             findings.scope = f"for all neighbours under {case.mechanism.adjacency}, of every size"
             found.append(f"{induction.epsilon:.6g}-DP is proved for every size")
         else:
@@ -80,7 +80,7 @@ def compare_exactly(findings: Findings) -> bool:
                 case.size,
                 seconds=max(findings.deadline.left * SHARE, 1e-3),
                 moves=findings.moves,
-                at=case.claim.delta,
+                at=case.claim.tolerated.delta,
                 enough=findings.upper * (1 - CLOSE_ENOUGH),
                 progress=lambda stage, tried, best: findings.tell(f"comparing exactly: {stage}, {tried} pairs", best),
             )
@@ -91,12 +91,15 @@ def compare_exactly(findings: Findings) -> bool:
         comparison, epsilon = search.comparison, search.epsilon
         witness = exact_witness(comparison, case.claim)
         found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
-        if epsilon > case.claim.epsilon and not witness.refutes(case.claim):
-            epsilon = max(witness.epsilon(case.claim.delta).lower, 0.0)
-            found.append(f"but only {epsilon:.6g} from events whose probability is no less than rounding")
         findings.witness_found(epsilon, witness)
+        if case.mechanism.probability_error:
+            for other in class_witnesses(case, comparison, findings.deadline):
+                findings.witness_found(epsilon, other)
+            found += _as_floats(findings, epsilon)
+        elif comparison.refutes(case.claim) and not witness.refutes(case.claim):
+            found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
         findings.smallest_mass = 0.0
-        if findings.refuted:
+        if findings.refuted and not case.mechanism.probability_error:
             certain = certified_witness(comparison, case.claim, findings.deadline)
             if certain is not None:
                 findings.witness = certain
@@ -137,4 +140,11 @@ def ascend(findings: Findings) -> None:
             found.append("nothing found")
             return
         findings.witness_found(result.epsilon, result.witness)
-        found.append(f"ε = {result.epsilon:.6g}")
+        found += [f"ε = {result.epsilon:.6g}", *_as_floats(findings, result.epsilon)]
+
+
+def _as_floats(findings: Findings, epsilon: float) -> list[str]:
+    """A sentence, where a computed ε rests on what a library rounds off."""
+    if not findings.case.mechanism.probability_error or findings.lower >= epsilon * (1 - CLOSE_ENOUGH):
+        return []
+    return [f"that is as floats: beyond what the library rounds off, events show only {findings.lower:.6g}"]

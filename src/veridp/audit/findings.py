@@ -12,10 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from veridp.audit.case import Case
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, Progress
-from veridp.claim import Evidence, Interval, Remark, Standing, Verdict, Witness
+from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness
 from veridp.errors import EnginesDisagree
 
-ROUNDING = 1e-9  # by how much, relatively, rounding may carry a computed ε past its true value
 CLOSE = 0.01  # a proof and a witness meet if they are this close, relatively
 LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib")
 
@@ -62,11 +61,26 @@ class Findings:
 
     def witness_found(self, epsilon: float, witness: Witness) -> bool:
         """A witness for this ε (at the claimed δ); whether it is better than what was known."""
-        refutes, better = witness.refutes(self.case.claim), epsilon > self.lower
+        claim = self.case.claim
+        if self.case.mechanism.probability_error and witness.confidence == 1:
+            witness = witness.with_error(self.case.mechanism.probability_error)
+            epsilon = min(epsilon, self.shown_by(witness))
+        refutes = witness.refutes(claim)
+        if refutes:
+            epsilon = max(epsilon, self.shown_by(witness))
+        elif claim.refuted_by(lambda _: epsilon):
+            # What no event shows refutes nothing: the bound is the event's, or the claim if rounding alone exceeds it.
+            rounded = not claim.refuted_by(lambda _: epsilon - LOSS_ERROR)
+            epsilon = claim.tolerated.epsilon if rounded else self.shown_by(witness)
+        better = epsilon > self.lower
         if better or (refutes and not self.refuted):
             self.lower, self.witness = max(epsilon, self.lower), witness
             self._agree()
         return better
+
+    def shown_by(self, witness: Witness) -> float:
+        """The ε at the claimed δ that the witness shows."""
+        return max(witness.epsilon(self.case.claim.tolerated.delta).lower, 0.0)
 
     def _agree(self) -> None:
         """Witness and proof check each other: a computed witness above a proof is a fault in veridp itself, a sampled
@@ -76,7 +90,7 @@ class Findings:
         if self.witness is not None and self.witness.confidence < 1:
             self.lower, self.witness = 0.0, None
             self.note("audit", "a sampled witness above the proof was a false alarm and is dropped", 0.0)
-        elif self.lower <= self.upper * (1 + ROUNDING):
+        elif not (self.refuted and self.proved) and not Claim(self.upper).refuted_by(lambda _: self.lower - LOSS_ERROR):
             self.lower = self.upper
         else:
             raise EnginesDisagree(

@@ -11,7 +11,7 @@ from veridp.audit.case import Case
 from veridp.claim import Interval, Witness
 from veridp.errors import VeridpError
 from veridp.exact.event import Event, Span
-from veridp.exact.paths import paths_of
+from veridp.exact.paths import replayed_paths
 from veridp.program.limit import OutOfTime, at_most
 from veridp.program.path import Path
 
@@ -23,7 +23,7 @@ MOST_SECONDS = 1.0
 def rounded_witness(case: Case, witness: Witness) -> Witness:
     """The witness with its inputs and the ends of its event rounded; as it is where that would weaken it.
 
-    Only a computed witness is rounded, and its probabilities are enclosed anew.
+    Only a computed witness is rounded: its paths are replayed, and its probabilities are enclosed anew.
     """
     if witness.confidence < 1 or not isinstance(witness.event, Event):
         return witness
@@ -34,15 +34,16 @@ def rounded_witness(case: Case, witness: Witness) -> Witness:
         return witness
     try:
         with at_most(MOST_SECONDS):
-            left, right = (_probability(paths_of(case.mechanism, side), event) for side in sides)
+            left, right = (_probability(replayed_paths(case.mechanism, side), event) for side in sides)
     except (VeridpError, OutOfTime):
         return witness
     found = replace(witness, left=sides[0], right=sides[1], event=event, left_probability=left, right_probability=right)
+    found = found.with_error(case.mechanism.probability_error)
     return found if _as_strong(found, witness, case) else witness
 
 
 def _as_strong(found: Witness, witness: Witness, case: Case) -> bool:
-    delta = case.claim.delta
+    delta = case.claim.tolerated.delta
     before, after = witness.epsilon(delta).lower, found.epsilon(delta).lower
     if witness.refutes(case.claim) and not found.refutes(case.claim):
         return False

@@ -79,8 +79,7 @@ def _noticeable(samples: int, alpha: float) -> float:
 
 def take(findings: Findings, witness: Witness) -> None:
     """The witness as evidence, at its own confidence."""
-    epsilon = max(witness.epsilon(findings.case.claim.delta).lower, 0.0)
-    findings.witness_found(epsilon, witness)
+    findings.witness_found(findings.shown_by(witness), witness)
 
 
 def confirm_exactly(findings: Findings) -> None:
@@ -91,11 +90,11 @@ def confirm_exactly(findings: Findings) -> None:
     with findings.timed("exact") as found:
         try:
             comparison = compare(case.mechanism, sampled.left, sampled.right)
-            epsilon = epsilon_at(comparison, case.claim.delta)
+            epsilon = epsilon_at(comparison, case.claim.tolerated.delta)
         except VeridpError as reason:
             found.append(f"the sampled witness is not checked exactly: {reason}")
             return
-        if epsilon < sampled.epsilon(case.claim.delta).lower:
+        if epsilon < sampled.epsilon(case.claim.tolerated.delta).lower:
             findings.lower, findings.witness = 0.0, None
             found.append(f"the sampled witness was a false alarm: exactly, ε = {epsilon:.6g} between its inputs")
         else:

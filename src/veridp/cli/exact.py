@@ -67,7 +67,7 @@ def show_exact(
     if (left is None) != (right is None):
         raise BadInput("--left and --right go together; give both, or neither to search for the worst pair")
     from veridp.exact import compare, worst  # numerics take longer to import than all the rest: only where needed
-    from veridp.report.exact import comparison_document, comparison_page, refuted
+    from veridp.report.exact import comparison_document, comparison_page
 
     enclosing = {"certified": True} if certified else {}
     with user_code():
@@ -83,7 +83,7 @@ def show_exact(
                 comparison = compare(mechanism, comparison.left, comparison.right, **enclosing)
         document, page = comparison_document(comparison, search), comparison_page(comparison, search, most)
         claim = comparison.mechanism.claim
-        status = REFUTED if claim is not None and refuted(comparison, claim) else 0
+        status = REFUTED if claim is not None and comparison.refutes(claim) else 0
     if plot is not None:
         from veridp.report.plot import plot_comparison
 
@@ -125,7 +125,7 @@ def _show_all(seconds: float, report: Path | None, as_json: bool) -> int:
 
 def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
     from veridp.exact import worst
-    from veridp.report.exact import Line, number, refuted
+    from veridp.report.exact import Line, number
 
     start = time.perf_counter()
     known: dict[str, Any] = {"name": name, "size": mechanism.size, "claim": mechanism.claim}
@@ -139,6 +139,6 @@ def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
     note = ""
     if claim is not None and claim.delta:
         note = f"δ({claim.epsilon:g}) = {number(found.delta(claim.epsilon))}"
-    if claim is not None and refuted(found.comparison, claim):
+    if claim is not None and found.comparison.refutes(claim):
         note = f"claim exceeded{', ' + note if note else ''}"
     return Line(**known, found=found.epsilon, mass=mass, seconds=time.perf_counter() - start, note=note)

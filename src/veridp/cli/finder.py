@@ -131,7 +131,7 @@ def _document(found: Found) -> dict[str, Any]:
     witness, claim = found.witness, found.mechanism.claim
     return {
         "mechanism": str(found.mechanism),
-        "adjacency": str(found.mechanism.adjacency),
+        "adjacency": found.mechanism.adjacency.name,
         "size": found.size,
         "epsilon": found.epsilon,
         "verified": found.verified,

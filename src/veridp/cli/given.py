@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from veridp.adjacency import BY_NAME
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.target import load
@@ -21,9 +22,7 @@ Epsilon = Annotated[
     float | None, typer.Option(help="the mechanism's argument epsilon, or its claim where it has no such argument")
 ]
 Delta = Annotated[float | None, typer.Option(help="the δ that is claimed")]
-Relation = Annotated[
-    str | None, typer.Option("--adjacency", help="who is a neighbour: linf, l1, monotone, add-remove, replace or any")
-]
+Relation = Annotated[str | None, typer.Option("--adjacency", help=f"who is a neighbour: one of {', '.join(BY_NAME)}")]
 Values = Annotated[str | None, typer.Option("--domain", help="the values of data: '(low, high)', or a list of them")]
 Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it alone")]
 Confidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="how sure a statistical bound must be")]

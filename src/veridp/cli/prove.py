@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from veridp.prove import Proof, ProofForSizes
 
 REFUTED = 1
-SLACK = 1e-9  # by how much, relatively, rounding may carry an exact ε past a claim that holds
 MEET = 0.01  # a proof and a witness meet if they are this close, relatively
 
 
@@ -75,7 +74,7 @@ def _witness(proof: Proof, seconds: float) -> Worst | None:
 
 def _refuted(proof: Proof, found: Worst | None) -> bool:
     claim = proof.mechanism.claim
-    return claim is not None and not claim.delta and found is not None and found.epsilon > claim.epsilon * (1 + SLACK)
+    return claim is not None and found is not None and found.comparison.refutes(claim)
 
 
 def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certificate: Path | None) -> list[str]:
@@ -113,7 +112,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
     claim = proof.mechanism.claim
     return {
         "mechanism": str(proof.mechanism),
-        "adjacency": str(proof.mechanism.adjacency),
+        "adjacency": proof.mechanism.adjacency.name,
         "size": proof.size,
         "epsilon": proof.epsilon,
         "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),

@@ -132,6 +132,8 @@ def _lines(target: str, finding: Finding) -> list[str]:
         f"{finding.seconds:.1f} s{ended}"
     )
     if finding.claim is not None:
-        judged = f"claimed {finding.claim}: {'refuted' if finding.refuted else 'not refuted'}"
-        lines.append(with_assumptions(judged, finding.mechanism.assumptions))
+        judged = "refuted" if finding.refuted else "not refuted"
+        if finding.refuted and witness is not None and witness.as_floats:
+            judged = "refuted as floats: the event may look at their low bits; round the output to a grid and try again"
+        lines.append(with_assumptions(f"claimed {finding.claim}: {judged}", finding.mechanism.assumptions))
     return lines

@@ -42,5 +42,5 @@ def witness_above(comparison: Comparison, epsilon: float) -> Witness | None:
         return None
     inputs = (comparison.right, comparison.left) if turned else (comparison.left, comparison.right)
     event = parts[0] if len(parts) == 1 else Event(either=tuple(parts))
-    above, below = (Interval.exactly(min(1.0, probability)) for probability in (left, right))
+    above, below = (Interval.of_probability(min(1.0, probability)) for probability in (left, right))
     return Witness(*inputs, event, above, below, arguments=dict(comparison.mechanism.arguments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.claim import Interval, Witness
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness
 from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
@@ -69,10 +69,13 @@ class Comparison:
 
     @cached_property
     def witness(self) -> Witness:
-        """The direction and the event in which the loss comes (close) to its supremum, with both probabilities."""
+        """The direction and the event in which the loss comes (close) to its supremum, with both probabilities.
+
+        The intervals leave room for rounding; those of a certified comparison are enclosures.
+        """
         turned, peak = self._turned, self._peak
         inputs = (self.right, self.left) if turned else (self.left, self.right)
-        above, below = (Interval.exactly(min(1.0, math.exp(log))) for log in (peak.log_left, peak.log_right))
+        above, below = (Interval.of_log_probability(log) for log in (peak.log_left, peak.log_right))
         if self.enclosure is not None:
             sides = self.enclosure.left_probability, self.enclosure.right_probability
             above, below = sides[::-1] if turned else sides
@@ -83,6 +86,29 @@ class Comparison:
             below,
             arguments=dict(self.mechanism.arguments),
         )
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether the loss between these two inputs exceeds the claim, after allowing for the rounding of the loss.
+
+        If the mechanism rounds its own probabilities, a single event has to exceed it beyond that rounding too.
+        """
+        error = self.mechanism.probability_error
+        if error:
+            return any(witness.with_error(error).refutes(claim) for witness in self.class_witnesses())
+        if claim.delta:
+            both = self.loss, self.loss.reversed
+            return claim.refuted_by_delta(lambda epsilon: max(_delta_lower(loss, epsilon) for loss in both))
+        lower = self.epsilon - LOSS_ERROR if self.enclosure is None else self.enclosure.epsilon.lower
+        return claim.refuted_by(lambda _: lower)
+
+    def class_witnesses(self) -> Iterator[Witness]:
+        """The witness, and the classes of outputs as events, in both directions."""
+        yield self.witness
+        for row in self.table:
+            sides = [(self.left, row.left), (self.right, row.right)]
+            for (above, more), (below, less) in (sides, sides[::-1]):
+                mine, theirs = (Interval.of_probability(min(1.0, mass)) for mass in (more, less))
+                yield Witness(above, below, row.event, mine, theirs, arguments=dict(self.mechanism.arguments))
 
     def delta(self, epsilon: float) -> float:
         """The least δ such that (ε, δ) holds between these two inputs, in both directions.
@@ -178,6 +204,15 @@ def compare(
     mine, theirs = (replayed_paths(mechanism, data) for data in (left, right))
     comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
+
+
+def _delta_lower(loss: Loss, epsilon: float) -> float:
+    """A lower bound on δ(ε) in one direction, whatever the rounding of the probabilities that it is computed from."""
+    try:
+        mass = loss.above(epsilon)[0]  # e^ε times that on the right is at most as much
+    except NotExact:
+        mass = 1.0
+    return loss.delta(epsilon).lower - LOSS_ERROR * mass
 
 
 def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:

@@ -11,7 +11,7 @@ import numpy as np
 
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress
-from veridp.claim import Claim, Witness
+from veridp.claim import LOSS_ERROR, Claim, Witness
 from veridp.errors import BadInput
 from veridp.finder.estimate import TARGET
 from veridp.finder.outcome import Restart, Settings
@@ -28,7 +28,6 @@ POLISHED = 6  # restarts that are climbed on exactly
 EXPLORE_SHARE = 0.15  # of the time, to list the paths with the data open; past it, they are listed for each input
 RESTART_SHARE = 0.6  # of the time, for restarts; the rest is for climbing on and for verifying
 POLISH_SHARE = 0.5  # of the time left after that
-SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a claim that holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +56,11 @@ class Found:
         return tuple(restart.correlation for restart in self.restarts if not math.isnan(restart.correlation))
 
     def refutes(self, claim: Claim) -> bool:
-        """Whether what was found exceeds the claim, by more than rounding could."""
-        known = max(self.witness.epsilon(claim.delta).lower, self.epsilon if not claim.delta else 0.0)
-        return known > claim.epsilon * (1 + SLACK) + SLACK
+        """Whether the witness, or the exact ε between its inputs, excludes the claim."""
+        error = self.mechanism.probability_error
+        if self.verified != "exact" or claim.delta or error:
+            return self.witness.with_error(error).refutes(claim)
+        return claim.refuted_by(lambda _: self.epsilon - LOSS_ERROR)
 
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="
@@ -220,7 +221,7 @@ class _Hunt:
             if left is None or right is None or not mechanism.adjacency.adjacent(left, right) or self.deadline.passed:
                 continue
             simple = judge_pair(mechanism, left, right, self.deadline.left)
-            if simple is not None and simple.epsilon >= finding.epsilon * (1 - SLACK):
+            if simple is not None and simple.epsilon >= finding.epsilon - LOSS_ERROR:
                 return simple
         return finding
 

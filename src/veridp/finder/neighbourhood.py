@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from veridp.adjacency import (
     AddOrRemoveRecord,
+    AddOrRemoveRecordUnordered,
     Adjacency,
     AllMoveTogether,
     AnyTwoValues,
@@ -25,6 +26,7 @@ from veridp.adjacency import (
     OneQueryMoves,
     Pair,
     ReplaceRecord,
+    ReplaceRecordUnordered,
 )
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
@@ -126,15 +128,25 @@ def patches(mechanism: Mechanism, size: int, domain: Domain) -> list[Patch] | No
                 _moving("all rise", np.eye(size), 0.0, 1.0, (low, high)),
                 _moving("all fall", np.eye(size), -1.0, 0.0, (low, high)),
             ]
-        case AddOrRemoveRecord():
-            return list(_both(_inserting(size, place, (low, high)) for place in range(size + 1)))
-        case ReplaceRecord():
-            return [_replacing(size, place, (low, high)) for place in range(size)]
+        case AddOrRemoveRecord() as relation:
+            inserting = [_inserting(size, place, (low, high)) for place in range(size + 1)]
+            return list(_both(_in_orders(relation, inserting)))
+        case ReplaceRecord() as relation:
+            return list(_in_orders(relation, [_replacing(size, place, (low, high)) for place in range(size)]))
         case AnyTwoValues():
             both = np.eye(2)
             return [Patch("any two values", both[:1], both[1:], *_box(2, (low, high)), (low, high), scalar=True)]
         case other:
             return _of_corners(other, size, (low, high))
+
+
+def _in_orders(relation: Adjacency, ordered: Sequence[Patch]) -> Iterator[Patch]:
+    """The patches; where the order of records is free, also with the right input turned by one, and backwards."""
+    yield from ordered
+    if isinstance(relation, AddOrRemoveRecordUnordered | ReplaceRecordUnordered):
+        for patch in ordered:
+            yield replace(patch, name=f"{patch.name}, turned", to_right=np.roll(patch.to_right, 1, axis=0))
+            yield replace(patch, name=f"{patch.name}, backwards", to_right=patch.to_right[::-1])
 
 
 def _box(count: int, domain: tuple[float, float]) -> tuple[Array, Array]:
@@ -245,6 +257,8 @@ class ValuePairs(PairSource):
     def _moved(self, left: Any, rng: np.random.Generator) -> Any:
         if self._single:
             return self._value(rng)
+        if isinstance(self.relation, AddOrRemoveRecordUnordered | ReplaceRecordUnordered):
+            left = [left[place] for place in rng.permutation(len(left))]
         if isinstance(self.relation, AddOrRemoveRecord):
             place = int(rng.integers(self.size + 1))
             return [*left[:place], self._value(rng), *left[place:]]

@@ -57,7 +57,7 @@ def judge_event(mechanism: Mechanism, explored: Explored, left: Any, right: Any,
     except NotExact:
         return None
     epsilon = 0.0 if above == -math.inf else math.inf if below == -math.inf else max(0.0, above - below)
-    p, q = (Interval.exactly(min(1.0, math.exp(log))) for log in (above, below))
+    p, q = (Interval.of_log_probability(log) for log in (above, below))
     return Finding(epsilon, Witness(left, right, event, p, q, arguments=dict(mechanism.arguments)), "exact")
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Scaled, adjacency
+from veridp.adjacency import Adjacency, Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.mechanism.command import Command
 from veridp.mechanism.declared import Mechanism
@@ -35,18 +35,36 @@ def is_opendp(found: Any) -> bool:
     return any(f"{kind.__module__}.{kind.__name__}" == "opendp.mod.Measurement" for kind in type(found).__mro__)
 
 
+# For each input metric of OpenDP, the relations whose neighbours have a distance in it, and that distance; the first is
+# the one that is meant by the metric. Under L1 and L2 one entry moves, which is a part of their neighbours.
+ORDERED_RECORDS = {"add-remove": 1, "replace": 2}
+DISTANCES: dict[str, dict[str, int]] = {
+    "SymmetricDistance": {"add-remove-unordered": 1, "replace-unordered": 2, **ORDERED_RECORDS},
+    "InsertDeleteDistance": ORDERED_RECORDS,
+    "ChangeOneDistance": {"replace-unordered": 1, "replace": 1},
+    "HammingDistance": {"replace": 1},
+    "DiscreteDistance": {"any": 1},
+    "AbsoluteDistance": {"linf": 1, "l1": 1, "monotone": 1},
+    "L1Distance": {"l1": 1},
+    "L2Distance": {"l1": 1},
+    "LInfDistance": {"linf": 1, "l1": 1, "monotone": 1},
+    "LInfDistance, monotonic": {"monotone": 1, "l1": 1},
+}
+
+
 def opendp(measurement: Any, *, delta: float = DELTA, **options: Any) -> Mechanism:
     """The measurement of OpenDP as a mechanism, with the claim that its own privacy map makes.
 
-    Neighbours, domain and size come from its input metric and domain. Measurements under zero-concentrated or smoothed
-    divergences are taken at `delta`.
+    Neighbours, domain and size come from its input metric and domain: SymmetricDistance counts added and removed
+    records, ChangeOneDistance and HammingDistance replaced ones; data of a known size cannot lose a record, so that
+    their neighbours have one replaced. Measurements under zero-concentrated or smoothed divergences are taken at
+    `delta`.
     """
     if not is_opendp(measurement):
         raise BadInput(f"{measurement!r} is no opendp Measurement; build one with opendp.measurements.make_…")
     known = _opendp_input(measurement, options)
     relation = adjacency(known["adjacency"])
-    distance = 2 if relation.name == "replace" and "Change" not in str(measurement.input_metric) else 1
-    claimed = _opendp_claim(measurement, distance, delta)
+    claimed = {} if "epsilon" in options else _opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
     function = _Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
     return _foreign(function, **{**claimed, **known, "adjacency": relation})
 
@@ -55,20 +73,41 @@ def _is_scalar(domain: Any) -> bool:
     return str(domain).startswith("AtomDomain")
 
 
+def _opendp_metric(measurement: Any) -> str:
+    """The input metric, by its name in DISTANCES."""
+    name, _, details = str(measurement.input_metric).partition("(")
+    return f"{name}, monotonic" if details.startswith("monotonic") else name
+
+
 def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
     """The options, with the adjacency, domain and size that the metric and domain of the inputs stand for."""
-    domain, metric = measurement.input_domain, str(measurement.input_metric)
+    domain, metric = measurement.input_domain, _opendp_metric(measurement)
     atoms = domain if _is_scalar(domain) else getattr(domain, "element_domain", domain)
     size = 1 if _is_scalar(domain) else getattr(domain, "size", None)
-    names = {"Absolute": "linf", "LInf": "linf", "L1": "l1", "L2": "l1", "Discrete": "any", "Change": "replace"}
-    names |= dict.fromkeys(("Symmetric", "InsertDelete"), "add-remove" if size is None else "replace")
-    relation = next((name for start, name in names.items() if metric.startswith(start)), None)
-    if relation is None and "adjacency" not in options:
-        raise BadInput(f"opendp's {metric} is not known here; say who is a neighbour, with adjacency=…")
-    known: dict[str, Any] = {"adjacency": relation, "size": size}  # without a size, the usual one is assumed
+    if metric not in DISTANCES and "adjacency" not in options:
+        raise BadInput(
+            f"opendp's {measurement.input_metric} is unknown here; say who is a neighbour and what that costs, with "
+            f"adjacency=… and epsilon=…"
+        )
+    meant = [name for name in DISTANCES.get(metric, ()) if size is None or not name.startswith("add-remove")]
+    known: dict[str, Any] = {"size": size}  # without a size, the usual one is assumed
+    known |= {"adjacency": meant[0]} if meant else {}
     if "domain" not in options:
         known |= _opendp_values(atoms)
     return known | options
+
+
+def _opendp_distance(measurement: Any, relation: Adjacency) -> float:
+    """The largest distance between neighbours under the relation, in the input metric."""
+    scaled = isinstance(relation, Scaled)
+    name, factor = (relation.relation.name, relation.factor) if scaled else (relation.name, 1)  # type: ignore[attr-defined]
+    distance = DISTANCES.get(_opendp_metric(measurement), {}).get(name)
+    if distance is None:
+        raise BadInput(
+            f"opendp's {measurement.input_metric} does not bound the distance of neighbours under {relation}, so its "
+            f"map makes no claim about them; give the claim too, with epsilon=…"
+        )
+    return distance * factor
 
 
 def _opendp_values(atoms: Any) -> dict[str, Any]:
@@ -92,17 +131,18 @@ def _opendp_claim(measurement: Any, distance: float, delta: float) -> dict[str, 
     from opendp import combinators
 
     measure = str(measurement.output_measure)
-    kind = str(measurement.input_metric.distance_type)
-    d_in = float(distance) if kind.startswith("f") else int(distance)
-    if measure.startswith("ZeroConcentrated"):
+    if measure == "ZeroConcentratedDivergence":
         measurement = combinators.make_zCDP_to_approxDP(measurement)
         measure = str(measurement.output_measure)
-    loss = measurement.map(d_in)
-    if measure.startswith("SmoothedMaxDivergence"):
+    kind = str(measurement.input_metric.distance_type)
+    loss = measurement.map(float(distance) if kind.startswith("f") else math.ceil(distance))
+    if measure == "SmoothedMaxDivergence":
         return {"epsilon": float(loss.epsilon(delta)), "delta": delta}
-    if measure.startswith("Approximate"):
+    if measure == "Approximate(MaxDivergence)":
         return {"epsilon": float(loss[0]), "delta": float(loss[1])}
-    return {"epsilon": float(loss)}
+    if measure == "MaxDivergence":
+        return {"epsilon": float(loss)}
+    raise BadInput(f"opendp's {measure} is no claim of (ε, δ); cast the measurement, or give epsilon=… and delta=…")
 
 
 # ----------------------------------------------------------------------------------------------- diffprivlib
@@ -117,11 +157,12 @@ def diffprivlib(machine: Any, **options: Any) -> Mechanism:
     """The mechanism object of diffprivlib as a mechanism: its `randomise`, its (ε, δ), inputs its sensitivity apart.
 
     The object is copied, and its copy draws from `rng`: results follow from the seed, and an object that is affine in
-    its draws can be explored like any function. The input of one that chooses among candidates is their utilities.
+    its draws can be explored like any function. The input of one that chooses among candidates is their utilities;
+    if it is `monotonic`, all of them move the same way.
     """
     if not is_diffprivlib(machine):
         raise BadInput(f"{machine!r} is no diffprivlib mechanism; build one with diffprivlib.mechanisms")
-    declared = Mechanism(_Randomise(machine), **_resolved(_diffprivlib_input(machine) | options))
+    declared = Mechanism(_Randomise(machine), **_resolved(_diffprivlib_input(machine, options) | options))
     example = declared.adjacency.example(declared.size, declared.domain)
     return replace(declared, function=_Randomise(machine, _takes_any_generator(machine, example)))
 
@@ -135,20 +176,41 @@ def _takes_any_generator(machine: Any, example: Any) -> bool:
     return True
 
 
-def _diffprivlib_input(machine: Any) -> dict[str, Any]:
+def _diffprivlib_input(machine: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Claim, neighbours and domain that the attributes of the object stand for."""
+    kind = type(machine).__name__
+    if not hasattr(machine, "epsilon"):
+        raise BadInput(f"diffprivlib's {kind} wraps a mechanism; give that one, its parent")
     known: dict[str, Any] = {"epsilon": float(machine.epsilon), "delta": float(machine.delta), "size": 1}
     if hasattr(machine, "value0"):
         return known | {"adjacency": "any", "domain": [machine.value0, machine.value1]}
-    sensitivity = float(getattr(machine, "sensitivity", 1))
-    known["adjacency"] = adjacency("linf") if sensitivity == 1 else Scaled(adjacency("linf"), sensitivity)
+    if hasattr(machine, "_domain_values"):  # categories, among which every two are neighbours
+        return known | {"adjacency": "any", "domain": list(machine._domain_values)}
+    if kind in NOT_OF_NUMBERS:
+        raise BadInput(
+            f"diffprivlib's {kind} randomises {NOT_OF_NUMBERS[kind]}; write f(data, n) that makes it from the data and "
+            f"returns n outputs as numbers, and use veridp.adapters.batched(f, epsilon=…)"
+        )
+    if not hasattr(machine, "sensitivity"):
+        if "adjacency" in options:
+            return known
+        raise BadInput(f"{kind} has no sensitivity, so its neighbours are unknown; give adjacency=… and domain=…")
+    sensitivity = float(machine.sensitivity)
+    if not sensitivity > 0:
+        raise BadInput(f"{kind}: sensitivity = {sensitivity:g} says that data have no neighbours; give one above 0")
+    relation = adjacency("monotone" if getattr(machine, "monotonic", False) else "linf")
+    known["adjacency"] = relation if sensitivity == 1 else Scaled(relation, sensitivity)
+    usual = (-10 * sensitivity, 10 * sensitivity)
     if hasattr(machine, "utility"):
-        return known | {"size": len(machine.utility)}  # its domain is assumed
+        return known | {"size": len(machine.utility), "domain": usual, "assumed": frozenset({"domain"})}
     ends = getattr(machine, "lower", -math.inf), getattr(machine, "upper", math.inf)
-    low, high = (end if math.isfinite(end) else usual * sensitivity for end, usual in zip(ends, (-10, 10), strict=True))
+    low, high = (end if math.isfinite(end) else default for end, default in zip(ends, usual, strict=True))
     known["assumed"] = frozenset() if all(map(math.isfinite, ends)) else frozenset({"domain"})
-    whole = any("Geometric" in kind.__name__ or "Discrete" in kind.__name__ for kind in type(machine).__mro__)
+    whole = any("Geometric" in base.__name__ or "Discrete" in base.__name__ for base in type(machine).__mro__)
     return known | {"domain": range(math.ceil(low), math.floor(high) + 1) if whole else (low, high)}
+
+
+NOT_OF_NUMBERS = {"Bingham": "a matrix", "Vector": "a function"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +219,7 @@ class _Randomise:
 
     machine: Any
     any_generator: bool = True
+    library = "diffprivlib"
 
     @property
     def __name__(self) -> str:

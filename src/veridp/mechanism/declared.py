@@ -16,6 +16,7 @@ from veridp.errors import BadInput
 
 Function = Callable[..., Any]
 DEFAULTS: Mapping[str, Any] = {"adjacency": adjacency("linf"), "domain": (-10, 10), "size": 5}
+FLOAT_GRAIN = 2.0**-48  # what some dozen additions of probabilities lose in floats, and the grid of uniform draws
 # Where set, it is called in place of a mechanism called by name, with the mechanism, the generator and the data.
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
 
@@ -157,6 +158,15 @@ class Mechanism:
         """The settings that nobody stated, with the defaults that stand in for them."""
         settings = {"adjacency": str(self.adjacency), "size": self.size, "domain": self.domain}
         return {name: value for name, value in settings.items() if name in self.assumed}
+
+    @property
+    def probability_error(self) -> float:
+        """How far off its own probabilities may be, absolutely, because it rounds; 0 for an author's function.
+
+        Objects of libraries compute probabilities in floats and add them up to thresholds for uniform draws, which lie
+        on a grid of floats too.
+        """
+        return FLOAT_GRAIN if hasattr(self.function, "library") else 0.0
 
     def missing(self) -> list[str]:
         """The arguments without a value: neither bound nor with a default."""

@@ -21,7 +21,8 @@ from veridp.prove.covering import RELATION, rational, solution
 from veridp.prove.document import Condition, Flaw
 from veridp.prove.paired import Case, Cases
 
-KNOWN = ("any", "linf", "l1", "monotone", "add-remove", "replace")
+RECORDS = ("add-remove", "add-remove-unordered", "replace", "replace-unordered")
+KNOWN = ("any", "linf", "l1", "monotone", *RECORDS)
 
 
 def check_cases(certificate: Cases) -> str:
@@ -62,7 +63,7 @@ def _check_length(value: Any, certificate: Cases, place: str) -> None:
     """Data are of the size stated; where a record may be added, they may have one more."""
     if certificate.adjacency == "any":
         return
-    sizes = [certificate.size, certificate.size + (certificate.adjacency == "add-remove")]
+    sizes = [certificate.size, certificate.size + certificate.adjacency.startswith("add-remove")]
     if not isinstance(value, list | tuple) or len(value) not in sizes:
         raise Flaw(place, f"{count(certificate.size, 'entry')} needed")
 
@@ -121,10 +122,8 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
     if name == "any":
         return True
     try:
-        if name in ("add-remove", "replace"):
-            records = [Counter(tuple(r) if isinstance(r, list) else r for r in data) for data in (left, right)]
-            surplus = sorted([(records[0] - records[1]).total(), (records[1] - records[0]).total()])
-            return surplus == [0, 1] if name == "add-remove" else surplus in ([0, 0], [1, 1])
+        if name in RECORDS:
+            return _adjacent_records(name, left, right)
         moves = [Fraction(y) - Fraction(x) for x, y in zip(left, right, strict=True)]
     except (TypeError, ValueError):
         raise Flaw("/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told") from None
@@ -133,6 +132,21 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
     if name == "l1":
         return sum(move != 0 for move in moves) <= 1
     return name == "linf" or all(move >= 0 for move in moves) or all(move <= 0 for move in moves)
+
+
+def _adjacent_records(name: str, left: Any, right: Any) -> bool:
+    """Whether two different data sets are neighbours; the records that they share keep their order, or need not."""
+    sides: list[list[Any]] = [[tuple(r) if isinstance(r, list) else r for r in data] for data in (left, right)]
+    fewer, more = sorted(sides, key=len)
+    added = name.startswith("add-remove")
+    if len(more) - len(fewer) > added:
+        return False
+    if name.endswith("-unordered"):
+        surplus = (Counter(fewer) - Counter(more)).total(), (Counter(more) - Counter(fewer)).total()
+        return surplus in ([(0, 0), (0, 1)] if added else [(0, 0), (1, 1)])
+    if added:
+        return any(more[:k] + more[k + 1 :] == fewer for k in range(len(more)))
+    return sum(bool(mine != theirs) for mine, theirs in zip(fewer, more, strict=True)) <= 1
 
 
 def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:

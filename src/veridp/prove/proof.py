@@ -24,8 +24,6 @@ from veridp.prove.neighbours import Hull, Polytope, interval_of, interval_text
 from veridp.prove.shifts import Shift
 from veridp.prove.wording import alignment_text
 
-ROUNDING = 1e-9  # how far the rounding of a program's constants may carry ε past a claim that it meets, relatively
-
 
 @dataclass(frozen=True, eq=False)
 class Proof(ABC):
@@ -72,12 +70,9 @@ class Proof(ABC):
 
     @property
     def keeps_claim(self) -> bool | None:
-        """Whether what is proved is within the mechanism's claim, up to the rounding of its own constants.
-
-        None where it claims nothing.
-        """
+        """Whether the mechanism's claim covers the proved ε; None where it claims nothing."""
         claim = self.mechanism.claim
-        return None if claim is None else self.epsilon <= claim.epsilon * (1 + ROUNDING)
+        return None if claim is None else claim.covers(self.epsilon)
 
     def __str__(self) -> str:
         who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"

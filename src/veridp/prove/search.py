@@ -78,8 +78,9 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
 
 def _replayed(proof: Proof, data: Any, paths: Sequence[Path]) -> Proof:
     """The proof, once plain runs agree with the paths, also at an ordinary input and at its costliest neighbours."""
-    example: Any = proof.mechanism.adjacency.example(proof.size, proof.mechanism.domain)
-    at = [example] + [[x + step for x, step in zip(example, move, strict=True)] for move in proof.moves]
+    at: list[Any] = [[float(step) for step in move] for move in proof.moves]  # beside 0, where any data may lie
+    if interval_of(proof.mechanism) is None:
+        at.append([0.0] * proof.size)
     return replace(proof, replayed=replayed(proof.mechanism, data, paths, at))
 
 

@@ -67,7 +67,7 @@ def _lines(verdict: Verdict) -> list[str]:
     if verdict.standing is not Standing.PROVED and math.isfinite(verdict.epsilon.upper):
         lines.append(f"    {_number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
     if verdict.witness is not None:
-        lines += _witness_lines(verdict.witness, verdict.claim.delta)
+        lines += _witness_lines(verdict.witness, verdict.claim.tolerated.delta)
     if verdict.alignment:
         lines += ["proof, where it costs most", f"    {verdict.alignment}"]
     if verdict.look_at:
@@ -128,7 +128,11 @@ def _cells(one: Audited) -> list[str]:
 
 def _witness_of(one: Audited) -> list[str]:
     verdict = one.verdict
-    return [] if verdict is None or verdict.witness is None else _witness_lines(verdict.witness, verdict.claim.delta)
+    return (
+        []
+        if verdict is None or verdict.witness is None
+        else _witness_lines(verdict.witness, verdict.claim.tolerated.delta)
+    )
 
 
 def audited_markdown(results: Sequence[Audited]) -> str:
@@ -163,7 +167,7 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
         "epsilon": {"lower": verdict.epsilon.lower, "upper": verdict.epsilon.upper},
         "how": how_known(verdict),
         "scope": verdict.scope,
-        "witness": None if witness is None else _witness_document(witness, verdict.claim.delta),
+        "witness": None if witness is None else _witness_document(witness, verdict.claim.tolerated.delta),
         "alignment": verdict.alignment,
         "look_at": [{"sentence": one.sentence, "file": one.file, "line": one.line} for one in verdict.look_at],
         "searched": list(verdict.searched),

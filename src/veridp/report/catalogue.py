@@ -65,7 +65,7 @@ def _entry(name: str, mechanism: Mechanism) -> Entry:
     claim = mechanism.claim
     return Entry(
         name,
-        str(mechanism.adjacency),
+        mechanism.adjacency.name,
         mechanism.size,
         None if claim is None else claim.epsilon,
         None if claim is None else claim.delta,

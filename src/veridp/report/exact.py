@@ -14,14 +14,7 @@ from rich.text import Text
 from veridp.claim import Claim, with_assumptions
 from veridp.exact import Comparison, Worst
 
-SLACK = 1e-9  # by how much, relatively, rounding may carry a computed ε past a claim that holds
-
-
-def refuted(comparison: Comparison, claim: Claim) -> bool:
-    """Whether the comparison exceeds the claim by more than rounding could."""
-    if claim.delta:
-        return comparison.delta(claim.epsilon) > claim.delta * (1 + SLACK)
-    return comparison.epsilon > claim.epsilon * (1 + SLACK) + SLACK
+SAME_LOSS = 1e-9  # losses this close are shown as one number
 
 
 def comparison_page(comparison: Comparison, search: Worst | None, most: int) -> RenderableType:
@@ -29,7 +22,7 @@ def comparison_page(comparison: Comparison, search: Worst | None, most: int) -> 
     table = Table("output", "p (left)", "q (right)", "ln p/q")
     for row in comparison.table[:most]:
         ratio = _log_ratio(row.left, row.right)
-        loss = number(ratio) if abs(abs(ratio) - row.loss) < SLACK else f"up to ±{number(row.loss)}"
+        loss = number(ratio) if abs(abs(ratio) - row.loss) < SAME_LOSS else f"up to ±{number(row.loss)}"
         table.add_row(Text(str(row.event)), number(row.left), number(row.right), loss)
     hidden = len(comparison.table) - most
     more = [Text(f"… and {hidden} more classes of outputs")] if hidden > 0 else []
@@ -50,17 +43,23 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
         lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
     claim = comparison.mechanism.claim
     if claim is not None:
-        judged = f"claimed {claim}: {_judged(comparison, claim)}"
-        lines.append(with_assumptions(judged, comparison.mechanism.assumptions))
+        sentence = f"claimed {claim}: {judged(comparison, claim)}"
+        lines.append(with_assumptions(sentence, comparison.mechanism.assumptions))
     return lines
 
 
-def _judged(comparison: Comparison, claim: Claim) -> str:
-    if claim.delta:
-        delta = comparison.delta(claim.epsilon)
-        verdict = "exceeded" if refuted(comparison, claim) else "kept between these two"
-        return f"{verdict}, δ({claim.epsilon:g}) = {number(delta)}"
-    return "exceeded" if refuted(comparison, claim) else "kept between these two"
+def judged(comparison: Comparison, claim: Claim) -> str:
+    """How the claim stands between the two inputs, in words."""
+    refuted = comparison.refutes(claim)
+    verdict = "exceeded" if refuted else "kept between these two"
+    if not claim.delta:
+        rounded = comparison.mechanism.probability_error and not refuted and not claim.covers(comparison.epsilon)
+        return f"{verdict}, up to what the library rounds off: this ε is one as floats" if rounded else verdict
+    bounds = comparison.delta_bounds(claim.epsilon)
+    point = math.isclose(bounds.lower, bounds.upper, rel_tol=1e-6, abs_tol=1e-300)
+    if not point and not refuted and not claim.covers(claim.epsilon, bounds.upper):
+        verdict = "undecided between these two"
+    return f"{verdict}, δ({claim.epsilon:g}) {'=' if point else 'is in'} {bounds}"
 
 
 def _log_ratio(left: float, right: float) -> float:
@@ -84,7 +83,7 @@ def comparison_document(comparison: Comparison, search: Worst | None) -> dict[st
         "epsilon": comparison.epsilon,
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
         "assumed": comparison.mechanism.assumptions,
-        "refuted": None if claim is None else refuted(comparison, claim),
+        "refuted": None if claim is None else comparison.refutes(claim),
         "witness": {
             "left": witness.left,
             "right": witness.right,

@@ -80,6 +80,9 @@ def exponents(numbers: Floats) -> Floats:
     return np.frexp(numbers)[1].astype(np.float64) - 1.0
 
 
+BIT_COLUMNS = (LowestBit, Exponent, Reachable, MantissaBit)
+
+
 def lowest_bits(numbers: Floats) -> Floats:
     """The exponent of the lowest set bit of each number; NaN for 0 and NaN.
 

@@ -22,6 +22,7 @@ from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
 from veridp.program.tally import tally
 from veridp.sniper.attack import ThresholdAttack
+from veridp.sniper.bits import BIT_COLUMNS
 from veridp.sniper.crew import Crew
 from veridp.sniper.scout import Candidate, Setting, seed_for
 
@@ -96,8 +97,8 @@ class Look:
         return self.bounds.epsilon(self.delta)
 
     def refutes(self, claim: Claim) -> bool:
-        """Whether P[left] > e^ε P[right] + δ at the ends of the bounds that favour the claim."""
-        return self.bounds.epsilon(claim.delta) > claim.epsilon
+        """Whether the bounds exclude the claim."""
+        return claim.refuted_by(self.bounds.epsilon)
 
     def witness(self, event: ThresholdAttack, confidence: float) -> Witness:
         """The pair and the event; its intervals are one-sided, since no more is needed."""
@@ -109,6 +110,7 @@ class Look:
             Interval(self.bounds.lower, 1.0),
             Interval(0.0, self.bounds.upper),
             confidence,
+            as_floats=any(isinstance(column, BIT_COLUMNS) for column in event.scorer.columns.columns),
         )
 
 

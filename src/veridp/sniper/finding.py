@@ -58,9 +58,8 @@ class Finding:
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted, at the confidence."""
-        if self.claim is None:
-            return False
-        return any(event.epsilon(self.claim.delta) > self.claim.epsilon for event in self.events)
+        claim = self.claim
+        return claim is not None and any(claim.refuted_by(event.epsilon) for event in self.events)
 
     def delta_lower(self, epsilon: float) -> float:
         """No δ below this is kept at this ε; for all ε at once."""
@@ -71,7 +70,7 @@ class Finding:
         witness, claim = self.witness, self.claim
         return {
             "mechanism": str(self.mechanism),
-            "adjacency": str(self.mechanism.adjacency),
+            "adjacency": self.mechanism.adjacency.name,
             "size": self.size,
             "epsilon_lower": self.epsilon_lower,
             "delta": self.delta,
@@ -90,6 +89,7 @@ class Finding:
                 "right_probability_at_most": witness.right_probability.upper,
                 "left_count": self.counts[0],
                 "right_count": self.counts[1],
+                "as_floats": witness.as_floats,
             },
             "profile": [{"epsilon": point.epsilon, "delta": point.delta} for point in self.profile],
             "model": self.model,

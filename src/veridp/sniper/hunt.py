@@ -331,7 +331,7 @@ class Hunt:
         hopeful = [one for one in best if one.hoped(self.setting.goal) >= best[0].promise]
         contenders = hopeful[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
         claim, samples = self.plan.stop_at, self.plan.playoff
-        refuting = claim is not None and best[0].promise > claim.epsilon
+        refuting = claim is not None and claim.refuted_by(lambda _: best[0].promise)
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
             return best[0]
         deadline = self.deadline.part(PLAYING_SHARE)

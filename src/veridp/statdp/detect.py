@@ -126,7 +126,8 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None]) -> tuple[
     left, right, runs = (
         np.array([getattr(one, name) if one is not None else 0 for one in tested]) for name in ("left", "right", "runs")
     )
-    forward, backward = p_values([left, right], [right, left], runs, epsilons)
+    levels = [Claim(epsilon).tolerated.epsilon for epsilon in epsilons]  # so that a rejection excludes the claim
+    forward, backward = p_values([left, right], [right, left], runs, levels)
     points = []
     least = 0.0  # what the smaller test ε had
     for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
