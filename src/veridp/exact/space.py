@@ -18,6 +18,7 @@ from veridp.exact.loss import Atom, Loss, Mixture
 from veridp.exact.masses import Masses, Share
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
 from veridp.exact.sums import collapsed
+from veridp.program.access import leaf_names
 from veridp.program.affine import Affine
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
@@ -181,13 +182,9 @@ class _Class:
         return Entry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
 
     def _name(self, place: int) -> str:
-        """`output` where the leaf is the whole, `output[2]` in a flat list, else its number."""
-        tree = self.key.template.tree
-        whole = self.factor.positions is None
-        if whole and not isinstance(tree, tuple):
-            return "output"
-        flat = not any(isinstance(branch, tuple) for branch in tree) if whole else self.factor.flat
-        return f"output[{place}]" if flat else f"leaf {place + 1}"
+        """What the leaf is called: `output` where it is the whole, `output['n'][2]` within it."""
+        names = leaf_names(self.key.template.tree) if self.factor.positions is None else self.factor.names
+        return names[place]
 
     def lattice(self, combination: Combination) -> float | None:
         """The remainder modulo 1 of a combination of entries that move in whole steps; None for a continuous one."""
