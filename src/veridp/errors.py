@@ -15,6 +15,7 @@ VeridpError
 │   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
 ├── BudgetSpent           what is asked would cost more than is left of a privacy budget; nothing was drawn
 ├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
+├── CutShort              the time or memory given was used up before there was any answer
 └── EnginesDisagree       two engines contradict each other: a fault in veridp itself
 
 Every message says where, what was found, and what to do.
@@ -81,6 +82,10 @@ class BudgetSpent(VeridpError):
 
 class NotExact(VeridpError):
     """The probabilities of the paths are out of reach of the exact engine."""
+
+
+class CutShort(VeridpError):
+    """The time or the memory that an engine was given was used up before it had any answer."""
 
 
 class EnginesDisagree(VeridpError):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from veridp.budget import Deadline
+from veridp.budget import Deadline, within
 from veridp.claim import Claim, Interval, Witness
 from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
 from veridp.exact.at_delta import witness_above
-from veridp.program.limit import OutOfTime, at_most
 
 ROUNDING = 1e-10  # relative width that is allowed to computed probabilities for their rounding
 
@@ -37,9 +36,9 @@ def _widened(probability: Interval) -> Interval:
 def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) -> Witness | None:
     """The witness enclosed in interval arithmetic, if that is within reach and refutes the claim too."""
     try:
-        with at_most(max(deadline.left / 2, 1e-3)):
+        with within(deadline.part(0.5)):
             enclosed = compare(comparison.mechanism, comparison.left, comparison.right, certified=True)
             witness = enclosed.witness
-    except (VeridpError, OutOfTime):
+    except VeridpError:
         return None
     return witness if witness.refutes(claim) else None

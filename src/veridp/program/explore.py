@@ -7,6 +7,7 @@ way that is possible at each fork; the other ways are left for later runs.
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.budget import Deadline, check, out_of_memory
+from veridp.errors import CutShort, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, settle
+from veridp.program.contained import contained
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
@@ -31,7 +34,13 @@ MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
 
 
 def explore(
-    mechanism: Mechanism | Function, data: Any, *, max_paths: int = MAX_PATHS, defer: bool = False, **arguments: Any
+    mechanism: Mechanism | Function,
+    data: Any,
+    *,
+    max_paths: int = MAX_PATHS,
+    defer: bool = False,
+    seconds: float = math.inf,
+    **arguments: Any,
 ) -> tuple[Path, ...]:
     """All paths of the mechanism on this data, in the order of a walk through its tree.
 
@@ -39,9 +48,12 @@ def explore(
     choices that only end up in the output stay undecided there, instead of forking.
 
     The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
-    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree.
+    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree, and CutShort
+    where the `seconds` or the memory do not suffice.
     """
-    return tuple(walk(as_mechanism(mechanism, **arguments), data, max_paths, defer))
+    mechanism = as_mechanism(mechanism, **arguments)
+    deadline = Deadline(seconds)
+    return contained(lambda _: tuple(walk(mechanism, data, max_paths, defer)), deadline, known=(mechanism, data))
 
 
 def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: bool = False) -> Iterator[Path]:
@@ -59,6 +71,7 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
                 f"use a smaller input, raise max_paths, defer=True where the branches only decide the output, "
                 f"or use an engine that samples"
             )
+        check()
         run = _Run(pending.pop(), begun)
         path = _follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
@@ -130,6 +143,7 @@ class _Run(StandInGenerator, Decider):
 
     def noise(self, distribution: Distribution) -> Affine:
         if self.next is None:
+            self._check()
             noise = Noise(self.drawn, distribution, here())
             self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1})))
             self.next = self.stages[-1]
@@ -237,6 +251,13 @@ class _Run(StandInGenerator, Decider):
             )
         )
 
+    def _check(self) -> None:
+        """End the run where its time or memory is used up: a loop may draw without end."""
+        try:
+            check()
+        except CutShort as cut:
+            self._stop(cut)
+
     def _stop(self, error: VeridpError) -> NoReturn:
         self.error = error
         raise _Stop
@@ -303,6 +324,8 @@ def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer
             output = map_leaves(settle, output)
     except _Stop:
         output = None
+    except MemoryError:
+        raise out_of_memory() from None
     except (Exception, SystemExit) as error:
         if run.error is None:
             raise MechanismFailed(

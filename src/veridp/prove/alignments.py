@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.budget import check
 from veridp.program.symbols import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Corner, Polytope
@@ -91,6 +92,7 @@ class _Wanted:
 def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
     program = Corners()
     for each in wanted:
+        check()
         for corner in each.task.corners(each.whole):
             program.add(each.task, corner)
     found = iter(program.shifts())

@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import linprog
 
+from veridp.budget import check
 from veridp.program.affine import Affine, Condition
 from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.prove.alignments import Alignment, cheapest
@@ -87,6 +88,7 @@ def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Conditio
     worst = Coupling(NO_LOSS, "", ())
     transports: list[Transport] = []
     for output, sources in _by_output(left).items():
+        check()
         targets = _by_output(right).get(output, {})
         found = _couple_output(output, sources, targets, polytope, given, left is right)
         transports += found.transports

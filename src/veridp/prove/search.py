@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from veridp.budget import Deadline
 from veridp.errors import BadInput, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
+from veridp.program.contained import contained
 from veridp.program.path import Path
 from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
@@ -23,14 +25,22 @@ from veridp.prove.regions import is_on_data
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
 
-def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> Proof:
+def prove(
+    mechanism: Mechanism | Function, size: int | None = None, *, seconds: float = math.inf, **arguments: Any
+) -> Proof:
     """The smallest ε that alignment, couplings or bounds prove for all neighbours of this size; inf if none do.
 
     Data are left open where the adjacency has a polytope of differences, as any two numbers of an interval have. Else,
     and where the mechanism cannot be explored or proved with open data, the data over its domain are gone through one
     by one, if that is a list of values; the proof then says that it holds for these alone.
+
+    Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
-    mechanism = as_mechanism(mechanism, **arguments)
+    bound = as_mechanism(mechanism, **arguments)
+    return contained(lambda _: _proof(bound, size), Deadline(seconds), known=(bound,))
+
+
+def _proof(mechanism: Mechanism, size: int | None) -> Proof:
     size = 1 if interval_of(mechanism) is not None else mechanism.size if size is None else size
     polytopes = polytopes_of(mechanism, size)
     listed = has_finite_domain(mechanism) and knows_all_neighbours(mechanism.adjacency)
