@@ -10,8 +10,10 @@ from typing import Any, Protocol
 from veridp.accounting.account import DELTA, account
 from veridp.accounting.recording import releases_of
 from veridp.accounting.simple import ROUNDING, Bound, basic_charge
-from veridp.errors import NotExact, NotExplorable
+from veridp.budget import Deadline
+from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import contained
 
 INPUTS = 8  # on which the function is run to see what it calls
 
@@ -83,7 +85,8 @@ def line(
     attack: Callable[[Mechanism, int, float], Attacked] | None = None,
     **arguments: Any,
 ) -> Line:
-    """The three numbers of a function that calls mechanisms, for inputs of one size.
+    """The three numbers of a function that calls mechanisms, for inputs of one size, with `seconds` for each of the
+    first two.
 
     The exact ε is that of the worst pair that a search finds, at the δ of the ledger; None where its losses are out of
     reach. The attack is given, so that any engine may make it: it is told the mechanism, the size, and the δ of the
@@ -91,7 +94,8 @@ def line(
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
-    ledger = ledger_of(mechanism, size, delta)
+    bound, length = mechanism, size
+    ledger = contained(lambda _: ledger_of(bound, length, delta), Deadline(seconds), known=(mechanism,))
     attacked = None if attack is None else attack(mechanism, size, ledger.bound.delta)
     return Line(
         str(mechanism),
@@ -116,5 +120,5 @@ def _exact(mechanism: Mechanism, size: int, delta: float, seconds: float) -> flo
 
     try:
         return worst(mechanism, size, seconds=seconds, at=delta).epsilon
-    except (NotExact, NotExplorable):
+    except (CutShort, NotExact, NotExplorable):
         return None

@@ -47,10 +47,10 @@ def audit(
     paths can be listed are proved and compared exactly; others, and all with `black_box`, are sampled. A statistical
     refutation is wrong with probability at most `alpha`, whatever was searched.
 
-    The `seconds`, and the limit on memory, hold whatever the mechanism does: on Linux it runs in a child process that is
-    ended where it does not end by itself. The time to load libraries, once in a process, is not counted. What is cut
-    short, by either limit or by Ctrl-C, gives the verdict so far, and `finished` is then False. A verdict that is
-    finished depends on the seed and not on how fast the machine is.
+    The `seconds` and the limit on memory hold whatever the mechanism does: on Linux it runs in a child process, which
+    is ended if it does not end by itself. The time to load libraries, once in a process, is not counted. An audit that
+    is cut short, by either limit or by Ctrl-C, gives the verdict so far, and `finished` is False. A finished verdict
+    depends on the seed, and not on how fast the machine is.
 
     >>> def halved(rng, data, *, epsilon=0.1): return data[0] + rng.laplace(scale=0.5 / epsilon)
     >>> print(audit(halved, size=1))
@@ -104,7 +104,7 @@ def _hung(findings: Findings, reason: BaseException) -> BaseException:
 def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str, Any]:
     """All that was found after all steps that were not tried before."""
     try:
-        findings.step("pilot", lambda _: run_once(findings.case, findings.deadline.left))
+        findings.step("pilot", _run_once)
         findings.step("randomness", _look_at_randomness)
         engines(findings)
         findings.step("ledger", compare_with_ledger)
@@ -113,6 +113,11 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
             raise
         findings.cut(KeyboardInterrupt())
     return findings.state()
+
+
+def _run_once(findings: Findings) -> None:
+    findings.tell("running it once")
+    run_once(findings.case, findings.deadline.left)
 
 
 def _look_at_randomness(findings: Findings) -> None:

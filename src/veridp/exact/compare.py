@@ -170,7 +170,7 @@ def compare(
     `Enclosure` for what is then certain.
 
     Raises BadInput where a mechanism with a declared adjacency does not call them neighbours, NotExplorable where its
-    paths cannot be listed, NotExact where their probabilities are out of reach, CutShort where `seconds` are not enough.
+    paths cannot be listed, NotExact where their probabilities are out of reach, and CutShort after `seconds`.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)

@@ -75,8 +75,8 @@ def worst(
     the ε that holds between them at the δ given by `at`; the search ends where one has `enough`. What is found is a
     lower bound; nothing is claimed about pairs that were not tried.
 
-    Cut short by `seconds`, by the limit on memory or by Ctrl-C, it is the worst pair until then; CutShort where there is
-    none. What is tried depends on the clock in no other way.
+    Cut short by `seconds`, by the limit on memory or by Ctrl-C, it returns the worst pair until then, and raises
+    CutShort if there is none. What is tried depends on the clock in no other way.
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size

@@ -36,8 +36,16 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import cloudpickle
 
-from veridp.budget import LOOK_AT_MEMORY, Deadline, Progress, out_of_memory, out_of_time, within
-from veridp.budget import memory_limit, memory_used
+from veridp.budget import (
+    LOOK_AT_MEMORY,
+    Deadline,
+    Progress,
+    memory_limit,
+    memory_used,
+    out_of_memory,
+    out_of_time,
+    within,
+)
 from veridp.errors import CutShort, WorkerLost
 from veridp.program.limit import OutOfTime, at_most, shielded
 
@@ -269,9 +277,7 @@ class _Watch(Generic[T]):
     def _lost(self) -> WorkerLost:
         _, status = os.waitpid(self.pid, 0)
         how = f"by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"with status {os.WEXITSTATUS(status)}"
-        return WorkerLost(
-            f"the process that ran it was ended {how}; look for os._exit, a crash in compiled code, or too little memory"
-        )
+        return WorkerLost(f"its process ended {how}; look for os._exit, a crash in compiled code, or too little memory")
 
     def _unpickled(self, content: bytes) -> Any:
         unpickler = pickle.Unpickler(io.BytesIO(content))  # noqa: S301 - from our own child

@@ -48,7 +48,7 @@ def explore(
     choices that only end up in the output stay undecided there, instead of forking.
 
     The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
-    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree, and CutShort
+    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree, CutShort
     where the `seconds` or the memory do not suffice.
     """
     mechanism = as_mechanism(mechanism, **arguments)

@@ -28,6 +28,7 @@ from veridp.program.distribution import (
 from veridp.program.symbolic import Symbolic, Vector
 
 Size = int | tuple[int, ...] | None
+MAX_CHOICES = 100_000  # values of one draw
 FEW_TRIALS = 32  # a binomial of up to so many trials is a finite choice, a longer one is integer noise
 
 
@@ -45,6 +46,11 @@ class StandInGenerator(ABC):
     @abstractmethod
     def refuse(self, what: str) -> NoReturn:
         """Stop the run: the mechanism asked for what this reading cannot give."""
+
+    def list_choices(self, count: int) -> None:
+        """Refuse a choice among so many values that a list of them would not fit."""
+        if count > MAX_CHOICES:
+            self.refuse(f"a choice among {count} values is one among more than {MAX_CHOICES}")
 
     # ------------------------------------------------------------------------------------ continuous noise
 
@@ -109,11 +115,14 @@ class StandInGenerator(ABC):
             values = range(int(first), int(last) + endpoint)
             if not values:
                 raise ValueError("low >= high")
+            self.list_choices(len(values))
             return self.choose(values, [Fraction(1, len(values))] * len(values))
 
         return over_shape(draw, size, low, high)
 
     def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, **_: Any) -> Any:
+        if isinstance(a, int | np.integer):
+            self.list_choices(int(a))
         values = list(range(a)) if isinstance(a, int | np.integer) else list(a)
         if not values:
             raise ValueError("a cannot be empty")
@@ -138,6 +147,8 @@ class StandInGenerator(ABC):
         return Vector.of(drawn, (size,) if isinstance(size, int) else size)
 
     def permutation(self, x: Any) -> Any:
+        if isinstance(x, int | np.integer):
+            self.list_choices(int(x))
         values = list(range(x)) if isinstance(x, int | np.integer) else list(x)
         return self._without_replacement(
             values, [Fraction(1, max(len(values), 1))] * len(values), len(values), len(values)

@@ -83,9 +83,7 @@ class Induction:
         return f"{who}: {self.epsilon:.6g}-DP is proved for every size"
 
 
-def prove_for_every_size(
-    mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any
-) -> Induction:
+def prove_for_every_size(mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any) -> Induction:
     """The smallest ε that an alignment alike for all steps can prove, for inputs of every size.
 
     Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment, and
