@@ -60,6 +60,7 @@ NOTHING: Any = object()
 _LISTENER: ContextVar[Callable[[Any], None] | None] = ContextVar("listener", default=None)
 _inside = False  # whether this process is such a child
 _loaded_in_children: list[str] = []
+watched: list[int] = []  # the children that are at work, by their process ids, which name their process groups too
 
 
 def inside() -> bool:
@@ -197,6 +198,7 @@ class _Watch(Generic[T]):
         if self.pid == 0:
             self.line.close()
             _live(work, deadline, _Remote(theirs, references, progress is not None))
+        watched.append(self.pid)
         theirs.close()
         with suppress(OSError):  # the child does the same: whoever comes first
             os.setpgid(self.pid, self.pid)
@@ -220,6 +222,7 @@ class _Watch(Generic[T]):
             self.line.close()
             with suppress(ChildProcessError):
                 os.waitpid(self.pid, 0)
+            watched.remove(self.pid)
 
     def _wait(self) -> Ended[T] | None:
         """Wait for a message, but not for long; how the work ended, if it did."""
@@ -234,7 +237,7 @@ class _Watch(Generic[T]):
             return self._cut(KeyboardInterrupt() if self.interrupted else out_of_time(self.deadline.seconds))
         if now >= self.next_look:
             self.next_look = now + LOOK_AT_MEMORY
-            if sum(max(0.0, memory_used(pid) - self.memory) for pid in _family(self.pid)) > memory_limit():
+            if sum(max(0.0, memory_used(pid) - self.memory) for pid in family(self.pid)) > memory_limit():
                 return self._cut(out_of_memory())
         return None
 
@@ -298,7 +301,7 @@ def _flush() -> None:
             stream.flush()
 
 
-def _family(pid: int) -> Iterator[int]:
+def family(pid: int) -> Iterator[int]:
     """The process and those that it has started, which are of its process group."""
     for name in os.listdir("/proc"):
         with suppress(ValueError, ProcessLookupError):  # no process, or one that has ended
