@@ -8,6 +8,7 @@ the call, from outside; the memory is the most that the call's processes had tog
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import subprocess
 import sys
@@ -44,10 +45,8 @@ def swallows(rng: Any, data: Any) -> float:
     x = data[0] + rng.laplace()
     if type(x) is not float:
         while True:
-            try:
+            with contextlib.suppress(BaseException):
                 time.sleep(10)
-            except BaseException:  # noqa: S110 - that is the point
-                pass
     return float(x)
 
 
@@ -120,12 +119,8 @@ CASES: dict[str, Callable[[float], Any]] = {
     "audit: black box that compiles long": audited(compiles_long, size=1, black_box=True),
     "audit: svt6, size 16": lambda seconds: veridp.audit(veridp.catalogue["svt6"], size=16, seconds=seconds),
     "prove: svt6, size 16": lambda seconds: veridp.prove(veridp.catalogue["svt6"], 16, seconds=seconds),
-    "exact.worst: svt6, size 16": lambda seconds: veridp.exact.worst(
-        veridp.catalogue["svt6"], 16, seconds=seconds
-    ),
-    "explore: 2^20 paths": lambda seconds: veridp.explore(
-        many_paths, [0.0] * 20, seconds=seconds, max_paths=10**7
-    ),
+    "exact.worst: svt6, size 16": lambda seconds: veridp.exact.worst(veridp.catalogue["svt6"], 16, seconds=seconds),
+    "explore: 2^20 paths": lambda seconds: veridp.explore(many_paths, [0.0] * 20, seconds=seconds, max_paths=10**7),
     "finder: svt6, size 16": lambda seconds: veridp.finder.search(veridp.catalogue["svt6"], 16, seconds=seconds),
     "sniper: svt6": lambda seconds: veridp.sniper.search(veridp.catalogue["svt6"], seconds=seconds),
     "statdp: svt6": lambda seconds: veridp.statdp.detect(veridp.catalogue["svt6"], seconds=seconds),

@@ -288,5 +288,7 @@ def test_modules_that_a_child_loads_are_loaded_here_before_the_next() -> None:
         "contained(work, Deadline(600)); first = 'veridp.exact' in sys.modules\n"
         "contained(lambda _: None, Deadline(600)); print(first, 'veridp.exact' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "False True\n"

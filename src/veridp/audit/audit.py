@@ -70,8 +70,10 @@ def audit(
 
 def _load(black_box: bool) -> None:
     """Load the engines that come first: they stay loaded for the next audit, and no deadline counts it."""
-    for engine in ("statdp", "sniper") if black_box else ("prove", "exact"):
-        importlib.import_module(f"veridp.{engine}")
+    for module in (
+        ("veridp.statdp", "veridp.sniper", "sklearn.ensemble") if black_box else ("veridp.prove", "veridp.exact")
+    ):
+        importlib.import_module(module)
 
 
 def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:
@@ -117,7 +119,7 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
 
 def _run_once(findings: Findings) -> None:
     findings.tell("running it once")
-    run_once(findings.case, findings.deadline.left)
+    run_once(findings.case, findings.deadline.seconds)
 
 
 def _look_at_randomness(findings: Findings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,7 @@ def worst(
     domain: Domain | None = None,
     *,
     seconds: float = SECONDS,
+    max_pairs: int | None = None,
     progress: Progress | None = None,
     moves: Sequence[Sequence[float]] = (),
     at: float = 0.0,
@@ -72,8 +74,8 @@ def worst(
     """The worst pair of neighbours found within the domain: patterns first, then corners, then moves from the best.
 
     `moves` are differences between neighbours to begin with, tried from the ends of the domain. Pairs are compared by
-    the ε that holds between them at the δ given by `at`; the search ends where one has `enough`. What is found is a
-    lower bound; nothing is claimed about pairs that were not tried.
+    the ε that holds between them at the δ given by `at`; the search ends where one has `enough`, or after `max_pairs`.
+    What is found is a lower bound; nothing is claimed about pairs that were not tried.
 
     Cut short by `seconds`, by the limit on memory or by Ctrl-C, it returns the worst pair until then, and raises
     CutShort if there is none. What is tried depends on the clock in no other way.
@@ -81,7 +83,7 @@ def worst(
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
     domain = mechanism.domain if domain is None else domain
-    search = _Search(mechanism, size, domain, _Aim(Deadline(seconds), at, enough))
+    search = _Search(mechanism, size, domain, _Aim(Deadline(seconds), at, enough, max_pairs or sys.maxsize))
     return contained(
         lambda reporter: search.run(moves, reporter),
         search.aim.deadline,
@@ -97,6 +99,7 @@ class _Aim:
     deadline: Deadline
     delta: float
     enough: float
+    pairs: int
 
 
 class _Search:
@@ -144,12 +147,16 @@ class _Search:
 
     def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
         for pair in pairs:
-            if self.aim.deadline.passed and (self.best is not None or not self.in_time):
+            if self._ended():
                 return False
             self._try(stage, pair.left, pair.right)
             if self.epsilon >= self.aim.enough:
                 return True
         return True
+
+    def _ended(self) -> bool:
+        """Whether as many pairs were tried as were asked for, or the time is up."""
+        return self.tried >= self.aim.pairs or self.aim.deadline.passed
 
     def _try(self, stage: str, left: Any, right: Any) -> bool:
         """Whether the pair is worse than all before."""
@@ -180,7 +187,7 @@ class _Search:
         while improved and self.best is not None and self.epsilon < self.aim.enough:
             improved = False
             for pair in _moves(self.best.left, self.best.right, self.domain):
-                if self.aim.deadline.passed:
+                if self._ended():
                     return False
                 if self.epsilon >= self.aim.enough:
                     return True

@@ -320,8 +320,10 @@ class _Remote(Reporter):
         self.line, self.references, self.listening = line, references, listening
         self.told = self.depth = 0
         self.pending = False
+        self.loaded = set(sys.modules)
 
     def best(self, value: Any) -> None:
+        self.tell_loaded()
         self.send("best", self.pickled(value))
 
     def until(self, deadline: Deadline) -> None:
@@ -336,6 +338,13 @@ class _Remote(Reporter):
             _, go_on = self.line.recv()
         if not go_on:
             raise KeyboardInterrupt
+
+    def tell_loaded(self) -> None:
+        """Tell which libraries were loaded since the last time."""
+        names = [name for name in list(sys.modules) if name.startswith(HEAVY) and name not in self.loaded]
+        if names:
+            self.loaded.update(names)
+            self.send("loaded", names)
 
     def send(self, kind: str, content: Any) -> None:
         with self._whole():
@@ -379,14 +388,13 @@ def _live(work: Callable[[Reporter], Any], deadline: Deadline, reporter: _Remote
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
         _limit_memory()
         gc.freeze()  # the collector would copy the parent's objects by looking at them
-        before = set(sys.modules)
         try:
             with within(deadline):
                 kind, content = "done", reporter.pickled(work(reporter))
         except BaseException as error:
             kind, content = "failed", _failure(error, reporter)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        reporter.send("loaded", [name for name in sys.modules if name.startswith(HEAVY) and name not in before])
+        reporter.tell_loaded()
         reporter.send(kind, content)
     finally:
         _flush()

@@ -20,7 +20,7 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.contained import Reporter, contained
 from veridp.sniper.classifier import ALL, Family
 from veridp.sniper.confirm import ALL_AT_ONCE, Spending
-from veridp.sniper.crew import Crew
+from veridp.sniper.crew import Crew, load_classifiers
 from veridp.sniper.finding import Finding, finding_of
 from veridp.sniper.hunt import Hunt, Plan
 from veridp.sniper.pairs import Pairs, Source, given_pairs, sources_named
@@ -82,6 +82,7 @@ def search(
     claim, goal_delta = _claims(mechanism, claim, delta)
     spending = ALL_AT_ONCE if paper else Spending()
     families = _families(models, paper)
+    load_classifiers()
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
     plan = Plan(
         samples=_positive("samples", samples, sample_size() if paper else SAMPLES),
