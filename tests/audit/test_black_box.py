@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 import veridp
 from veridp.claim import Standing
+
+sniper = importlib.import_module("veridp.sniper.search")  # by its name: the package has a function of this name
 
 
 @pytest.mark.parametrize("name", ["noisy_hist2", "noisy_max4", "svt5", "bad_smart_sum", "bad_partial_sum"])
@@ -25,8 +29,8 @@ def test_a_classic_bug_is_found_and_its_witness_holds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["laplace", "svt1", "noisy_max2", "randomized_response"])
 def test_a_right_mechanism_is_not_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veridp.sniper.search.SAMPLES", 8_000)  # the samples bound what is done, not the clock
-    monkeypatch.setattr("veridp.sniper.search.FINAL", 80_000)
+    monkeypatch.setattr(sniper, "SAMPLES", 8_000)  # the samples bound what is done, not the clock
+    monkeypatch.setattr(sniper, "FINAL", 80_000)
     verdict = veridp.audit(veridp.catalogue[name], seconds=600, seed=1, black_box=True)
     assert verdict.finished
     assert verdict.standing is Standing.NOT_REFUTED

@@ -7,6 +7,7 @@ import math
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,9 +115,10 @@ def test_it_says_what_was_searched() -> None:
     expected = f"noisy_max1: ε = {found.epsilon:.6g} between {found.comparison.left} and {found.comparison.right}"
     stages = "patterns, corners, moves from the best"
     assert str(found) == f"{expected} (the worst of {found.tried} pairs: {stages})"
-    in_a_hurry = worst(mechanism, size=2, seconds=PLENTY, max_pairs=1)
-    assert (in_a_hurry.tried, in_a_hurry.finished) == (1, False)
-    assert str(in_a_hurry).endswith("(the worst of 1 pairs: patterns; cut short)")
+    few = worst(mechanism, size=2, seconds=PLENTY, max_pairs=1)
+    assert (few.tried, few.finished) == (1, True)
+    assert str(few).endswith("(the worst of 1 pairs: patterns)")
+    assert str(replace(few, finished=False)).endswith("(the worst of 1 pairs: patterns; cut short)")
 
 
 def test_what_is_found_is_what_comparing_gives() -> None:

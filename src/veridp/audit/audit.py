@@ -70,9 +70,8 @@ def audit(
 
 def _load(black_box: bool) -> None:
     """Load the engines that come first: they stay loaded for the next audit, and no deadline counts it."""
-    for module in (
-        ("veridp.statdp", "veridp.sniper", "sklearn.ensemble") if black_box else ("veridp.prove", "veridp.exact")
-    ):
+    sampling, exploring = ("veridp.statdp", "veridp.sniper", "sklearn.ensemble"), ("veridp.prove", "veridp.exact")
+    for module in sampling if black_box else exploring:
         importlib.import_module(module)
 
 

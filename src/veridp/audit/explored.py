@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # A mechanism that has run well on real noise and fails on symbols is one that symbols cannot stand in for.
 NO_PATHS = (NotExplorable, MechanismError)
+# What is tried is bounded by these, and by time only where that is short.
+MAX_PAIRS = 2_000  # compared exactly
+RESTARTS = 50  # of the climb
 CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
 
 
@@ -75,6 +78,7 @@ def compare_exactly(findings: Findings) -> None:
                     case.mechanism,
                     case.size,
                     seconds=max(time_left(), 1e-3),
+                    max_pairs=MAX_PAIRS,
                     moves=findings.moves,
                     at=case.claim.delta,
                     enough=findings.upper * (1 - CLOSE_ENOUGH),
@@ -121,6 +125,7 @@ def ascend(findings: Findings) -> None:
             result = search(
                 case.mechanism,
                 case.size,
+                restarts=RESTARTS,
                 seconds=max(time_left(), 1e-3),
                 seed=case.seed_of(1),
                 start=start,

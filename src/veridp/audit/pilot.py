@@ -30,9 +30,11 @@ if hasattr(os, "register_at_fork"):
 def run_once(case: Case, seconds: float) -> None:
     """Run the mechanism a few times; raises what is wrong with it: it fails, hangs, prints, forks or returns None."""
     name, process, forks = case.mechanism.name, os.getpid(), _forks
+    plain = None if case.mechanism.vectorised is not None else "one-by-one"  # what is wrong with it shows on plain runs
     with _captured() as written:
+        limit = min(LONGEST, seconds)
         outputs = sample(
-            case.mechanism, case.example, RUNS, case.seed_of(0), workers=1, time_limit=min(LONGEST, seconds)
+            case.mechanism, case.example, RUNS, case.seed_of(0), reading=plain, workers=1, time_limit=limit
         )
     if os.getpid() != process:  # a child that came back out of the mechanism
         os._exit(0)

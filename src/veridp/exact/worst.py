@@ -117,17 +117,16 @@ class _Search:
 
     def run(self, moves: Sequence[Sequence[float]], reporter: Reporter) -> Worst:
         self.reporter = reporter
-        finished = self._run(moves) and self.in_time
+        self._run(moves)
         if self.best is None:
             nothing = f"{self.mechanism.name}: no pair of neighbours of size {self.size} to try in {self.domain}"
             raise self.failure or BadInput(nothing)
-        return self._worst(self.best, finished)
+        return self._worst(self.best, self.in_time)
 
     def _worst(self, best: Comparison, finished: bool) -> Worst:
         return Worst(best, self.tried, tuple(self.searched), finished, self.aim.delta)
 
-    def _run(self, moves: Sequence[Sequence[float]]) -> bool:
-        """Whether all stages came to their end."""
+    def _run(self, moves: Sequence[Sequence[float]]) -> None:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
         stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter(patterns))]
         if len(moves) and _is_interval(self.domain):
@@ -136,16 +135,14 @@ class _Search:
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
         for name, pairs in stages:
             self.searched.append(name)
-            if not self._try_all(name, pairs):
-                return False
-            if self.epsilon >= self.aim.enough:
-                return True
+            if not self._try_all(name, pairs) or self.epsilon >= self.aim.enough:
+                return
         if len(stages) > 1 and self.best is not None:
             self.searched.append("moves from the best")
-            return self._climb()
-        return True
+            self._climb()
 
     def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
+        """Whether the stage came to its end."""
         for pair in pairs:
             if self._ended():
                 return False
@@ -155,8 +152,10 @@ class _Search:
         return True
 
     def _ended(self) -> bool:
-        """Whether as many pairs were tried as were asked for, or the time is up."""
-        return self.tried >= self.aim.pairs or self.aim.deadline.passed
+        """Whether the time is up, or as many pairs were tried as were asked for."""
+        if self.aim.deadline.passed:
+            self.in_time = False
+        return self.aim.deadline.passed or self.tried >= self.aim.pairs
 
     def _try(self, stage: str, left: Any, right: Any) -> bool:
         """Whether the pair is worse than all before."""
@@ -181,18 +180,17 @@ class _Search:
         self.reporter.progress(stage, self.tried, self.epsilon)
         return better
 
-    def _climb(self) -> bool:
+    def _climb(self) -> None:
         """Move one entry at a time of the best pair, as long as that makes it worse."""
         improved = True
         while improved and self.best is not None and self.epsilon < self.aim.enough:
             improved = False
             for pair in _moves(self.best.left, self.best.right, self.domain):
                 if self._ended():
-                    return False
+                    return
                 if self.epsilon >= self.aim.enough:
-                    return True
+                    return
                 improved = self._try("moves from the best", pair.left, pair.right) or improved
-        return True
 
 
 def _moved(pair: Pair) -> int:
