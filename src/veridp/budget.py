@@ -129,9 +129,7 @@ def memory_share() -> float:
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
-        raise BadInput(
-            f"{MEMORY_VARIABLE} = {text!r} is not a share of the memory; set a number in (0, 1], such as 0.5"
-        )
+        raise BadInput(f"{MEMORY_VARIABLE} = {text!r} is not a share of memory; set a number in (0, 1], such as 0.5")
     return share
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 REFUTED = 1
 SLACK = 1e-9  # by how much, relatively, rounding may carry an exact ε past a claim that holds
 MEET = 0.01  # a proof and a witness meet if they are this close, relatively
+MET = 1 - 1e-9  # the share of the proved ε at which a witness cannot become worse
 
 
 def show_proof(
@@ -68,7 +69,7 @@ def _witness(proof: Proof, deadline: Deadline) -> Worst | None:
     from veridp.exact import worst
 
     try:
-        return worst(proof.mechanism, proof.size, seconds=deadline.left, moves=proof.moves)
+        return worst(proof.mechanism, proof.size, seconds=deadline.left, moves=proof.moves, enough=proof.epsilon * MET)
     except (CutShort, NotExact, NotExplorable):
         return None
 
