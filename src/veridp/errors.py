@@ -10,6 +10,7 @@ VeridpError
 │   ├── BadOutput         it returned NaN, an infinity, or a value that has no columns
 │   └── Nondeterministic  run again on the same noise, it did something else
 ├── NotExplorable         its paths cannot be listed; the sampling engines still serve
+│   ├── ExplorationDisagrees  a plain run contradicts the paths: the code tells stand-ins from numbers
 │   ├── NotAffine         it did to noise what no affine expression can say
 │   ├── TooManyPaths      it has more paths than the budget allows
 │   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
@@ -62,6 +63,10 @@ class Nondeterministic(MechanismError):
 
 class NotExplorable(VeridpError):
     """The paths of the mechanism cannot be listed."""
+
+
+class ExplorationDisagrees(NotExplorable):
+    """A plain run contradicts the paths that were explored: nothing may rest on them."""
 
 
 class NotAffine(NotExplorable):

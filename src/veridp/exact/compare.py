@@ -16,7 +16,7 @@ from veridp.claim import Interval, Witness
 from veridp.errors import BadInput, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
-from veridp.exact.paths import factors_of, paths_of
+from veridp.exact.paths import factors_of, replayed_paths
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.contained import contained
@@ -170,7 +170,8 @@ def compare(
     `Enclosure` for what is then certain.
 
     Raises BadInput where a mechanism with a declared adjacency does not call them neighbours, NotExplorable where its
-    paths cannot be listed, NotExact where their probabilities are out of reach, and CutShort after `seconds`.
+    paths cannot be listed or plain runs contradict them, NotExact where their probabilities are out of reach, and
+    CutShort after `seconds`.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
@@ -188,15 +189,17 @@ def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> C
         return Comparison(mechanism, left, right, _loss(mechanism, left, right))
     from veridp.exact.certified import certify  # balls are loaded only where they are asked for
 
-    mine, theirs = (paths_of(mechanism, data) for data in (left, right))
+    mine, theirs = (replayed_paths(mechanism, data) for data in (left, right))
     comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
 def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
-    mine, theirs = (factors_of(mechanism, data) for data in (left, right))
+    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data) for data in (left, right))
+    for listing in (listed, listed_there):
+        listing.replay()
     if not in_step(mine, theirs):
-        mine, theirs = (factors_of(mechanism, data, split=False) for data in (left, right))
+        mine, theirs = (factors_of(mechanism, data, split=False)[0] for data in (left, right))
     return loss_of_factors(mine, theirs)
 
 

@@ -14,7 +14,7 @@ from veridp.exact.curve import Density
 from veridp.exact.event import Event, plain
 from veridp.exact.lattice import without_overlap
 from veridp.exact.masses import log_masses
-from veridp.exact.paths import paths_of
+from veridp.exact.paths import replayed_paths
 from veridp.exact.pieces import ClassKey, Factor, factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.template import Slot, Template, tree_of
@@ -95,5 +95,5 @@ def _numbers(key: ClassKey, leaves: Sequence[Any]) -> list[float] | None:
 
 def law(mechanism: Mechanism | Function, data: Any, **arguments: Any) -> Law:
     """The exact law of the mechanism's output on this input."""
-    parts = factors(paths_of(as_mechanism(mechanism, **arguments), data))
+    parts = factors(replayed_paths(as_mechanism(mechanism, **arguments), data))
     return Law([replace(part, classes=without_overlap(part.classes, ())) for part in parts])

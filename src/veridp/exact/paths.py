@@ -1,31 +1,45 @@
-"""The paths that the exact engine works on."""
+"""The paths that the exact engine works on, each list held against plain runs before anything rests on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from veridp.errors import MechanismFailed, NotAffine
 from veridp.exact.pieces import Factor, factors
 from veridp.mechanism import Mechanism
-from veridp.program.explore import explore, walk
+from veridp.program.explore import walk
 from veridp.program.path import Path
+from veridp.program.replay import Listing
+
+Read = TypeVar("Read")
 
 
 def paths_of(mechanism: Mechanism, data: Any) -> Sequence[Path]:
     """All paths on this data, as few as can be: what only decides the output stays undecided there.
 
-    Code that does more with an undecided value than to release it is explored path by path.
+    They are not replayed: call `replay` on the data of a pair that something is concluded from.
     """
-    try:
-        return explore(mechanism, data, defer=True)
-    except (MechanismFailed, NotAffine):
-        return explore(mechanism, data)
+    return _listed(mechanism, data, tuple)[0]
 
 
-def factors_of(mechanism: Mechanism, data: Any, split: bool = True) -> list[Factor]:
-    """The factors of all paths on this data, which are read as they are found: many of them need never be kept."""
+def replayed_paths(mechanism: Mechanism, data: Any) -> Sequence[Path]:
+    """All paths on this data, after plain runs agreed with them; ExplorationDisagrees where one does not."""
+    paths, listing = _listed(mechanism, data, tuple)
+    listing.replay()
+    return paths
+
+
+def factors_of(mechanism: Mechanism, data: Any, split: bool = True) -> tuple[list[Factor], Listing]:
+    """The factors of all paths on this data, which need never be kept all at once, and what to replay of them."""
+    return _listed(mechanism, data, lambda paths: factors(paths, split))
+
+
+def _listed(mechanism: Mechanism, data: Any, read: Callable[[Iterator[Path]], Read]) -> tuple[Read, Listing]:
+    """What is read from the paths; code that does more with an undecided value than to release it is explored fully."""
+    listing = Listing(mechanism, data, defer=True)
     try:
-        return factors(walk(mechanism, data, defer=True), split)
+        return read(listing.watch(walk(mechanism, data, defer=True))), listing
     except (MechanismFailed, NotAffine):
-        return factors(walk(mechanism, data), split)
+        listing = Listing(mechanism, data, defer=False)
+        return read(listing.watch(walk(mechanism, data))), listing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +17,17 @@ from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpErr
 from veridp.exact.at_delta import epsilon_at
 from veridp.exact.compare import Comparison
 from veridp.exact.openlaw import OpenLaw
-from veridp.exact.paths import paths_of
+from veridp.exact.paths import paths_of, replayed_paths
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.affine import unknowns
 from veridp.program.contained import Reporter, contained
 from veridp.program.path import Path
+from veridp.program.replay import Listing
 
 SECONDS = 60.0
 OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
+REPORTING_SHARE = 0.1  # of the time spent so far
 MOST_KEPT = 256  # inputs whose paths are kept
 Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best ε so far
 
@@ -114,6 +118,7 @@ class _Search:
         self.searched: list[str] = []
         self.tried = 0
         self.in_time = True
+        self.replaying = 0.0  # seconds spent on reports
 
     def run(self, moves: Sequence[Sequence[float]], reporter: Reporter) -> Worst:
         self.reporter = reporter
@@ -121,6 +126,7 @@ class _Search:
         if self.best is None:
             nothing = f"{self.mechanism.name}: no pair of neighbours of size {self.size} to try in {self.domain}"
             raise self.failure or BadInput(nothing)
+        self.compare.replay(self.best)
         return self._worst(self.best, self.in_time)
 
     def _worst(self, best: Comparison, finished: bool) -> Worst:
@@ -176,9 +182,18 @@ class _Search:
             return False
         if better:
             self.best, self.epsilon = comparison, epsilon
-            self.reporter.best(self._worst(comparison, finished=False))
+            self._report(comparison)
         self.reporter.progress(stage, self.tried, self.epsilon)
         return better
+
+    def _report(self, best: Comparison) -> None:
+        """Report the best, after plain runs agreed with its paths; some are left out, so as not to spend long on it."""
+        started = time.monotonic()
+        if self.replaying > REPORTING_SHARE * self.aim.deadline.spent:
+            return
+        self.compare.replay(best)
+        self.replaying += time.monotonic() - started
+        self.reporter.best(self._worst(best, finished=False))
 
     def _climb(self) -> None:
         """Move one entry at a time of the best pair, as long as that makes it worse."""
@@ -217,6 +232,15 @@ class _Comparer:
             self.law_pays = len(mine) <= OPEN_LAW_PAYS
             self.law = OpenLaw.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
         return Comparison(self.mechanism, left, right, loss_between(mine, theirs))
+
+    def replay(self, comparison: Comparison) -> None:
+        """Hold plain runs against the paths that this comparison rests on."""
+        sides = comparison.left, comparison.right
+        if self.law is not None and all(_is_vector(data, self.size) for data in sides):
+            data = unknowns("data", self.size)
+            Listing.of(self.mechanism, data, self.law.paths, defer=True).replay(at=sides)
+        for data in sides:
+            replayed_paths(self.mechanism, data)
 
     def _paths(self, data: Any) -> Sequence[Path]:
         text = repr(data)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from veridp.errors import NotAffine
 from veridp.program.distribution import Number, exact
 from veridp.program.site import here
-from veridp.program.symbolic import Symbolic
+from veridp.program.symbolic import Symbolic, noting_errors
 from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.program.wording import sum_text
 
@@ -34,6 +34,9 @@ class Decider(ABC):
     @abstractmethod
     def decide(self, condition: Condition) -> bool:
         """Which way to go at a branch."""
+
+    def compared(self, condition: Condition) -> None:  # noqa: B027
+        """A comparison was made; whether its truth is ever asked for is another matter."""
 
     @abstractmethod
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
@@ -64,6 +67,7 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
     Runs share long ways: there the arithmetic is spared, and what follows can tell expressions by their identity.
     """
 
+    @noting_errors
     def applied(self: Affine, other: Any) -> Any:
         run = RUN.get()
         if run is None:
@@ -85,6 +89,12 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
 
 def _flipped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda a, b: operation(b, a)
+
+
+# NumPy asks any object for these; a float has none of them.
+ASKED_BY_NUMPY = frozenset(
+    {"dtype", "shape", "ndim", "size", "itemsize", *(n for n in dir(np.float64) if "__arr" in n)}
+)
 
 
 class Deferring(Symbolic):
@@ -124,6 +134,16 @@ class Deferring(Symbolic):
     def __hash__(self) -> int:
         _refuse(f"{_brief(self)} has no plain value, as a set or a dictionary key wants one")
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What the code under way takes it for, by isinstance: the type of the number that it stands for."""
+        return type(self) if RUN.get() is None else self.stands_for
+
+    @property
+    @abstractmethod
+    def stands_for(self) -> type:
+        """The type of the plain value in its place."""
+
     @abstractmethod
     def text(self) -> str:
         """How it is written for people."""
@@ -137,6 +157,11 @@ class Deferring(Symbolic):
 
     def __format__(self, form: str) -> str:
         return str(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if RUN.get() is None or name in ASKED_BY_NUMPY or not hasattr(np.float64, name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        _refuse(f"{_brief(self)} has no {name!r}")
 
     def __copy__(self) -> Any:
         return self
@@ -175,7 +200,7 @@ class Affine(Deferring):
         return self if self >= 0 else -self
 
     def __pow__(self, exponent: Any) -> Any:
-        if isinstance(exponent, int | float | np.generic) and exponent == 1:
+        if not isinstance(exponent, Symbolic) and isinstance(exponent, int | float | np.generic) and exponent == 1:
             return self
         _refuse(f"a power of {_brief(self)} is not affine")
 
@@ -232,6 +257,10 @@ class Affine(Deferring):
         """Whether it takes no value with positive probability, whatever the open values are."""
         return any(isinstance(symbol, Noise) and not symbol.distribution.integer for symbol in self.terms)
 
+    @property
+    def stands_for(self) -> type:
+        return int if is_integer(self) else float
+
     def evaluate(self, values: Mapping[Symbol, Any]) -> Any:
         """Its value where the symbols have these values (numbers or arrays)."""
         return float(self.constant) + sum(float(c) * values[symbol] for symbol, c in self.terms.items())
@@ -285,6 +314,10 @@ class Condition(Deferring):
     def __hash__(self) -> int:
         return hash(bool(self))
 
+    @property
+    def stands_for(self) -> type:
+        return bool
+
     def select(self, then: Any, other: Any) -> Any:
         return Select.of(self, then, other)
 
@@ -323,6 +356,11 @@ class Select(Deferring):
         then, other = _plain(then), _plain(other)
         symbolic = isinstance(then, Symbolic) or isinstance(other, Symbolic)
         return then if not symbolic and type(then) is type(other) and then == other else cls(condition, then, other)
+
+    @property
+    def stands_for(self) -> type:
+        kinds = {part.stands_for if isinstance(part, Deferring) else type(part) for part in (self.then, self.other)}
+        return kinds.pop() if len(kinds) == 1 else type(self.settled())
 
     def settled(self) -> Any:
         """Its value, once the run has decided on it."""
@@ -511,7 +549,7 @@ def _over(first: Affine, second: Any) -> Any:
 
 
 def _compare(first: Affine, second: Any, relation: Relation, turned: bool = False) -> Any:
-    if isinstance(second, float) and not np.isfinite(second):
+    if not isinstance(second, Symbolic) and isinstance(second, float) and not np.isfinite(second):
         return _against_infinity(second, relation, turned)
     if second is None or isinstance(second, str):
         return NotImplemented if relation in (Relation.AT_LEAST, Relation.ABOVE) else relation is Relation.UNEQUAL
@@ -520,7 +558,11 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
         return NotImplemented
     if not isinstance(slack, Affine):
         return relation.holds(-slack if turned else slack)
-    return Condition(-slack if turned else slack, relation)
+    condition = Condition(-slack if turned else slack, relation)
+    run = RUN.get()
+    if run is not None:
+        run.compared(condition)
+    return condition
 
 
 def _against_infinity(bound: float, relation: Relation, turned: bool) -> bool:

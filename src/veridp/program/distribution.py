@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadInput
+from veridp.program.symbolic import Symbolic
+from veridp.program.written import Written
 
 Number = int | Fraction  # what an expression is made of: nothing is rounded once it has been read
 
@@ -25,8 +27,12 @@ def exact(value: object) -> Number:
     kind = type(value)
     if kind is int:
         return value  # type: ignore[return-value]
+    if kind is Written:
+        return exact(value.rational)  # type: ignore[attr-defined]
     if kind is float:
         return _exact_float(value)  # type: ignore[arg-type]
+    if isinstance(value, Symbolic):  # it may pass for a float
+        raise TypeError(f"a value of type {kind.__name__} is not a real number")
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else value
     if isinstance(value, np.generic):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import math
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,8 +24,9 @@ from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
 from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, output_text
-from veridp.program.site import here, raised_at
-from veridp.program.symbolic import Symbolic
+from veridp.program.site import Site, here, raised_at
+from veridp.program.state import Fingerprint, changed, fingerprint, watched_entropy
+from veridp.program.symbolic import RAISED, Symbolic
 from veridp.program.symbols import Noise, Relation
 
 MAX_PATHS = 100_000
@@ -59,9 +59,9 @@ def explore(
 def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: bool = False) -> Iterator[Path]:
     """The paths, one at a time, as they are found."""
     function = mechanism.bound()
-    before = _global_randomness()
+    before = fingerprint(function)
     begun: Results = {}
-    pending = [_Way()]
+    pending = [Way()]
     first: Path | None = None
     found = 0
     while pending:
@@ -72,18 +72,23 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
                 f"or use an engine that samples"
             )
         check()
-        run = _Run(pending.pop(), begun)
-        path = _follow(run, mechanism.name, function, data, defer)
+        run = Run(pending.pop(), begun)
+        path = follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
         if first is None:
             first = path
-            _check_again(path, _Run(_Way(tuple(run.stages)), begun), mechanism.name, function, data, defer)
+            _check_again(path, Run(Way(tuple(run.stages)), begun), mechanism.name, function, data, defer)
         found += 1
         yield path
-    if _global_randomness() != before:
-        raise Nondeterministic(
-            f"{mechanism.name} draws from global randomness (random or numpy.random); it must draw from rng alone"
-        )
+    _check_state(mechanism.name, before, fingerprint(function))
+
+
+def _check_state(name: str, before: Fingerprint, after: Fingerprint) -> None:
+    place = changed(before, after)
+    if place == "global randomness":
+        raise Nondeterministic(f"{name} draws from global randomness (random or numpy.random); draw from rng instead")
+    if place is not None:
+        raise Nondeterministic(f"{name} keeps state between runs: {place} changed; make each run start afresh")
 
 
 class _Stop(BaseException):
@@ -106,7 +111,7 @@ class _Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
+class Way:
     """How a run is to begin: the stages to go through again, with how many draws and which conditions they make."""
 
     stages: tuple[_Stage, ...] = ()
@@ -114,10 +119,10 @@ class _Way:
     conditions: tuple[Condition, ...] = ()
 
 
-class _Run(StandInGenerator, Decider):
+class Run(StandInGenerator, Decider):
     """One run: the generator that the mechanism draws from, and what its symbols ask for their truth."""
 
-    def __init__(self, way: _Way, begun: Results) -> None:
+    def __init__(self, way: Way, begun: Results) -> None:
         self.given = len(way.stages)
         self.stages = list(way.stages)
         self.place = 0  # how many stages have been gone through
@@ -125,8 +130,10 @@ class _Run(StandInGenerator, Decider):
         self.drawn = way.drawn  # these two count to the end of the way, and past it up to here
         self.conditions = list(way.conditions)
         self.results = begun
-        self.postponed: list[_Way] = []
+        self.postponed: list[Way] = []
         self.error: VeridpError | None = None
+        self.tape: list[tuple[object, Any]] | None = None  # what was drawn since the generator was first copied
+        self.position = 0  # on the tape
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -142,6 +149,10 @@ class _Run(StandInGenerator, Decider):
         return noise + loc if loc else noise
 
     def noise(self, distribution: Distribution) -> Affine:
+        return self.draw(distribution) if self.tape is None else self.again(self, distribution)
+
+    def draw(self, distribution: Distribution) -> Affine:
+        """Noise that no copy of the generator has drawn before."""
         if self.next is None:
             self._check()
             noise = Noise(self.drawn, distribution, here())
@@ -153,12 +164,32 @@ class _Run(StandInGenerator, Decider):
         return self._answer()  # type: ignore[no-any-return]
 
     def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
+        return values[self.pick(values, weights) if self.tape is None else self.again(self, tuple(weights), values)]
+
+    def pick(self, values: Sequence[Any], weights: Sequence[Number]) -> int:
+        """The index of a value that no copy of the generator has chosen before."""
         if self.next is not None and _is_choice(self.next.step, weights):
-            return values[self._answer()]
+            return self._answer()  # type: ignore[no-any-return]
         options = [
             Option((), weight, f"choose {output_text(value)}") for value, weight in zip(values, weights, strict=True)
         ]
-        return values[self._fork(options)]
+        return self._fork(options)
+
+    def again(self, reader: Run | _Copy, asked: Distribution | tuple[Number, ...], values: Sequence[Any] = ()) -> Any:
+        """What the tape has at the reader's position: copies of a generator draw what the original draws."""
+        tape = [] if self.tape is None else self.tape
+        if reader.position == len(tape):
+            tape.append((asked, self.pick(values, asked) if isinstance(asked, tuple) else self.draw(asked)))
+        before, answer = tape[reader.position]
+        if before != asked:
+            self.refuse("a copy of rng draws from another distribution than rng does in the same state")
+        reader.position += 1
+        return answer
+
+    def __deepcopy__(self, memo: object) -> _Copy:
+        if self.tape is None:
+            self.tape = []
+        return _Copy(self, self.position)
 
     def _answer(self) -> Any:
         """The answer of the stage that is next, which is thereby gone through."""
@@ -204,7 +235,7 @@ class _Run(StandInGenerator, Decider):
         return self._answer()  # type: ignore[no-any-return]
 
     def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> None:
-        possible = self._possible(options)
+        possible = self.choose_way(options)
         if not possible:
             raise RuntimeError("no way is open at a fork; the exploration lost track of its conditions")
         if self.place - self.drawn >= MAX_FORKS:
@@ -218,13 +249,14 @@ class _Run(StandInGenerator, Decider):
         for other in reversed(others):
             stage = _Stage(Fork(options, other, site), asked, other)
             conditions = (*self.conditions, *options[other].conditions)
-            self.postponed.append(_Way((*self.stages, stage), self.drawn, conditions))
+            self.postponed.append(Way((*self.stages, stage), self.drawn, conditions))
         self.next = _Stage(Fork(options, taken, site, implied=not others), asked, taken)
         self.stages.append(self.next)
         if others:
             self.conditions += options[taken].conditions
 
-    def _possible(self, options: tuple[Option, ...]) -> list[int]:
+    def choose_way(self, options: Sequence[Option]) -> Sequence[int]:
+        """The options that are possible here: the run takes the first, later runs the others."""
         possible: list[int] = []
         for index, option in enumerate(options):
             last_resort = index == len(options) - 1 and not possible  # the options cover everything
@@ -261,6 +293,25 @@ class _Run(StandInGenerator, Decider):
     def _stop(self, error: VeridpError) -> NoReturn:
         self.error = error
         raise _Stop
+
+
+class _Copy(StandInGenerator):
+    """A deep copy of a run's generator, which draws the same numbers as the original does from there on."""
+
+    def __init__(self, run: Run, position: int) -> None:
+        self.run, self.position = run, position
+
+    def noise(self, distribution: Distribution) -> Any:
+        return self.run.again(self, distribution)
+
+    def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
+        return values[self.run.again(self, tuple(weights), values)]
+
+    def refuse(self, what: str) -> NoReturn:
+        self.run.refuse(what)
+
+    def __deepcopy__(self, memo: object) -> _Copy:
+        return _Copy(self.run, self.position)
 
 
 def _being_first_extreme(values: Sequence[Affine | Number], index: int, largest: bool) -> Option | None:
@@ -315,34 +366,49 @@ def _fork_text(options: Sequence[Option]) -> str:
     return f"asked whether {asked}" if asked else f"had to {option.label}"
 
 
-def _follow(run: _Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> Path:
+def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> Path:
     """The path of one run."""
-    token = RUN.set(run)
+    raised: list[Exception] = []
+    entropy: list[Site] = []
+    token, noted = RUN.set(run), RAISED.set(raised)
     try:
-        output = map_leaves(lambda leaf: leaf, function(run, _copied(data)))
-        if not defer:
-            output = map_leaves(settle, output)
+        with watched_entropy(entropy):
+            output = map_leaves(lambda leaf: leaf, function(run, _copied(data)))
+            if not defer:
+                output = map_leaves(settle, output)
     except _Stop:
         output = None
     except MemoryError:
         raise out_of_memory() from None
     except (Exception, SystemExit) as error:
-        if run.error is None:
+        if run.error is None and not raised:
             raise MechanismFailed(
                 f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}"
             ) from error
     finally:
+        RAISED.reset(noted)
         RUN.reset(token)
     if run.error is not None:  # also where user code swallowed the stop
         raise run.error
+    if raised:
+        first = raised[0]
+        raise NotAffine(
+            f"{raised_at(first.__traceback__)}: a stand-in for a random number raised {type(first).__name__}: {first}; "
+            f"a plain number may not, so the paths cannot be listed; use an engine that samples"
+        ) from first
+    if entropy:
+        raise Nondeterministic(
+            f"{entropy[0]}: {name} asks the operating system for randomness (secrets, an unseeded generator); "
+            f"draw from rng instead"
+        )
     if run.place < run.given:
         raise Nondeterministic(f"{name}, run again on the same noise, ended before its earlier run did")
     return Path(run.steps, output)
 
 
-def _check_again(path: Path, run: _Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
+def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
     """Run the first path once more: state that leaks into an output shows here, where no fork depends on it."""
-    again = _follow(run, name, function, data, defer)
+    again = follow(run, name, function, data, defer)
     if len(again.steps) != len(path.steps) or not _same_output(path.output, again.output):
         raise Nondeterministic(
             f"{name}, run twice on the same noise, returned {output_text(path.output)} and then "
@@ -367,8 +433,3 @@ def _copied(data: Any) -> Any:
     """Data of its own for each run, so that a mechanism that changes its input meets it unchanged."""
     flat = type(data) is list and PLAIN.issuperset(map(type, data))
     return data.copy() if flat or isinstance(data, np.ndarray) else copy.deepcopy(data)
-
-
-def _global_randomness() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return random.getstate(), kind, np.asarray(keys).tobytes(), *rest

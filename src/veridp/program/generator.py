@@ -33,7 +33,17 @@ FEW_TRIALS = 32  # a binomial of up to so many trials is a finite choice, a long
 
 
 class StandInGenerator(ABC):
-    """Draws as a NumPy generator does, of whatever its subclass makes of a draw."""
+    """Draws as a NumPy generator does, of whatever its subclass makes of a draw; isinstance takes it for one."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return np.random.Generator
+
+    def __copy__(self) -> Any:
+        return self  # as of NumPy's generators, a shallow copy shares the stream
+
+    def __deepcopy__(self, memo: object) -> Any:
+        self.refuse("a deep copy of rng draws the same numbers again")
 
     @abstractmethod
     def noise(self, distribution: Distribution) -> Any:

@@ -31,7 +31,7 @@ class Site:
 def here() -> Site:
     """The innermost line of user code that is being run."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_inner(frame):
+    while frame is not None and is_inner(frame):
         frame = frame.f_back
     return Site("<unknown>", 0) if frame is None else _site(frame.f_code.co_filename, frame.f_lineno)
 
@@ -46,13 +46,14 @@ def raised_at(trace: TracebackType | None) -> Site:
     """The innermost line of user code on the way to an exception."""
     site = Site("<unknown>", 0)
     while trace is not None:
-        if not _is_inner(trace.tb_frame):
+        if not is_inner(trace.tb_frame):
             site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return site
 
 
-def _is_inner(frame: FrameType) -> bool:
+def is_inner(frame: FrameType) -> bool:
+    """Whether the frame is veridp's or NumPy's, and not the user's."""
     return _is_inner_module(frame.f_globals.get("__name__", ""))
 
 

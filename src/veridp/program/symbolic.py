@@ -7,11 +7,35 @@ NumPy's functions to treat them as their reading wants: NumPy calls come in here
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
+
+from veridp.program.written import Written
+
+# Exceptions that stand-ins raised in the run under way: a plain number might not have raised them.
+RAISED: ContextVar[list[Exception] | None] = ContextVar("RAISED", default=None)
+
+
+def noting_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a stand-in, which notes what it raises, so that code that handles the exception is found out."""
+
+    @functools.wraps(method)
+    def noting(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except Exception as error:
+            raised = RAISED.get()
+            if raised is not None and error not in raised:
+                raised.append(error)
+            raise
+
+    return noting
+
 
 OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: operator.add,
@@ -73,9 +97,11 @@ class Symbolic:
         """This value as a sum over an array counts it; differs for truth values alone."""
         return self
 
+    @noting_errors
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
+    @noting_errors
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         own = FUNCTIONS.get(function)
         if own is not None and (answer := own(*args, **kwargs)) is not NotImplemented:
@@ -93,14 +119,23 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
             plain[index] = value
         return (plain if shape is None else plain.reshape(shape)).view(cls)
 
+    @noting_errors
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
 
+    @noting_errors
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         own = FUNCTIONS.get(function)
         if own is not None and (answer := own(*args, **kwargs)) is not NotImplemented:
             return answer
         return super().__array_function__(function, types, args, kwargs)
+
+    def __getitem__(self, place: Any) -> Any:
+        return super().__getitem__(place) if isinstance(place, int) else self._part(place)
+
+    @noting_errors
+    def _part(self, place: Any) -> Any:
+        return super().__getitem__(place)
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:  # type: ignore[override]
         return np.argmax(self, axis, **options)
@@ -138,7 +173,7 @@ def _map(function: Callable[..., Any], *arrays: Any) -> Any:
 
 def _boxed(value: Any) -> Any:
     """The value as a plain object array, so that NumPy looks no further into it."""
-    if isinstance(value, Symbolic):
+    if isinstance(value, Symbolic | Written):
         box = np.empty((), dtype=object)
         box[()] = value
         return box

@@ -22,7 +22,7 @@ from veridp.prove.cases import Case, Part, values_of
 from veridp.prove.couplings import NO_LOSS, Loss
 from veridp.prove.densities import Slab, layer_of, slabs_of
 from veridp.prove.events import events_of
-from veridp.prove.exploring import explored
+from veridp.prove.exploring import explored_values
 from veridp.prove.neighbours import interval_of, interval_text
 from veridp.prove.proof import Proof
 
@@ -107,7 +107,9 @@ def prove_values_by_bounds(mechanism: Mechanism, size: int) -> BoundedProof | No
     """The same for any two values of a finite domain."""
     if not isinstance(mechanism.adjacency, AnyTwoValues):
         return None
-    events = [(value, tuple(events_of(explored(mechanism, value)))) for value in values_of(mechanism, size)]
+    values = values_of(mechanism, size)
+    explored = zip(values, explored_values(mechanism, values), strict=True)
+    events = [(value, tuple(events_of(paths))) for value, paths in explored]
     return _bounded(mechanism, size, None, tuple(Case(value, (), (Part(None, mine),)) for value, mine in events))
 
 

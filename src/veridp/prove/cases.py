@@ -21,7 +21,7 @@ from veridp.program.path import Path, leaves, map_leaves, output_text, symbols_o
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
 from veridp.prove.events import Event, events_of
-from veridp.prove.exploring import explored
+from veridp.prove.exploring import explored_values
 from veridp.prove.pieces import Piece, piece_of
 
 MANY_VALUES = 1000  # data sets that are gone through one by one
@@ -120,11 +120,11 @@ def knows_all_neighbours(adjacency: Adjacency) -> bool:
 
 def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     """What the mechanism does on each of the values: in parts, where it falls into the same on all of them."""
-    apart = [_independent_parts(explored(mechanism, value, defer=True)) for value in values]
+    apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         return [Case(value, (), parts[1]) for value, parts in zip(values, apart, strict=True) if parts is not None]
-    whole = [Part(None, tuple(events_of(explored(mechanism, value)))) for value in values]
+    whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 

@@ -4,24 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
-from veridp.errors import VeridpError
 from veridp.mechanism import Mechanism
 from veridp.program.explore import explore
 from veridp.program.path import Path
+from veridp.program.replay import RUNS, Listing, Replayed
+from veridp.program.written import Written
 
 
 def explored(mechanism: Mechanism, data: Any, *, defer: bool = False) -> Sequence[Path]:
-    """Its paths on the data, which may be open."""
-    try:
-        return explore(rational_arguments(mechanism), data, defer=defer)
-    except VeridpError:  # code that takes floats only: their binary values are used instead
-        return explore(mechanism, data, defer=defer)
+    """Its paths on the data, which may be open. Nothing may rest on them before they are replayed."""
+    return explore(rational_arguments(mechanism), data, defer=defer)
+
+
+def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool = False) -> list[Sequence[Path]]:
+    """Its paths on each of the values, after plain runs agreed with them; the more values, the fewer runs on each."""
+    found = []
+    for value in values:
+        paths = explored(mechanism, value, defer=defer)
+        replayed(mechanism, value, paths, defer=defer, runs=max(RUNS // len(values), 1))
+        found.append(paths)
+    return found
+
+
+def replayed(
+    mechanism: Mechanism,
+    data: Any,
+    paths: Sequence[Path],
+    at: Sequence[Any] = (),
+    *,
+    defer: bool = False,
+    runs: int = RUNS,
+) -> Replayed:
+    """What plain runs, also at these data, say of the paths; ExplorationDisagrees where one contradicts them."""
+    return Listing.of(rational_arguments(mechanism), data, paths, defer).replay(at, runs)
 
 
 def rational_arguments(mechanism: Mechanism) -> Mechanism:
-    """The mechanism with decimal arguments taken as the rationals that they write down: 0.1 as 1/10."""
+    """The mechanism with decimal arguments that remember the rationals they write down: 0.1 is also 1/10.
+
+    The code sees the floats themselves: `epsilon < 0.1` is False for 0.1, as in a plain run.
+    """
     floats = {name: v for name, v in mechanism.values.items() if isinstance(v, float) and math.isfinite(v)}
-    return mechanism.bind(**{name: Fraction(repr(value)) for name, value in floats.items()})
+    return mechanism.bind(**{name: Written.of(value) for name, value in floats.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from veridp.adjacency import OneQueryMoves
 from veridp.mechanism import Mechanism
 from veridp.program.path import Path
+from veridp.program.replay import Replayed
 from veridp.prove.alignments import Alignment, cheapest_alignments, depends_on_whole
 from veridp.prove.blame import Blame, blame_of
 from veridp.prove.events import Event, events_of
@@ -37,6 +38,7 @@ class Proof(ABC):
     size: int
     epsilon: float
     exact_epsilon: Fraction | None
+    replayed: Replayed | None = field(default=None, kw_only=True)  # what plain runs confirmed of its paths
 
     @property
     @abstractmethod

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from veridp.budget import Deadline
-from veridp.errors import BadInput, NotExplorable
+from veridp.errors import BadInput, EnginesDisagree, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
 from veridp.program.contained import contained
 from veridp.program.path import Path
 from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
+from veridp.prove.check import check
 from veridp.prove.coupled import CouplingProof, prove_on_regions, prove_on_values
-from veridp.prove.exploring import explored
+from veridp.prove.exploring import explored, replayed
 from veridp.prove.neighbours import interval_of, polytopes_of
 from veridp.prove.pieces import piece_of
 from veridp.prove.proof import AlignmentProof, Proof, prove_by_alignment
@@ -30,6 +32,9 @@ def prove(
 ) -> Proof:
     """The smallest ε that alignment, couplings or bounds prove for all neighbours of this size; inf if none do.
 
+    A proof is given only after plain runs of the function agreed with the paths that it rests on (else
+    ExplorationDisagrees), and the independent checker accepted its certificate (else EnginesDisagree).
+
     Data are left open where the adjacency has a polytope of differences, as any two numbers of an interval have. Else,
     and where the mechanism cannot be explored or proved with open data, the data over its domain are gone through one
     by one, if that is a list of values; the proof then says that it holds for these alone.
@@ -37,10 +42,22 @@ def prove(
     Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
     bound = as_mechanism(mechanism, **arguments)
-    return contained(lambda _: _proof(bound, size), Deadline(seconds), known=(bound,))
+    return contained(lambda _: _checked_proof(bound, size), Deadline(seconds), known=(bound,))
 
 
-def _proof(mechanism: Mechanism, size: int | None) -> Proof:
+def _checked_proof(mechanism: Mechanism, size: int | None) -> Proof:
+    proof = _search(mechanism, size)
+    if math.isfinite(proof.epsilon):
+        checked = check(proof.certificate)
+        if checked.rejection is not None:
+            raise EnginesDisagree(
+                f"{proof}, but the checker rejects the certificate at {checked.rejection.place}: "
+                f"{checked.rejection.reason}; this is a fault in veridp, please report it"
+            )
+    return proof
+
+
+def _search(mechanism: Mechanism, size: int | None) -> Proof:
     size = 1 if interval_of(mechanism) is not None else mechanism.size if size is None else size
     polytopes = polytopes_of(mechanism, size)
     listed = has_finite_domain(mechanism) and knows_all_neighbours(mechanism.adjacency)
@@ -52,8 +69,9 @@ def _proof(mechanism: Mechanism, size: int | None) -> Proof:
                 f"or use linf, l1 or monotone, or an adjacency with vertices"
             )
         return _value_by_value(mechanism, size)
+    data = _open_data(mechanism, size)
     try:
-        paths = explored(mechanism, _open_data(mechanism, size))
+        paths = explored(mechanism, data)
     except NotExplorable as error:
         if listed:
             return prove_on_values(mechanism, size)
@@ -62,9 +80,18 @@ def _proof(mechanism: Mechanism, size: int | None) -> Proof:
         ) from error
     bounded = prove_by_bounds(mechanism, size, paths)
     if bounded is not None and math.isfinite(bounded.epsilon):
-        return bounded  # no shift of uniform noise has a price: nothing else would prove less
+        return _replayed(bounded, data, paths)  # no shift of uniform noise has a price: nothing else would prove less
     proof = _coupled_if_cheaper(prove_by_alignment(mechanism, size, paths, polytopes), paths)
-    return _on_values_if_better(proof) if math.isinf(proof.epsilon) and listed else proof
+    if math.isfinite(proof.epsilon):
+        return _replayed(proof, data, paths)
+    return _on_values_if_better(proof) if listed else proof
+
+
+def _replayed(proof: Proof, data: Any, paths: Sequence[Path]) -> Proof:
+    """The proof, once plain runs agree with the paths, also at an ordinary input and at its costliest neighbours."""
+    example: Any = proof.mechanism.adjacency.example(proof.size, proof.mechanism.domain)
+    at = [example] + [[x + step for x, step in zip(example, move, strict=True)] for move in proof.moves]
+    return replace(proof, replayed=replayed(proof.mechanism, data, paths, at))
 
 
 def _open_data(mechanism: Mechanism, size: int) -> Any:
