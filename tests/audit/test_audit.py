@@ -27,8 +27,8 @@ NOT_PROVABLE = {"gaussian", "exponential_mechanism", "finder_sum"}
 @pytest.fixture(autouse=True)
 def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried bounds how long it takes, not the clock: so no verdict depends on how busy the machine is."""
-    monkeypatch.setattr(explored, "MAX_PAIRS", 80)
-    monkeypatch.setattr(explored, "RESTARTS", 4)
+    monkeypatch.setattr(explored, "MAX_PAIRS", 30)
+    monkeypatch.setattr(explored, "RESTARTS", 2)
 
 
 def mistake(name: str, **options: Any) -> Verdict:
