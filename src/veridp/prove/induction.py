@@ -8,14 +8,17 @@ along the states.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from veridp.budget import Deadline
 from veridp.errors import NotInductive, NotSolved, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import Affine
+from veridp.program.contained import contained
 from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.prove.exploring import rational_arguments
@@ -75,12 +78,17 @@ class Induction:
         return f"{who}: {self.epsilon:.6g}-DP is proved for every size"
 
 
-def prove_for_every_size(mechanism: Mechanism | Function, **arguments: Any) -> Induction:
+def prove_for_every_size(mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any) -> Induction:
     """The smallest ε that an alignment alike for all steps can prove, for inputs of every size.
 
-    Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment.
+    Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment, and
+    CutShort where the `seconds` are not enough.
     """
-    mechanism = as_mechanism(mechanism, **arguments)
+    bound = as_mechanism(mechanism, **arguments)
+    return contained(lambda _: _induction(bound), Deadline(seconds), known=(bound,))
+
+
+def _induction(mechanism: Mechanism) -> Induction:
     system = _system(mechanism)
     loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency.name, system.period)]
     cost = max(loop.cost for loop in loops)
