@@ -39,7 +39,7 @@ def try_to_prove(findings: Findings) -> None:
             return
         if math.isfinite(proof.epsilon):
             findings.prove(proof.epsilon, proof.explained, ", ".join(filter(None, (case.scope, proof.restriction))))
-            found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}")
+            found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}; {proof.confirmed}")
         else:
             found.append(f"no alignment found: {proof.explained}")
         findings.moves = proof.moves
