@@ -149,7 +149,7 @@ class _Replayer:
             return False
         undecided = self._compare(_point(values, path, picks))
         for condition in undecided[:sides]:
-            for side in (condition, ~condition):
+            for side in (condition, condition.negated()):
                 values = inside.point(side)
                 if values is not None:
                     self._compare(_point(values, path, picks))
