@@ -17,6 +17,7 @@ from veridp.errors import BadInput
 from veridp.prove import prove
 from veridp.prove.certificate import certificate_of, certificate_text, save_certificate
 from veridp.prove.check import check
+from veridp.prove.replay import spot_check
 
 
 @mechanism(adjacency="l1")
@@ -34,16 +35,17 @@ def test_a_certificate_says_what_the_proof_found():
     events = document.pop("events")
     assert document == {
         "format": "veridp-certificate",
-        "version": 2,
+        "version": 3,
         "kind": "alignment",
         "mechanism": "above",
         "arguments": {"scale": "4", "threshold": "0.5"},
         "adjacency": "l1",
         "size": 1,
+        "domain": None,
         "data": "real",
         "epsilon": "1/4",
         "polytopes": [{"corners": [["1"], ["-1"]]}],
-        "outputs": ["['yes', '#']", "['no']"],
+        "outputs": ["['yes', #]", "['no']"],
         "noises": [{"draw": 0, "kind": "laplace", "scale": "4"}],
     }
     assert events[0] == {
@@ -104,7 +106,7 @@ def test_an_adjacency_of_ones_own_is_written_with_its_corners():
         "by two", lambda left, right: True, lambda size: [([0.0], [2.0])], lambda size: np.array([[2.0], [-2.0]])
     )
     document = certificate_of(prove(mechanism(adjacency=own)(above.function), 1))
-    assert document["adjacency"] == "by two"
+    assert document["adjacency"] == "listed"
     assert document["polytopes"] == [{"corners": [["2"], ["-2"]]}]
     assert document["epsilon"] == "1/2"
 
@@ -137,9 +139,15 @@ def test_where_nothing_is_proved_there_is_no_certificate():
         certificate_of(proof)
 
 
-def test_an_output_with_the_mark_of_numeric_entries_is_refused():
+def test_a_string_with_the_mark_of_numeric_entries_is_escaped():
     def hashes(rng, queries):
-        return "#" if queries[0] + rng.laplace() > 0 else "-"
+        noisy = queries[0] + rng.laplace()
+        return ["#", noisy] if noisy > 0 else "-#"
 
-    with pytest.raises(BadInput, match="has a # of its own"):
-        certificate_of(prove(hashes, 1))
+    proof = prove(hashes, 1)
+    document = certificate_of(proof)
+    assert document["outputs"] == [r"['\x23', #]", r"'-\x23'"]
+    checked = check(document)
+    assert checked.verified
+    assert spot_check(checked, hashes, 50, 1).verified
+    assert not spot_check(checked, lambda rng, data: [hashes(rng, data)], 50, 1).verified

@@ -137,7 +137,7 @@ TAMPERINGS = [
     Tampering("value no literal", "coin", put("/cases/1/value", "x"), "/cases/1/value", "a Python literal is needed"),
     Tampering("value too long", "truncated", put("/cases/1/value", "[1, 2]"), "/cases/1/value", "1 entry needed"),
     Tampering("adjacency widened", "truncated", put("/adjacency", "any"), "/pairs", "cases 0 and 2 are neighbours"),
-    Tampering("adjacency unknown", "truncated", put("/adjacency", "mine"), "/adjacency", "is not known here"),
+    Tampering("adjacency unknown", "truncated", put("/adjacency", "mine"), "/adjacency", "one of linf, l1"),
     Tampering("polytope shrunk", "response", put("/polytopes/0/high/0", "0"), "/polytopes/0", "not what linf has"),
     Tampering("polytope dropped", "response_l1", drop("/polytopes/1"), "/pairs/4/polytope", "there is no polytope 1"),
     Tampering(
@@ -184,7 +184,7 @@ TAMPERINGS = [
         "rappor",
         lambda d: d["cases"][0]["parts"].__setitem__(1, d["cases"][0]["parts"][0]),
         "/cases/0/parts",
-        "no other does",
+        "entries of the output must be decided by one part",
     ),
     Tampering(
         "coupling of other parts", "rappor", put("/pairs/0/couplings/0", 70), "/pairs/0/couplings/0", "other parts"

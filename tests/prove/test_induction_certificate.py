@@ -216,8 +216,16 @@ TAMPERINGS = [
     ),
     Tampering("adjacency renamed", "svt1", put("/adjacency", "monotone"), "/alignments", "2 needed under monotone"),
     Tampering("adjacency without phases", "svt1", put("/adjacency", "any"), "/adjacency", "no induction"),
-    Tampering("adjacency widened", "partial_sum", put("/adjacency", "linf"), "/alignments/0/", "missing"),
-    Tampering("phase renamed", "svt1", put("/alignments/0/places/0/phase", "up"), "/alignments/0/places", "missing"),
+    Tampering(
+        "adjacency widened",
+        "partial_sum",
+        put("/adjacency", "linf"),
+        "/alignments/0/places/0/phase",
+        "linf has no such phase",
+    ),
+    Tampering(
+        "phase renamed", "svt1", put("/alignments/0/places/0/phase", "up"), "/alignments/0/places/0/phase", "no such"
+    ),
     Tampering(
         "symbol unknown", "svt1", put("/steps/1/conditions/0/state/x", "1"), "/steps/1/conditions/0/state/x", "x is"
     ),

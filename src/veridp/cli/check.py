@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +17,7 @@ from veridp.target import load
 
 if TYPE_CHECKING:
     from veridp.prove.check import Checked
+    from veridp.prove.target_claim import Difference
 
 REJECTED = 1
 
@@ -23,7 +25,7 @@ REJECTED = 1
 def show_check(
     certificate: Annotated[Path, typer.Argument(help="the file that `veridp prove --certificate` wrote")],
     target: Annotated[
-        str | None, typer.Option(help="also run this mechanism, and see that the certificate tells what it does")
+        str | None, typer.Option(help="also run this mechanism, and compare it with what the certificate says")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="with --target: how many runs")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="with --target: of its random data and noise")] = 0,
@@ -33,40 +35,45 @@ def show_check(
     from veridp.prove.check import check_file  # loads z3: only where needed
 
     checked = check_file(certificate)
+    differences: list[Difference] = []
     if target is not None and checked.verified:
-        checked = _with_spot_check(checked, target, runs, seed)
+        checked, differences = _with_target(checked, target, runs, seed)
     if as_json:
-        show_json(_document(checked))
+        show_json("check", {"target": str(certificate), **_document(checked, differences)})
     else:
-        show(_page(certificate, checked))
+        show(_page(certificate, checked, differences))
     return 0 if checked.verified else REJECTED
 
 
-def _with_spot_check(checked: Checked, target: str, runs: int, seed: int) -> Checked:
+def _with_target(checked: Checked, target: str, runs: int, seed: int) -> tuple[Checked, list[Difference]]:
+    """The verdict with that of runs of the target, and where the certificate does not say what the target does."""
     from veridp.prove.replay import arguments_of, spot_check
+    from veridp.prove.target_claim import target_differences
 
     if checked.certificate is None:
-        return checked
+        return checked, []
     with user_code():
         mechanism = load(target)
         bound = mechanism.bind(**arguments_of(checked.certificate, mechanism.values)).bound()
-        return spot_check(checked, bound, runs, seed)
+        return spot_check(checked, bound, runs, seed), target_differences(checked.certificate, mechanism)
 
 
-def _document(checked: Checked) -> dict[str, object]:
+def _document(checked: Checked, differences: Sequence[Difference]) -> dict[str, object]:
     stated = checked.certificate
     return {
         "verified": checked.verified,
         "mechanism": stated and stated.mechanism,
         "adjacency": stated and stated.adjacency,
         "size": stated and stated.size,
+        "domain": stated and stated.domain and [str(end) for end in stated.domain],
         "epsilon": stated and str(stated.epsilon),
         "steps": [asdict(step) for step in checked.steps],
         "rejection": checked.rejection and asdict(checked.rejection),
+        "differences": [asdict(difference) for difference in differences],
     }
 
 
-def _page(file: Path, checked: Checked) -> Text:
+def _page(file: Path, checked: Checked, differences: Sequence[Difference]) -> Text:
     lines = [f"{step.name + ':':<12}{step.finding}" for step in checked.steps]
     stated, rejection = checked.certificate, checked.rejection
     if rejection is not None:
@@ -75,7 +82,14 @@ def _page(file: Path, checked: Checked) -> Text:
         arguments = ", ".join(f"{name}={value}" for name, value in stated.arguments.items())
         who = f"{stated.mechanism}({arguments}) under {stated.adjacency}, {stated.scope}"
         lines.append(f"verified: {who}, as described, is ε-differentially private with ε = {_number(stated.epsilon)}")
-    return Text("\n".join(lines))
+        if differences:
+            lines.append(f"the target differs in {'; '.join(map(str, differences))}")
+    return Text("\n".join(map(_printable, lines)))
+
+
+def _printable(line: str) -> str:
+    """The line with what cannot be printed escaped: a certificate must not write lines or colours of its own."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
 
 
 def _number(value: Fraction) -> str:

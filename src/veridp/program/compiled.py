@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import threading
 import types
@@ -17,8 +16,7 @@ import numpy as np
 from veridp.mechanism import Mechanism
 from veridp.program.checked import REFUSED, CheckedCompiler, check_types, refuse_handlers
 from veridp.program.kernel import Layout, layout_of, outputs_of
-from veridp.program.outputs import Outputs, checked
-from veridp.program.scalar import scalar_outputs
+from veridp.program.outputs import Outputs
 from veridp.program.tape import Unfit
 
 numba: Any = _numba  # its types are not complete
@@ -42,21 +40,21 @@ _lock = threading.Lock()
 def compiled_outputs(function: Function, data: object, rng: np.random.Generator, count: int) -> Outputs:
     """`count` outputs of the function: the same that the plain function gives with the same generator.
 
-    Raises Unfit where it does not compile, or may mean something else than in Python (see `checked`); MechanismFailed
-    where the plain function raises.
+    Raises Unfit where it does not compile, may mean something else than in Python (see `checked`), raises, or returns
+    NaN or an infinity: numba raises less often than Python does.
     """
     target, arguments = _call(function)
     values = [_native(value) for value in (data, *arguments)]
     kernel = _kernel(target, rng, values)
-    before = copy.deepcopy(rng)
     try:
         columns = kernel.loop(rng, *values, count)
     except Unfit:
         raise
     except Exception as error:
-        scalar_outputs(function, data, before, count)  # raises the error if it is the function's own
-        raise Unfit(f"compiled, it raised {type(error).__name__} where Python does not: {error}") from error
-    return checked(outputs_of(kernel.layout, columns, count))
+        raise Unfit(f"it raises {type(error).__name__}, which ends a compiled loop") from error
+    if any(column.dtype.kind == "f" and not np.isfinite(column).all() for column in columns):
+        raise Unfit("it returns NaN or an infinity, where plain Python may raise")
+    return outputs_of(kernel.layout, columns, count)
 
 
 def _kernel(target: types.FunctionType, rng: np.random.Generator, values: Sequence[Any]) -> Kernel:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -20,7 +21,9 @@ from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, 
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
-from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, output_text
+from veridp.program.identity import Raised, leaf_key
+from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, outline_of, output_text
+from veridp.program.scalar import raised as raised_output
 from veridp.program.site import Site, here, raised_at
 from veridp.program.state import Fingerprint, changed, fingerprint, watched_entropy
 from veridp.program.symbolic import RAISED, Symbolic
@@ -39,7 +42,8 @@ def explore(
     choices that only end up in the output stay undecided there, instead of forking.
 
     The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
-    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree.
+    A path on which the mechanism raises ends in a `Raised`. Raises NotAffine or TooManyPaths where the paths cannot be
+    listed, Nondeterministic where runs disagree.
     """
     return tuple(walk(as_mechanism(mechanism, **arguments), data, max_paths, defer))
 
@@ -73,7 +77,10 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
 def _check_state(name: str, before: Fingerprint, after: Fingerprint) -> None:
     place = changed(before, after)
     if place == "global randomness":
-        raise Nondeterministic(f"{name} draws from global randomness (random or numpy.random); draw from rng instead")
+        raise Nondeterministic(
+            f"{name} draws from global randomness (random or numpy.random); draw from rng instead, "
+            f"or sample it, wrapped with veridp.adapters.unseeded(function)"
+        )
     if place is not None:
         raise Nondeterministic(f"{name} keeps state between runs: {place} changed; make each run start afresh")
 
@@ -358,10 +365,10 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
     except _Stop:
         output = None
     except (Exception, SystemExit) as error:
+        output = None
         if run.error is None and not raised:
-            raise MechanismFailed(
-                f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}"
-            ) from error
+            with suppress(_Stop):  # a message with a stand-in in it: it ends the exploration
+                output = _raised(error, name)
     finally:
         RAISED.reset(noted)
         RUN.reset(token)
@@ -383,6 +390,13 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
     return Path(run.steps, output)
 
 
+def _raised(error: Exception | SystemExit, name: str) -> Raised:
+    """The exception as the output of its path; MechanismFailed where it is none."""
+    if isinstance(error, Exception) and not isinstance(error, VeridpError):
+        return raised_output(error)
+    raise MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}") from error
+
+
 def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
     """Run the first path once more: state that leaks into an output shows here, where no fork depends on it."""
     again = follow(run, name, function, data, defer)
@@ -394,16 +408,13 @@ def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], 
 
 
 def _same_output(first: Any, second: Any) -> bool:
-    mine, theirs = leaves(first), leaves(second)
-    return len(mine) == len(theirs) and all(map(_same_leaf, mine, theirs))
+    return outline_of(first) == outline_of(second) and all(map(_same_leaf, leaves(first), leaves(second)))
 
 
 def _same_leaf(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
     if isinstance(first, Symbolic) or isinstance(second, Symbolic):
-        return type(first) is type(second) and str(first) == str(second)
-    return bool(first == second) or (first != first and second != second)
+        return first is second or (type(first) is type(second) and str(first) == str(second))
+    return leaf_key(first) == leaf_key(second)
 
 
 def _copied(data: Any) -> Any:

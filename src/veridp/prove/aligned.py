@@ -17,13 +17,13 @@ from veridp.prove.document import (
     Linear,
     Node,
     Stated,
-    arguments_in,
     coefficients_in,
     condition_in,
-    domain_in,
     draws_in,
     noise_in,
     number_in,
+    size_in,
+    stated_in,
     vector_in,
 )
 from veridp.prove.noise_rules import Noise
@@ -121,20 +121,14 @@ class Certificate(Stated):
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    names = ("size", "data", "polytopes", "outputs", "noises", "events")
-    field = Node(document, "").fields(*HEADER, *names, maybe=("domain",))
-    size = field["size"].whole(least=1)
+    field = Node(document, "").fields(*HEADER, "data", "polytopes", "outputs", "noises", "events")
+    size = size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     outputs = tuple(node.text() for node in field["outputs"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
     return Certificate(
-        mechanism=field["mechanism"].text(),
-        arguments=arguments_in(field["arguments"]),
-        adjacency=field["adjacency"].text(),
-        size=size,
+        **vars(stated_in(field)),
         data=field["data"].one_of(("real", "whole")),
-        epsilon=field["epsilon"].rational(),
-        domain=domain_in(field.get("domain")),
         polytopes=polytopes,
         outputs=outputs,
         noises=noises,

@@ -17,7 +17,7 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition
 from veridp.program.explore import explore
-from veridp.program.path import Path, leaves, map_leaves, output_text, symbols_of
+from veridp.program.path import Path, leaves, outline_of, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
 from veridp.prove.events import Event, events_of
@@ -65,6 +65,7 @@ class Case:
     value: Any
     conditions: tuple[Condition, ...]
     parts: tuple[Part, ...]
+    shape: str | None = None  # of the output, a mark for each entry, where parts decide some entries each
 
 
 # ----------------------------------------------------------------------------------------------------------- values
@@ -123,7 +124,8 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
-        return [Case(value, (), parts[1]) for value, parts in zip(values, apart, strict=True) if parts is not None]
+        found = zip(values, apart, strict=True)
+        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
     whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
@@ -140,7 +142,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
-    return output_text(map_leaves(lambda leaf: "_", paths[0].output)), parts
+    return str(outline_of(paths[0].output)), parts
 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:

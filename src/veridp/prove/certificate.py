@@ -13,13 +13,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from veridp.adjacency import BY_NAME, AnyTwoValues
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Geometric
 from veridp.program.symbols import Noise, Symbol
 from veridp.prove.alignments import Alignment, Table
-from veridp.prove.events import NUMERIC, Event
+from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Polytope, interval_of
 from veridp.prove.rules import Rule
 from veridp.prove.shifts import Shift
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from veridp.prove.proof import AlignmentProof
 
 FORMAT = "veridp-certificate"
-VERSION = 2
+VERSION = 3
+LISTED = "listed"  # the adjacency of a relation without a name that the checker knows
 WIDTH = 110  # of a line of the file, where the value can be split
 ENTRY = re.compile(r"data\[(\d+)\]")
 UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
@@ -72,16 +74,10 @@ def save_certificate(proof: Certified, file: str | Path) -> None:
 class EventWriter:
     """Writes events down, and gathers the noise that they have in common while it does so."""
 
-    name: str  # of the mechanism
     rows: dict[Noise, int] = field(default_factory=dict)
 
     def event(self, event: Event) -> dict[str, Json]:
         """What runs of the event draw, satisfy and release."""
-        if event.output.count(NUMERIC) != len(event.numbers):
-            raise BadInput(
-                f"{self.name}: its output {event.output} has a {NUMERIC} of its own, which marks the numeric entries "
-                f"in a certificate; let it return another character"
-            )
         return {
             "weight": str(event.weight),
             "draws": [self.rows.setdefault(noise, len(self.rows)) for noise in event.noises],
@@ -106,29 +102,31 @@ class EventWriter:
         return [noise_document(noise) for noise in self.rows]
 
 
-def header(kind: str, mechanism: Mechanism) -> dict[str, Json]:
-    """What certificates of all kinds begin with."""
+def header(
+    kind: str, mechanism: Mechanism, size: int | None, domain: tuple[Fraction, Fraction] | None, epsilon: Fraction
+) -> dict[str, Json]:
+    """What certificates of all kinds begin with: what is proved, of which mechanism and for which data."""
+    relation = mechanism.adjacency
+    known = type(relation) is type(BY_NAME.get(relation.name))
     return {
         "format": FORMAT,
         "version": VERSION,
         "kind": kind,
         "mechanism": mechanism.name,
         "arguments": {name: argument_text(value) for name, value in mechanism.values.items()},
-        "adjacency": mechanism.adjacency.name,
+        "adjacency": relation.name if known else LISTED,
+        "size": 1 if isinstance(relation, AnyTwoValues) else size,  # one person's value
+        "domain": None if domain is None else [str(end) for end in domain],
+        "epsilon": str(epsilon),
     }
 
 
-def domain_document(ends: tuple[Fraction, Fraction] | None) -> dict[str, Json]:
-    """The interval that the data are one number of, where they are."""
-    return {} if ends is None else {"domain": [str(end) for end in ends]}
-
-
 def _document(proof: AlignmentProof) -> dict[str, Json]:
-    writer = EventWriter(proof.mechanism.name)
+    writer = EventWriter()
     outputs: dict[str, int] = {}
     events: list[Json] = []
     for event, row in zip(proof.events, proof.alignments, strict=True):
-        number = outputs.setdefault(event.output, len(outputs))
+        number = outputs.setdefault(str(event.output), len(outputs))
         carried = [carried_document(event.noises, alignment) for alignment in row]
         events.append({"output": number, "paths": event.paths, **writer.event(event), "shifts": carried})
     epsilon = max(
@@ -137,11 +135,8 @@ def _document(proof: AlignmentProof) -> dict[str, Json]:
         for each in row
     )
     return {
-        **header("alignment", proof.mechanism),
-        **domain_document(interval_of(proof.mechanism)),
-        "size": proof.size,
+        **header("alignment", proof.mechanism, proof.size, interval_of(proof.mechanism), epsilon),
         "data": "whole" if proof.whole else "real",
-        "epsilon": str(epsilon),
         "polytopes": [polytope_document(polytope) for polytope in proof.polytopes],
         "outputs": list(outputs),
         "noises": writer.noises(),

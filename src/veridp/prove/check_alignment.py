@@ -11,9 +11,10 @@ from fractions import Fraction
 from veridp.prove.aligned import Box, Certificate, Event, Hull, Rule, Table
 from veridp.prove.carrying import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 from veridp.prove.covering import check_runs
-from veridp.prove.document import NUMERIC, Flaw, Stated
+from veridp.prove.document import LISTED, NUMERIC, Flaw, Stated
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
+KNOWN = (*SENSE, "l1", "any", LISTED)
 
 
 # ----------------------------------------------------------------------------------------------------- neighbours
@@ -30,12 +31,11 @@ def check_neighbours(certificate: Certificate) -> str:
         return f"any two {certificate.scope}, as far apart as these are"
     if certificate.domain is not None:
         raise Flaw("/domain", f"the data under {name} are no single number")
-    if name not in (*SENSE, "l1"):
-        _check_symmetry(certificate)
-        return (
-            f"{count(len(listed), 'polytope')} as listed: the adjacency {name!r} is not known here, "
-            f"so that they are its polytopes is not verified"
-        )
+    if name not in KNOWN:
+        raise Flaw("/adjacency", f"an alignment is for one of {', '.join(KNOWN)}, not for {name}")
+    if name == LISTED:
+        check_symmetry(listed)
+        return f"data that differ as {count(len(listed), 'polytope')} of the certificate {_say(listed)}, and no others"
     wanted = 1 if name == "l1" else len(SENSE[name])
     if len(listed) != wanted:
         raise Flaw("/polytopes", f"{count(wanted, 'polytope')} under {name}, not {len(listed)}")
@@ -83,27 +83,34 @@ def _check_cross(polytope: Box | Hull, size: int) -> str:
     return f"{2 * size} corners, all those of l1 for {count(size, 'entry')}"
 
 
-def _check_symmetry(certificate: Certificate) -> None:
-    """Neighbours are so in both directions, and so must be the differences."""
-    if not certificate.polytopes:
+def check_symmetry(listed: Sequence[Box | Hull]) -> None:
+    """Neighbours are so in both directions, and so must be the differences: with each polytope there is its mirror."""
+    if not listed:
         raise Flaw("/polytopes", "there is no polytope")
-    boxes = {(p.low, p.high) for p in certificate.polytopes if isinstance(p, Box)}
-    corners = {corner for p in certificate.polytopes if isinstance(p, Hull) for corner in p.corners}
-    for p, polytope in enumerate(certificate.polytopes):
-        reason = "its negative is not listed, so that one direction is left out"
-        if isinstance(polytope, Box):
-            if (_negative(polytope.high), _negative(polytope.low)) not in boxes:
-                raise Flaw(f"/polytopes/{p}", reason)
-            continue
-        if not polytope.corners:
+    mirrored = {_mirrored(polytope) for polytope in listed}
+    for p, polytope in enumerate(listed):
+        if isinstance(polytope, Hull) and not polytope.corners:
             raise Flaw(f"/polytopes/{p}/corners", "there is no corner")
-        for c, corner in enumerate(polytope.corners):
-            if _negative(corner) not in corners:
-                raise Flaw(f"/polytopes/{p}/corners/{c}", reason)
+        if _unordered(polytope) not in mirrored:
+            raise Flaw(f"/polytopes/{p}", "its mirror image is not listed, so that one direction is left out")
+
+
+def _unordered(polytope: Box | Hull) -> object:
+    return polytope if isinstance(polytope, Box) else frozenset(polytope.corners)
+
+
+def _mirrored(polytope: Box | Hull) -> object:
+    if isinstance(polytope, Box):
+        return Box(_negative(polytope.high), _negative(polytope.low))
+    return frozenset(map(_negative, polytope.corners))
 
 
 def _negative(vector: Sequence[Fraction]) -> tuple[Fraction, ...]:
     return tuple(-x for x in vector)
+
+
+def _say(listed: Sequence[object]) -> str:
+    return "says" if len(listed) == 1 else "say"
 
 
 # -------------------------------------------------------------------------------------------------------- outputs

@@ -20,7 +20,7 @@ from typing import Any
 import z3
 
 from veridp.prove.carrying import count
-from veridp.prove.check_cases import literal_in
+from veridp.prove.check_cases import check_one_value, values_of
 from veridp.prove.check_coupling import Piece, check_events, piece_of
 from veridp.prove.covering import RELATION, rational, solution
 from veridp.prove.document import NUMERIC, Condition, Flaw, Linear
@@ -41,15 +41,10 @@ def check_data(certificate: Enclosed) -> str:
         if certificate.size != 1 or len(certificate.cases) != 1:
             raise Flaw("/cases", "one case of one number is needed where there is an interval")
         return f"all {certificate.scope}, any two of which are neighbours"
-    values: set[str] = set()
-    for k, case in enumerate(certificate.cases):
-        literal_in(case.value, f"/cases/{k}/value")
-        if case.value in values:
-            raise Flaw(f"/cases/{k}/value", f"the value {case.value} is listed twice")
-        values.add(str(case.value))
-    if not values:
+    check_one_value(certificate)
+    if not certificate.cases:
         raise Flaw("/cases", "there is no case")
-    return f"{count(len(values), 'value')} of the data; nothing is said of others"
+    return f"{count(len(values_of(certificate.cases)), 'value')} of the data; nothing is said of others"
 
 
 def _within(certificate: Enclosed) -> list[Condition]:

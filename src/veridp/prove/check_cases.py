@@ -7,38 +7,40 @@ from __future__ import annotations
 
 import ast
 import itertools
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import z3
 
 from veridp.prove.aligned import Box, Hull
 from veridp.prove.carrying import count
-from veridp.prove.check_alignment import check_interval
+from veridp.prove.check_alignment import check_interval, check_symmetry
 from veridp.prove.covering import RELATION, rational, solution
-from veridp.prove.document import Condition, Flaw
+from veridp.prove.document import LISTED, NUMERIC, RECORDS, Condition, Flaw, Stated
 from veridp.prove.paired import Case, Cases
 
-RECORDS = ("add-remove", "add-remove-unordered", "replace", "replace-unordered")
-KNOWN = ("any", "linf", "l1", "monotone", *RECORDS)
+MARGIN = Fraction(1, 10**9)  # how far apart beyond 1 two numbers still count as neighbours
 
 
 def check_cases(certificate: Cases) -> str:
-    """The cases are different values, or regions that make up all data under an adjacency that is known."""
+    """The cases are different values, or regions that make up all data; their parts decide all entries of the output.
+
+    Regions may overlap: every pair of them that has neighbours needs couplings, whichever of them describes the data.
+    """
     if not certificate.cases:
         raise Flaw("/cases", "there is no case")
+    _check_entries(certificate)
     if certificate.by_value:
         if certificate.domain is not None:
             raise Flaw("/domain", "values are listed, and no interval is proved")
-        seen: set[str | None] = set()
-        for k, case in enumerate(certificate.cases):
-            _check_length(_value(case, f"/cases/{k}"), certificate, f"/cases/{k}/value")
-            if case.value in seen:
-                raise Flaw(f"/cases/{k}/value", f"the value {case.value} is listed twice")
-            seen.add(case.value)
-        return f"{count(len(seen), 'value')} of the data; nothing is said of others"
+        if certificate.adjacency == LISTED:
+            raise Flaw("/adjacency", "between values, a relation that the checker knows is needed")
+        for value, place in zip(values_of(certificate.cases), places_of(certificate.cases), strict=True):
+            _check_length(value, certificate, place)
+        return f"{count(len(certificate.cases), 'value')} of the data; nothing is said of others"
     _check_polytopes(certificate)
     outside = [_none_of(case.conditions) for case in certificate.cases]
     point = solution("/cases", "they cover all data", outside)
@@ -47,21 +49,72 @@ def check_cases(certificate: Cases) -> str:
     return f"{count(len(certificate.cases), 'region')} that make up all data"
 
 
-def _value(case: Case, place: str) -> Any:
-    return literal_in(case.value, f"{place}/value")
+class Valued(Protocol):
+    """A case that may be a value of the data."""
+
+    @property
+    def value(self) -> str | None: ...
+
+
+def places_of(cases: Sequence[Valued]) -> list[str]:
+    return [f"/cases/{k}/value" for k in range(len(cases))]
+
+
+def values_of(cases: Sequence[Valued]) -> list[Any]:
+    """The values of the cases, each written as Python writes it; raises Flaw where one is not, or two are the same."""
+    values: dict[str, Any] = {}
+    for case, place in zip(cases, places_of(cases), strict=True):
+        value = literal_in(case.value, place)
+        if repr(value) != case.value:
+            raise Flaw(place, f"the value has to be written as Python does, {value!r}")
+        if case.value in values:
+            raise Flaw(place, f"the value {case.value} is listed twice")
+        values[case.value] = value
+    return list(values.values())
 
 
 def literal_in(text: str | None, place: str) -> Any:
     """The value that a text writes down."""
     try:
-        return ast.literal_eval(text or "")
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes in a string: it is compared with what Python writes
+            return ast.literal_eval(text or "")
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise Flaw(place, f"a Python literal is needed, not {text}") from None
+
+
+def _check_entries(certificate: Cases) -> None:
+    """The parts of each case decide every entry of the output once: all of it, or its shape has an entry for each."""
+    leaves = None if certificate.shape is None else _leaf_count(shape_in(certificate.shape))
+    for c, case in enumerate(certificate.cases):
+        entries = [certificate.parts[number].entries for number in case.parts]
+        if leaves is None:
+            if entries != [None]:
+                raise Flaw(f"/cases/{c}/parts", "one part that decides all of the output is needed without a shape")
+        elif sorted(e for each in entries for e in each or [-1]) != list(range(leaves)):
+            raise Flaw(f"/cases/{c}/parts", f"each of the {leaves} entries of the output must be decided by one part")
+
+
+def shape_in(text: str) -> Any:
+    """The shape that a text writes down, an Ellipsis for each entry."""
+    return literal_in(text.replace(NUMERIC, "..."), "/shape")
+
+
+def _leaf_count(shape: Any) -> int:
+    """The number of entries that a shape has; raises Flaw where it is none."""
+    if isinstance(shape, dict):
+        shape = list(shape.values())
+    if isinstance(shape, list | tuple):
+        return sum(_leaf_count(entry) for entry in shape)
+    if shape is not ...:
+        raise Flaw("/shape", f"lists, tuples and dicts of {NUMERIC} are needed, not {shape!r}")
+    return 1
 
 
 def _check_length(value: Any, certificate: Cases, place: str) -> None:
     """Data are of the size stated; where a record may be added, they may have one more."""
     if certificate.adjacency == "any":
+        check_one_value(certificate)
         return
     sizes = [certificate.size, certificate.size + certificate.adjacency.startswith("add-remove")]
     if not isinstance(value, list | tuple) or len(value) not in sizes:
@@ -82,13 +135,21 @@ def _check_polytopes(certificate: Cases) -> None:
     elif name == "l1":
         units = [tuple(Fraction(i == moved) for i in range(size)) for moved in range(size)]
         wanted = [Box(tuple(-x for x in unit), unit) for unit in units]
+    elif name == LISTED:
+        check_symmetry(certificate.polytopes)
+        return
     else:
-        raise Flaw("/adjacency", f"the differences of {name!r} are not known here")
+        raise Flaw("/adjacency", f"regions are for differences of numbers, which {name} does not have")
     if len(certificate.polytopes) != len(wanted):
         raise Flaw("/polytopes", f"{count(len(wanted), 'polytope')} under {name}, not {len(certificate.polytopes)}")
     for p, (given, needed) in enumerate(zip(certificate.polytopes, wanted, strict=True)):
         if given != needed:
             raise Flaw(f"/polytopes/{p}", f"this is not what {name} has there")
+
+
+def check_one_value(certificate: Stated) -> None:
+    if certificate.size != 1:
+        raise Flaw("/size", f"1 is needed under any, where the data are one value, not {certificate.size}")
 
 
 def _all(value: int, size: int) -> tuple[Fraction, ...]:
@@ -104,9 +165,7 @@ def check_neighbours(certificate: Cases) -> str:
             raise Flaw(f"/pairs/{k}", f"this pair is listed twice: it is pair {listed[key]} too")
     cases = range(len(certificate.cases))
     if certificate.by_value:
-        if certificate.adjacency not in KNOWN:
-            raise Flaw("/adjacency", f"who is a neighbour under {certificate.adjacency!r} is not known here")
-        values = [_value(case, f"/cases/{k}") for k, case in enumerate(certificate.cases)]
+        values = values_of(certificate.cases)
         for a, b in itertools.permutations(cases, 2):
             if (a, b, None) not in listed and _adjacent(certificate.adjacency, values[a], values[b], a, b):
                 raise Flaw("/pairs", f"cases {a} and {b} are neighbours under {certificate.adjacency}, and not listed")
@@ -124,18 +183,25 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
     try:
         if name in RECORDS:
             return _adjacent_records(name, left, right)
-        moves = [Fraction(y) - Fraction(x) for x, y in zip(left, right, strict=True)]
-    except (TypeError, ValueError):
+        moves = [_number(y) - _number(x) for x, y in zip(left, right, strict=True)]
+    except (TypeError, ValueError, OverflowError):
         raise Flaw("/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told") from None
-    if any(abs(move) > 1 + Fraction(1, 10**9) for move in moves):
+    if any(abs(move) > 1 + MARGIN for move in moves):
         return False
     if name == "l1":
         return sum(move != 0 for move in moves) <= 1
     return name == "linf" or all(move >= 0 for move in moves) or all(move <= 0 for move in moves)
 
 
+def _number(value: object) -> Fraction:
+    """A finite number of the data; a text is none, though Fraction would read it."""
+    if not isinstance(value, int | float):
+        raise TypeError
+    return Fraction(value)
+
+
 def _adjacent_records(name: str, left: Any, right: Any) -> bool:
-    """Whether two different data sets are neighbours; the records that they share keep their order, or need not."""
+    """Whether two data sets are neighbours; the records that they share keep their order, or need not."""
     sides: list[list[Any]] = [[tuple(r) if isinstance(r, list) else r for r in data] for data in (left, right)]
     fewer, more = sorted(sides, key=len)
     added = name.startswith("add-remove")
@@ -145,21 +211,24 @@ def _adjacent_records(name: str, left: Any, right: Any) -> bool:
         surplus = (Counter(fewer) - Counter(more)).total(), (Counter(more) - Counter(fewer)).total()
         return surplus in ([(0, 0), (0, 1)] if added else [(0, 0), (1, 1)])
     if added:
-        return any(more[:k] + more[k + 1 :] == fewer for k in range(len(more)))
+        return more == fewer or any(more[:k] + more[k + 1 :] == fewer for k in range(len(more)))
     return sum(bool(mine != theirs) for mine, theirs in zip(fewer, more, strict=True)) <= 1
 
 
 def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:
     """No data of the one region move into the other by a difference of the polytope."""
-    if not isinstance(polytope, Box):
-        raise Flaw("/polytopes", "boxes are needed")
-    moved = [z3.Real(f"moved data[{i}]") for i in range(len(polytope.low))]
+    size = len(polytope.low if isinstance(polytope, Box) else polytope.corners[0])
+    moved = [z3.Real(f"moved data[{i}]") for i in range(size)]
     claims = [_claim(c, _data) for c in left.conditions] + [_claim(c, moved.__getitem__) for c in right.conditions]
-    for i, value in enumerate(moved):
-        claims += [
-            value - _data(i) >= rational(polytope.low[i]),
-            value - _data(i) <= rational(polytope.high[i]),
-        ]
+    if isinstance(polytope, Hull):
+        shares = [z3.Real(f"share of corner {k}") for k in range(len(polytope.corners))]
+        claims += [share >= 0 for share in shares] + [z3.Sum(shares) == 1]
+        for i, value in enumerate(moved):
+            mean = [rational(corner[i]) * share for corner, share in zip(polytope.corners, shares, strict=True)]
+            claims.append(value - _data(i) == z3.Sum(mean))
+    else:
+        for value, low, high, i in zip(moved, polytope.low, polytope.high, range(size), strict=True):
+            claims += [value - _data(i) >= rational(low), value - _data(i) <= rational(high)]
     point = solution("/pairs", f"{who} are no neighbours", claims)
     if point is not None:
         raise Flaw("/pairs", f"{who} are neighbours, and not listed: {point}")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.aligned import Hull, Rule
+from veridp.prove.aligned import Hull, Rule, Table
 from veridp.prove.carrying import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 from veridp.prove.check_cases import check_cases, check_neighbours
 from veridp.prove.covering import check_runs
@@ -21,6 +21,7 @@ from veridp.prove.document import NUMERIC, Condition, Flaw, Linear
 from veridp.prove.noise_rules import Noise, exp_above, log_above, probability_between
 from veridp.prove.paired import Case, Cases, Coupling, Event, Pair, Transport
 
+MAX_EXPONENT = 10_000  # e to more than this has too many digits to compute with
 BETWEEN_VALUES = Hull(((),))  # two given values: nothing is left open that could move
 
 
@@ -36,23 +37,31 @@ def check_parts(certificate: Cases) -> str:
             if (key := (number, None if certificate.by_value else c)) not in checked:
                 checked.add(key)
                 events, place = certificate.parts[number].events, f"/parts/{number}/events"
+                _check_noise_decides(events, place)
                 check_events(events, certificate.noises, certificate.size, case.conditions, place)
     return f"{count(len(certificate.parts), 'part')}, in each of which the probabilities of all events sum to 1"
 
 
 def _check_independent(certificate: Cases, case: Case, place: str) -> None:
-    parts = [certificate.parts[number] for number in case.parts]
-    if not parts:
-        raise Flaw(f"{place}/parts", "there is no part")
-    if len(parts) > 1:
-        entries = [entry for part in parts for entry in part.entries or ()]
-        if any(part.entries is None for part in parts) or len(set(entries)) != len(entries):
-            raise Flaw(f"{place}/parts", "each part has to decide entries of the output that no other does")
+    """No draw is of two parts; that each entry of the output is of one part only is seen with the cases."""
     drawn: dict[int, int] = {}
-    for number, part in zip(case.parts, parts, strict=True):
+    for number in case.parts:
+        part = certificate.parts[number]
         for draw in {certificate.noises[row].draw for event in part.events for row in event.draws}:
             if drawn.setdefault(draw, number) != number:
                 raise Flaw(f"{place}/parts", f"draw {draw} is of parts {drawn[draw]} and {number} both")
+
+
+def _check_noise_decides(events: Sequence[Event], place: str) -> None:
+    """Every condition of an event has noise in it: so the event has the same probability on all data of its case.
+
+    A condition on data alone tells data apart and belongs to the case, where the neighbours see it.
+    """
+    for e, event in enumerate(events):
+        for k, condition in enumerate(event.conditions):
+            if not condition.slack.noise:
+                reason = "a condition without noise: data that are told apart need cases of their own"
+                raise Flaw(f"{place}/{e}/conditions/{k}", reason)
 
 
 def check_events(
@@ -152,7 +161,7 @@ class _Use:
 
 
 def _uses(certificate: Cases) -> Iterator[_Use]:
-    """Each coupling once for each polytope and left case that it is used with; between values, once."""
+    """Each coupling once for each polytope that it is used with; between values, once."""
     seen: set[object] = set()
     for k, pair in enumerate(certificate.pairs):
         left, right = certificate.cases[pair.left], certificate.cases[pair.right]
@@ -164,9 +173,8 @@ def _uses(certificate: Cases) -> Iterator[_Use]:
                 raise Flaw(f"/pairs/{k}/couplings/{position}", f"coupling {number} is of other parts")
             if certificate.parts[coupling.left].entries != certificate.parts[coupling.right].entries:
                 raise Flaw(f"/pairs/{k}/couplings/{position}", "the parts decide different entries of the output")
-            key = (number, pair.polytope, None if certificate.by_value else pair.left)
-            if key not in seen:
-                seen.add(key)
+            if (number, pair.polytope) not in seen:
+                seen.add((number, pair.polytope))
                 yield _Use(certificate, pair, number, position)
 
 
@@ -180,6 +188,8 @@ def check_couplings(certificate: Cases) -> str:
         lefts, rights = use.pieces(use.coupling.left), use.pieces(use.coupling.right)
         for t, transport in enumerate(use.coupling.transports):
             place = f"{use.place}/transports/{t}"
+            if isinstance(transport.shifts, Table) and transport.shifts.at == "whole":
+                raise Flaw(f"{place}/shifts/at", "shifts for whole differences only, but the data need not be whole")
             carried = _carried(use, lefts[transport.source], rights[transport.target], transport, place)
             shifts += check_kept(carried)
             check_cost(carried)
@@ -206,22 +216,18 @@ def _carried(use: _Use, left: Piece, right: Piece, transport: Transport, place: 
         raise Flaw(f"{place}/shifts", f"{len(noises)} moves are needed, one for each noise that is not a finite choice")
     if transport.share <= 0:
         raise Flaw(f"{place}/share", f"a share above 0 is needed, not {transport.share}")
-    pair = use.pair
-    polytope = BETWEEN_VALUES if pair.polytope is None else use.certificate.polytopes[pair.polytope]
-    given = use.certificate.cases[pair.left].conditions
-    return Carried(
-        noises, list(_kept(left, right, noises, given, place)), polytope, transport.shifts, f"{place}/shifts"
-    )
+    number = use.pair.polytope
+    polytope = BETWEEN_VALUES if number is None else use.certificate.polytopes[number]
+    return Carried(noises, list(_kept(left, right, noises, place)), polytope, transport.shifts, f"{place}/shifts")
 
 
-def _kept(left: Piece, right: Piece, noises: Sequence[Noise], given: Sequence[Condition], place: str) -> Iterator[Kept]:
+def _kept(left: Piece, right: Piece, noises: Sequence[Noise], place: str) -> Iterator[Kept]:
     """What the shifts must keep so that noise of the left event becomes noise of the right one.
 
     A condition of the right event is a multiple of one that holds on the left, plus a constant that is to spare; a
     number of the right event is that of the left one, but for a constant.
     """
     known = [_Form.of(c.slack, left.rows, c.relation) for _, c in left.conditions]
-    known += [_Form.of(c.slack, left.rows, c.relation) for c in given]
     for k, condition in right.conditions:
         form = _Form.of(condition.slack, right.rows, condition.relation)
         continuous = any(not noises[place].whole for place in form.noise)
@@ -282,7 +288,7 @@ def _check_ratio(use: _Use, lefts: Sequence[Piece], rights: Sequence[Piece]) -> 
             else max(shift.cost for shift in transport.shifts.shifts)
         )
         shared[transport.source] += transport.share
-        amount = lefts[transport.source].weight * transport.share * exp_above(cost - coupling.cost)
+        amount = lefts[transport.source].weight * transport.share * _exp_above(cost - coupling.cost, place)
         load[transport.target] += amount
     for j, amount in enumerate(load):
         if amount > coupling.ratio * rights[j].weight:
@@ -306,10 +312,16 @@ def _check_probabilities(
         if piece.rows or piece.event.numbers:
             raise Flaw(f"{place}/transports", f"the output {output} has noise to shift, and its events are not shared")
     chance, other = (sum((piece.weight for piece in some), start=Fraction(0)) for some in (mine, theirs))
-    if chance * exp_above(-coupling.cost) > coupling.ratio * other:
+    if chance * _exp_above(-coupling.cost, place) > coupling.ratio * other:
         times = f"{chance / other}" if other else "without bound"
         paid = f", after {coupling.cost} is paid" if coupling.cost else ""
         raise Flaw(f"{place}/ratio", f"the output {output} is {times} times as likely, not {coupling.ratio}{paid}")
+
+
+def _exp_above(x: Fraction, place: str) -> Fraction:
+    if abs(x) > MAX_EXPONENT:
+        raise Flaw(f"{place}/cost", f"costs that differ by more than {MAX_EXPONENT} are not compared")
+    return exp_above(x)
 
 
 def check_epsilon(certificate: Cases) -> str:

@@ -49,6 +49,13 @@ def check_neighbours(certificate: Loop) -> str:
     if len(certificate.alignments) != wanted:
         reason = f"{wanted} needed under {certificate.adjacency}, one for each polytope of differences"
         raise Flaw("/alignments", f"{reason}, not {len(certificate.alignments)}")
+    for a, (alignment, phases) in enumerate(zip(certificate.alignments, _phases(certificate), strict=True)):
+        for p, each in enumerate(alignment.places):
+            if each.phase not in phases:
+                raise Flaw(f"/alignments/{a}/places/{p}/phase", f"{certificate.adjacency} has no such phase")
+        for m, move in enumerate(alignment.moves):
+            if move.phase is not None and move.phase not in phases:
+                raise Flaw(f"/alignments/{a}/moves/{m}/phase", f"{certificate.adjacency} has no such phase")
     return f"queries that move one after the other as {certificate.adjacency} has it, however many there are"
 
 

@@ -11,13 +11,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from veridp.errors import BadInput
+from veridp.program.template import Template
 from veridp.prove.cases import Case, Part
 from veridp.prove.certificate import (
     EventWriter,
     Json,
     carried_document,
     decimal_above,
-    domain_document,
     header,
     polytope_document,
     stated_cost,
@@ -44,7 +44,7 @@ def coupling_certificate_of(proof: CouplingProof) -> dict[str, Json]:
 class _Writer:
     def __init__(self, proof: CouplingProof) -> None:
         self.proof = proof
-        self.events = EventWriter(proof.mechanism.name)
+        self.events = EventWriter()
         self.parts: dict[int, int] = {}  # by identity
         self.part_documents: list[Json] = []
         self.couplings: dict[tuple[int, int, int], int] = {}
@@ -56,13 +56,12 @@ class _Writer:
         cases: list[Json] = [self._case(case) for case in proof.cases]
         pairs: list[Json] = [self._pair(pair) for pair in proof.pairs]
         epsilon = max((_epsilon(self._losses(pair)) for pair in proof.pairs), default=Fraction(0))
+        domain = None if proof.by_value else interval_of(proof.mechanism)
         return {
-            **header("coupling", proof.mechanism),
-            **domain_document(None if proof.by_value else interval_of(proof.mechanism)),
-            "size": proof.size,
-            "epsilon": str(epsilon),
+            **header("coupling", proof.mechanism, proof.size, domain, epsilon),
             "polytopes": [] if proof.by_value else [polytope_document(polytope) for polytope in proof.polytopes],
             "noises": self.events.noises(),
+            "shape": proof.cases[0].shape,
             "parts": self.part_documents,
             "cases": cases,
             "couplings": self.coupling_documents,
@@ -77,7 +76,7 @@ class _Writer:
     def _part(self, part: Part) -> int:
         if id(part) not in self.parts:
             self.parts[id(part)] = len(self.part_documents)
-            events: list[Json] = [{"output": event.output, **self.events.event(event)} for event in part.events]
+            events: list[Json] = [{"output": str(event.output), **self.events.event(event)} for event in part.events]
             entries = None if part.entries is None else list(part.entries)
             self.part_documents.append({"entries": entries, "events": events})
         return self.parts[id(part)]
@@ -161,5 +160,5 @@ def _over(left: Part, right: Part, transports: Sequence[Transport], cost: Fracti
     return ratio
 
 
-def _weight(pieces: Sequence[Piece], output: str) -> Fraction:
+def _weight(pieces: Sequence[Piece], output: Template) -> Fraction:
     return sum((piece.weight for piece in pieces if piece.event.output == output), start=Fraction(0))

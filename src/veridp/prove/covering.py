@@ -3,12 +3,17 @@
 Part of the checker. Each row of noise is a variable of its own, independent of the others; a run reads those that it
 draws. Boundaries where continuous noise decides have probability 0 whatever the data are, and are left out of
 account; conditions on data alone, or on whole noise alone, are taken to the letter.
+
+Events that come from a program mostly form a decision tree. So they are split first: where every event has a condition
+on the same hyperplane, those on either side can be looked at apart. What is left when no hyperplane is common to all
+is put to z3.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -44,12 +49,111 @@ def check_runs(
     given are looked at. Noise is given by its rows.
     """
     rows = noises if isinstance(noises, Mapping) else dict(enumerate(noises))
+    tree = _Tree(events, rows)
     space = _Space(events, rows, size, given, place)
-    if all(event.weight == 1 for event in events):
-        space.check_covered()
-        return space.check_disjoint()
-    space.check_weights()
-    return 0
+    alike = all(event.weight == 1 for event in events)
+    for group in tree.groups():
+        if len(group.events) == 1 and alike and not group.undecided:
+            continue  # one event, whose conditions are those that lead to it
+        if alike:
+            space.check_covered(group)
+            space.check_disjoint(group, tree.halves)
+        else:
+            space.check_weights(group)
+    return len(events) * (len(events) - 1) // 2
+
+
+# ------------------------------------------------------------------------------------------------- the decision tree
+
+Plane = int  # the number of a hyperplane
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """A condition as a half-space: which side of its hyperplane, and whether the boundary is in."""
+
+    front: bool
+    boundary: str  # "in", "out", or "null": of probability 0
+    condition: Condition
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The events on one side of some hyperplanes, and the conditions that say on which."""
+
+    events: tuple[int, ...]
+    path: tuple[Condition, ...]
+    undecided: bool  # whether an event has conditions that the path does not say
+
+
+class _Tree:
+    """Events by the hyperplanes of their conditions."""
+
+    def __init__(self, events: Sequence[Region], noises: Mapping[int, Noise]) -> None:
+        self.noises = noises
+        self.planes: dict[object, Plane] = {}
+        self.halves = [self._halves(event) for event in events]
+
+    def groups(self) -> Iterator[_Group]:
+        """Groups of events such that no two events of different groups overlap, and the paths of the groups cover all.
+
+        A group is split by a hyperplane on which each of its events has one condition, if both sides have events, those
+        of a side agree on the boundary, and this is of exactly one of the sides (or has probability 0).
+        """
+        everything = tuple(range(len(self.halves)))
+        if any(halves is None for halves in self.halves):
+            yield _Group(everything, (), True)
+            return
+        pending: list[tuple[tuple[int, ...], frozenset[Plane], tuple[Condition, ...]]] = [(everything, frozenset(), ())]
+        while pending:
+            members, used, path = pending.pop()
+            mine = [self.halves[e] or {} for e in members]
+            common = frozenset.intersection(*(frozenset(halves) for halves in mine)) - used
+            for plane in sorted(common):
+                sides = {(halves[plane].front, halves[plane].boundary): halves[plane] for halves in mine}
+                fronts, boundaries = ({key[part] for key in sides} for part in (0, 1))
+                if len(sides) == len(fronts) == 2 and boundaries in ({"null"}, {"in", "out"}):
+                    for half in sides.values():
+                        there = [
+                            e for e, halves in zip(members, mine, strict=True) if halves[plane].front == half.front
+                        ]
+                        pending.append((tuple(there), used | {plane}, (*path, half.condition)))
+                    break
+            else:
+                yield _Group(members, path, any(plane not in used for halves in mine for plane in halves))
+
+    def _halves(self, event: Region) -> dict[Plane, _Half] | None:
+        """The conditions by their hyperplanes; None where one is no half-space, or two are on one hyperplane."""
+        found: dict[Plane, _Half] = {}
+        for condition in event.conditions:
+            slack = condition.slack
+            terms = [("noise", row, c) for row, c in sorted(slack.noise.items())]
+            terms += [("data", entry, c) for entry, c in sorted(slack.data.items())]
+            if condition.relation == "==" or not terms:
+                return None
+            lead = terms[0][2]
+            key = (tuple((what, index, c / lead) for what, index, c in terms), slack.constant / lead)
+            plane = self.planes.setdefault(key, len(self.planes))
+            if plane in found:
+                return None
+            null = is_continuous(slack, self.noises)
+            boundary = "null" if null else "in" if condition.relation == ">=" else "out"
+            found[plane] = _Half(lead > 0, boundary, condition)
+        return found
+
+
+def is_continuous(expression: Linear, noises: Mapping[int, Noise]) -> bool:
+    """Whether it takes no value with positive probability, whatever the data are."""
+    return any(not noises[row].whole for row in expression.noise)
+
+
+def _apart(first: Mapping[Plane, _Half], second: Mapping[Plane, _Half]) -> bool:
+    """Whether a half-space of one event is the opposite of one of the other, with no boundary in both."""
+    shared = ((half, second[plane]) for plane, half in first.items() if plane in second)
+    return any(a.front != b.front and (a.boundary, b.boundary) != ("in", "in") for a, b in shared)
+
+
+# ------------------------------------------------------------------------------------------------------ in z3's words
 
 
 class _Space:
@@ -68,51 +172,37 @@ class _Space:
 
     # ---------------------------------------------------------------------------------------- what is asked
 
-    def check_covered(self) -> None:
-        events = self.events
+    def check_covered(self, group: _Group) -> None:
+        events = [self.events[e] for e in group.events]
         outside = [z3.Or([z3.Not(self._closed(condition)) for condition in event.conditions]) for event in events]
-        point = self._solution(self.place, "they cover all runs", [*self._supports(), *outside])
+        point = self._solution(self.place, "they cover all runs", [*self._within(group), *outside])
         if point is not None:
             raise Flaw(self.place, f"no event covers the run with {point}")
 
-    def check_disjoint(self) -> int:
-        events = self.events
-        sides = [self._sides(event) for event in events]
-        opens = [[self._open(condition) for condition in event.conditions] for event in events]
-        supports = list(self._supports())
-        pairs = list(itertools.combinations(range(len(events)), 2))
-        for first, second in pairs:
-            if _apart(sides[first], sides[second]):
+    def check_disjoint(self, group: _Group, halves: Sequence[Mapping[Plane, _Half] | None]) -> None:
+        opens = {e: [self._open(condition) for condition in self.events[e].conditions] for e in group.events}
+        within = self._within(group)
+        for first, second in itertools.combinations(group.events, 2):
+            if _apart(halves[first] or {}, halves[second] or {}):
                 continue
             what = f"it is disjoint from event {first}"
-            point = self._solution(f"{self.place}/{second}", what, [*supports, *opens[first], *opens[second]])
+            point = self._solution(f"{self.place}/{second}", what, [*within, *opens[first], *opens[second]])
             if point is not None:
                 raise Flaw(f"{self.place}/{second}", f"it overlaps event {first}, for the run with {point}")
-        return len(pairs)
 
-    def check_weights(self) -> None:
-        events = self.events
+    def check_weights(self, group: _Group) -> None:
+        events = [self.events[e] for e in group.events]
         conditions = [condition for event in events for condition in event.conditions]
         off_boundaries = [self._value(c.slack) != 0 for c in conditions if self._continuous(c.slack)]
         inside = [z3.And([self._exact(condition) for condition in event.conditions]) for event in events]
         total = z3.Sum([z3.If(here, rational(e.weight), 0) for here, e in zip(inside, events, strict=True)])
-        claims = [*self._supports(), *off_boundaries, total != 1]
+        claims = [*self._within(group), *off_boundaries, total != 1]
         point = self._solution(self.place, "their weights sum to 1", claims)
         if point is not None:
             raise Flaw(self.place, f"the weights of the events do not sum to 1 for the run with {point}")
 
-    # --------------------------------------------------------------------------- pairs that need no solver
-
-    def _sides(self, event: Region) -> dict[Side, bool]:
-        """The half-spaces of the event, each with whether its boundary is out or of no account."""
-        found = {}
-        for condition in event.conditions:
-            side = _side(condition.slack)
-            if condition.relation != "==" and side is not None:
-                found[side] = condition.relation == ">" or self._continuous(condition.slack)
-        return found
-
-    # ---------------------------------------------------------------------------------- in words of z3
+    def _within(self, group: _Group) -> list[Any]:
+        return [*self._supports(), *(self._open(condition) for condition in group.path)]
 
     def _value(self, expression: Linear) -> Any:
         terms = [rational(c) * self.noise[row] for row, c in expression.noise.items()]
@@ -120,8 +210,7 @@ class _Space:
         return z3.Sum([rational(expression.constant), *terms])
 
     def _continuous(self, expression: Linear) -> bool:
-        """Whether it takes no value with positive probability, whatever the data are."""
-        return any(c and not self.noises[row].whole for row, c in expression.noise.items())
+        return is_continuous(expression, self.noises)
 
     def _exact(self, condition: Condition) -> Any:
         return RELATION[condition.relation](self._value(condition.slack))
@@ -179,28 +268,6 @@ RELATION: dict[str, Callable[[Any], Any]] = {
     "==": lambda value: value == 0,
 }
 
-Side = tuple[tuple[tuple[str, int, Fraction], ...], Fraction]
-
 
 def rational(value: Fraction) -> Any:
     return z3.Q(value.numerator, value.denominator)
-
-
-def _side(slack: Linear) -> Side | None:
-    """The half-space slack >= 0 but for a positive factor; None where the slack is constant."""
-    terms = [("noise", row, c) for row, c in sorted(slack.noise.items()) if c]
-    terms += [("data", entry, c) for entry, c in sorted(slack.data.items()) if c]
-    if not terms:
-        return None
-    size = abs(terms[0][2])
-    return tuple((what, index, c / size) for what, index, c in terms), slack.constant / size
-
-
-def _apart(first: dict[Side, bool], second: dict[Side, bool]) -> bool:
-    """Whether a half-space of one event is, but for its boundary, the opposite of one of the other."""
-    return any(strict or second[_turned(side)] for side, strict in first.items() if _turned(side) in second)
-
-
-def _turned(side: Side) -> Side:
-    terms, constant = side
-    return tuple((what, index, -c) for what, index, c in terms), -constant

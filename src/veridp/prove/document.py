@@ -1,6 +1,7 @@
-"""What the certificates of all kinds have in common: from JSON to values, with the place of whatever is wrong.
+"""What certificates of all kinds share: from JSON to values, with the place of whatever is wrong.
 
-Part of the checker: it knows the format, and nothing of the search that wrote it.
+Part of the checker: it knows the format, and nothing of the search that wrote it. Every word comes from a closed list,
+every number from a closed grammar with bounded size, and every field must be there: nothing has a default.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -17,11 +18,18 @@ from veridp.errors import BadInput
 from veridp.prove.noise_rules import Noise, parameters_of
 
 FORMAT = "veridp-certificate"
-VERSION = 2
-RATIONAL = re.compile(r"-?[0-9]{1,300}(/[0-9]{1,300})?")  # within the range of a float
+VERSION = 3
+RATIONAL = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+LARGEST = 10**300  # within the range of a float
 WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
+MAX_WHOLE = 10**6  # of a size, an index or a count
+MAX_FILE_BYTES = 2**29
 RELATIONS = (">=", ">", "==")
 NUMERIC = "#"  # stands for a numeric entry in the text of an output
+LISTED = "listed"  # neighbours are what the certificate's polytopes say, and nothing else
+# Relations on data, each with a meaning that the checker knows; docs/certificates.md defines them.
+RECORDS = ("add-remove", "add-remove-unordered", "replace", "replace-unordered")
+ADJACENCIES = ("linf", "l1", "monotone", "any", *RECORDS, LISTED)
 
 
 class Flaw(Exception):
@@ -58,8 +66,8 @@ class Stated:
     arguments: Mapping[str, str]
     adjacency: str
     size: int | None  # None: every size
+    domain: tuple[Fraction, Fraction] | None  # the data are one number of it
     epsilon: Fraction
-    domain: tuple[Fraction, Fraction] | None = field(default=None, kw_only=True)  # the data are one number of it
 
     @property
     def scope(self) -> str:
@@ -75,6 +83,8 @@ class Stated:
 def load_document(file: str | Path) -> object:
     """The JSON of a file; raises BadInput where it cannot be read, or is no JSON."""
     try:
+        if Path(file).stat().st_size > MAX_FILE_BYTES:
+            raise BadInput(f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB; give the file of a certificate")
         text = Path(file).read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}; give the file of a certificate") from None
@@ -114,14 +124,14 @@ class Node:
     def flaw(self, reason: str) -> Flaw:
         return Flaw(self.place, reason)
 
-    def fields(self, *names: str, maybe: Sequence[str] = ()) -> dict[str, Node]:
-        """The fields of an object that has exactly these, and maybe some more."""
+    def fields(self, *names: str) -> dict[str, Node]:
+        """The fields of an object that has exactly these."""
         found = self.mapping()
         for name in names:
             if name not in found:
                 raise self.flaw(f"the field {name!r} is missing")
         for name, node in found.items():
-            if name not in names and name not in maybe:
+            if name not in names:
                 raise node.flaw("there is no such field")
         return found
 
@@ -146,9 +156,9 @@ class Node:
             raise self.flaw(f"one of {', '.join(words)} is needed, not {_shown(word)}")
         return word
 
-    def whole(self, least: int = 0) -> int:
-        if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < least:
-            raise self.flaw(f"a whole number of at least {least} is needed, not {_shown(self.value)}")
+    def whole(self, least: int = 0, most: int = MAX_WHOLE) -> int:
+        if type(self.value) is not int or not least <= self.value <= most:
+            raise self.flaw(f"a whole number from {least} to {most} is needed, not {_shown(self.value)}")
         return self.value
 
     def rational(self) -> Fraction:
@@ -158,7 +168,10 @@ class Node:
         numerator, _, denominator = self.value.partition("/")
         if denominator and not int(denominator):
             raise self.flaw("the denominator is 0")
-        return Fraction(int(numerator), int(denominator or 1))
+        value = Fraction(int(numerator), int(denominator or 1))
+        if abs(value) > LARGEST:
+            raise self.flaw(f"a number of at most 10^300 is needed, not {_shown(self.value)}")
+        return value
 
 
 def _escaped(name: str) -> str:
@@ -166,23 +179,25 @@ def _escaped(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    """The value in ASCII, so that a look-alike letter is seen."""
+    text = ascii(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 # --------------------------------------------------------------------------------------------- what all kinds share
 
-HEADER = ("format", "version", "kind", "mechanism", "arguments", "adjacency", "epsilon")
+HEADER = ("format", "version", "kind", "mechanism", "arguments", "adjacency", "size", "domain", "epsilon")
 
 
 def kind_of(document: object) -> str:
     """The kind of certificate that the document says it is; raises BadInput where it is none at all."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BadInput(f'this is not a certificate: it has no "format": "{FORMAT}"; give a file that veridp wrote')
-    if document.get("version") != VERSION or isinstance(document["version"], bool):
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
         raise BadInput(
-            f"a certificate of version {_shown(document.get('version'))} is not known here, only of version {VERSION}; "
-            f"use the veridp that wrote it"
+            f"a certificate of version {_shown(version)} cannot be checked, only of version {VERSION}; "
+            f"write it again with `veridp prove --certificate`, or use the veridp that wrote it"
         )
     return Node(document, "").mapping()["kind"].text() if "kind" in document else ""
 
@@ -191,9 +206,29 @@ def arguments_in(node: Node) -> dict[str, str]:
     return {name: entry.text() for name, entry in node.mapping().items()}
 
 
-def domain_in(node: Node | None) -> tuple[Fraction, Fraction] | None:
-    """The two ends of an interval, where there is one."""
-    if node is None:
+def stated_in(field: Mapping[str, Node]) -> Stated:
+    """What the header says is proved; an ε below 0 is refused, as is a word that is not known."""
+    epsilon = field["epsilon"].rational()
+    if epsilon < 0:
+        raise field["epsilon"].flaw(f"ε is at least 0, not {epsilon}")
+    return Stated(
+        mechanism=field["mechanism"].text(),
+        arguments=arguments_in(field["arguments"]),
+        adjacency=field["adjacency"].one_of(ADJACENCIES),
+        size=None if field["size"].value is None else field["size"].whole(least=1),
+        domain=_domain(field["domain"]),
+        epsilon=epsilon,
+    )
+
+
+def size_in(field: Mapping[str, Node]) -> int:
+    """The number of entries of the data, for a certificate that is for one size."""
+    return field["size"].whole(least=1)
+
+
+def _domain(node: Node) -> tuple[Fraction, Fraction] | None:
+    """The two ends of an interval, or None."""
+    if node.value is None:
         return None
     ends = [entry.rational() for entry in node.entries()]
     if len(ends) != 2 or not ends[0] < ends[1]:
@@ -248,11 +283,13 @@ def linear_in(field: Mapping[str, Node], draws: Sequence[int], size: int) -> Lin
 
 
 def coefficients_in(node: Node, known: Sequence[int], what: str) -> dict[int, Fraction]:
+    """The coefficients that are not 0."""
     found = {}
     for name, entry in node.mapping().items():
         if WHOLE.fullmatch(name) is None or int(name) not in known:
             raise entry.flaw(f"{_shown(name)} is no {what}")
-        found[int(name)] = entry.rational()
+        if value := entry.rational():
+            found[int(name)] = value
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.document import HEADER, Node, Stated, arguments_in, domain_in, noise_in
+from veridp.prove.document import HEADER, Node, Stated, noise_in, size_in, stated_in
 from veridp.prove.noise_rules import Noise
 from veridp.prove.paired import Event, event_in
 
@@ -55,19 +55,14 @@ class Enclosed(Stated):
 
 def read_bounds(document: object) -> Enclosed:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document, "").fields(*HEADER, "size", "noises", "cases", "bounds", maybe=("domain",))
-    size = field["size"].whole(least=1)
+    field = Node(document, "").fields(*HEADER, "noises", "cases", "bounds")
+    size, stated = size_in(field), stated_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
-    domain = domain_in(field.get("domain"))
+    is_open = stated.domain is not None
     return Enclosed(
-        mechanism=field["mechanism"].text(),
-        arguments=arguments_in(field["arguments"]),
-        adjacency=field["adjacency"].text(),
-        size=size,
-        epsilon=field["epsilon"].rational(),
-        domain=domain,
+        **vars(stated),
         noises=noises,
-        cases=tuple(_case(node, size, noises, domain is not None) for node in field["cases"].entries()),
+        cases=tuple(_case(node, size, noises, is_open) for node in field["cases"].entries()),
         bounds=tuple(_bounds(node) for node in field["bounds"].entries()),
     )
 

@@ -20,10 +20,12 @@ from veridp.prove.document import (
     coefficients_in,
     draws_in,
     noise_in,
+    stated_in,
 )
 from veridp.prove.noise_rules import Noise
 
 WHEN = ("start", "step", "end")
+MAX_PERIOD = 10_000  # steps
 QUERY = 0  # the index of the query among the data of an expression; the symbols of the state follow it
 
 
@@ -98,16 +100,15 @@ class Loop(Stated):
 def read_induction(document: object) -> Loop:
     """The certificate in the document; raises Flaw where it is not made as one."""
     field = Node(document, "").fields(*HEADER, "period", "noises", "states", "steps", "alignments")
+    for name in ("size", "domain"):
+        if field[name].value is not None:
+            raise field[name].flaw("null is needed: an induction is for every size, and for all numbers")
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     states = tuple(_state(node) for node in field["states"].entries())
     steps = tuple(_step(node, states, noises) for node in field["steps"].entries())
     return Loop(
-        mechanism=field["mechanism"].text(),
-        arguments=arguments_in(field["arguments"]),
-        adjacency=field["adjacency"].text(),
-        size=None,
-        epsilon=field["epsilon"].rational(),
-        period=field["period"].whole(least=1),
+        **vars(stated_in(field)),
+        period=field["period"].whole(least=1, most=MAX_PERIOD),
         noises=noises,
         states=states,
         steps=steps,

@@ -41,9 +41,8 @@ class _Writer:
             *(s for state in self.states for s in self._steps("end", state, system.exits[state].values())),
         ]
         return {
-            **header("induction", proof.mechanism),
+            **header("induction", proof.mechanism, None, None, proof.exact_epsilon),
             "period": system.period,
-            "epsilon": str(proof.exact_epsilon),
             "noises": self.noises,
             "states": [_state(state) for state in self.states],
             "steps": steps,

@@ -28,6 +28,8 @@ STEEPNESS_BOUNDED = ("laplace", "logistic")
 # ln f(x)/f(x + Δ) <= Δ/scale upwards: equal for exponential noise; Δ/scale - e^(-x/scale)(1 - e^(-Δ/scale)) for
 # Gumbel noise. Downwards it leaves the support, or grows without bound.
 UPWARDS = ("exponential", "gumbel")
+MAX_BITS = 5_000_000  # of a probability that is computed as a power
+MAX_TRIALS = 2000  # of binomial noise whose probabilities are summed
 BITS = 160  # of the fixed-point number that bounds a logarithm
 
 
@@ -150,20 +152,28 @@ def exp_above(x: Fraction) -> Fraction:
 
 
 def probability_between(noise: Noise, low: Fraction | None, high: Fraction | None) -> Fraction | None:
-    """The probability that the noise is at least `low` and at most `high`; None where it has no rational ones."""
+    """The probability that the noise is at least `low` and at most `high`.
+
+    None where it is not rational, or is a rational of too many digits to compute with.
+    """
     if noise.kind == "uniform":
         (scale,) = noise.parameters
         return (
             max(min(high if high is not None else scale, scale) - max(low or Fraction(0), Fraction(0)), Fraction(0))
             / scale
         )
+    bits = noise.parameters[-1].denominator.bit_length()
     if noise.kind == "geometric":
         fail = 1 - noise.parameters[0]
         first = 1 if low is None else max(math.ceil(low), 1)
-        above = Fraction(0) if high is None else fail ** max(math.floor(high), 0)
-        return max(fail ** (first - 1) - above, Fraction(0))
+        last = None if high is None else max(math.floor(high), 0)
+        if max(first, last or 0) * bits > MAX_BITS:
+            return None
+        return max(fail ** (first - 1) - (0 if last is None else fail**last), Fraction(0))
     if noise.kind == "binomial":
         trials, p = int(noise.parameters[0]), noise.parameters[1]
+        if trials > MAX_TRIALS or trials * bits > MAX_BITS:
+            return None
         first = 0 if low is None else max(math.ceil(low), 0)
         last = trials if high is None else min(math.floor(high), trials)
         chances = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(first, last + 1))

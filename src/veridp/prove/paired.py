@@ -16,11 +16,11 @@ from veridp.prove.document import (
     Linear,
     Node,
     Stated,
-    arguments_in,
     condition_in,
-    domain_in,
     noise_in,
     number_in,
+    size_in,
+    stated_in,
 )
 from veridp.prove.noise_rules import Noise
 
@@ -91,6 +91,7 @@ class Cases(Stated):
     size: int
     polytopes: tuple[Box | Hull, ...]
     noises: tuple[Noise, ...]
+    shape: str | None  # of the output, where parts decide entries of it
     parts: tuple[Part, ...]
     cases: tuple[Case, ...]
     couplings: tuple[Coupling, ...]
@@ -107,23 +108,20 @@ class Cases(Stated):
 
 def read_couplings(document: object) -> Cases:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    names = ("size", "polytopes", "noises", "parts", "cases", "couplings", "pairs")
-    field = Node(document, "").fields(*HEADER, *names, maybe=("domain",))
-    size = field["size"].whole(least=1)
+    names = ("polytopes", "noises", "shape", "parts", "cases", "couplings", "pairs")
+    field = Node(document, "").fields(*HEADER, *names)
+    size = size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
-    parts = tuple(_part(node, size, noises) for node in field["parts"].entries())
-    cases = tuple(_case(node, size, parts, bool(polytopes)) for node in field["cases"].entries())
-    couplings = tuple(_coupling(node, size, parts, noises) for node in field["couplings"].entries())
+    is_open = bool(polytopes)  # else the data are values, which have no entries that could be named
+    parts = tuple(_part(node, size if is_open else 0, noises) for node in field["parts"].entries())
+    cases = tuple(_case(node, size, parts, is_open) for node in field["cases"].entries())
+    couplings = tuple(_coupling(node, size if is_open else 0, parts) for node in field["couplings"].entries())
     return Cases(
-        mechanism=field["mechanism"].text(),
-        arguments=arguments_in(field["arguments"]),
-        adjacency=field["adjacency"].text(),
-        size=size,
-        epsilon=field["epsilon"].rational(),
-        domain=domain_in(field.get("domain")),
+        **vars(stated_in(field)),
         polytopes=polytopes,
         noises=noises,
+        shape=None if field["shape"].value is None else field["shape"].text(),
         parts=parts,
         cases=cases,
         couplings=couplings,
@@ -182,7 +180,7 @@ def _case(node: Node, size: int, parts: Sequence[Part], is_region: bool) -> Case
     return Case(value, conditions, tuple(number_below(p, len(parts), "part") for p in field["parts"].entries()))
 
 
-def _coupling(node: Node, size: int, parts: Sequence[Part], noises: Sequence[Noise]) -> Coupling:
+def _coupling(node: Node, size: int, parts: Sequence[Part]) -> Coupling:
     field = node.fields("left", "right", "cost", "ratio", "transports")
     left, right = (number_below(field[name], len(parts), "part") for name in ("left", "right"))
     transports = tuple(_transport(t, size, parts[left], parts[right]) for t in field["transports"].entries())

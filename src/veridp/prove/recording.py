@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+FINITE = ("integers", "choice", "permutation", "permuted", "shuffle")
 FEW_TRIALS = 32  # a binomial of up to so many trials counts as a finite choice, not as noise
 
 
@@ -20,17 +22,23 @@ class Draw:
     value: float
 
 
-class RecordingGenerator:
-    """Draws as a NumPy generator does, and writes down the noise in the order in which it is drawn.
+class RecordingGenerator(np.random.Generator):
+    """A NumPy generator that writes down the noise in the order in which it is drawn.
 
-    Finite choices are made, and not written down. What a certificate has no word for is refused.
+    Finite choices are made, and not written down. What a certificate has no word for is written down and refused, so
+    that a program which goes on all the same is not taken for one that did not draw it.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng.bit_generator)
         self.draws: list[Draw] = []
         self._rng = rng
-        self.integers, self.choice = rng.integers, rng.choice
-        self.permutation, self.shuffle = rng.permutation, rng.shuffle
+        for name in FINITE:  # NumPy's own would draw from this generator, and be written down
+            setattr(self, name, getattr(rng, name))
+
+    def _refuse(self, name: str) -> NoReturn:
+        self.draws.append(Draw(name, (), math.nan))
+        raise AttributeError(f"a certificate has no word for rng.{name}; draw noise that it knows")
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         return self._scaled("laplace", self._rng.laplace, loc, scale, size)
@@ -47,10 +55,10 @@ class RecordingGenerator:
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         return self._scaled("exponential", self._rng.exponential, 0.0, scale, size)
 
-    def standard_normal(self, size: Any = None) -> Any:
+    def standard_normal(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.normal(size=size)
 
-    def standard_exponential(self, size: Any = None) -> Any:
+    def standard_exponential(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.exponential(size=size)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
@@ -60,7 +68,7 @@ class RecordingGenerator:
         )
         return _plain(low + (high - low) * unit)
 
-    def random(self, size: Any = None) -> Any:
+    def random(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.uniform(size=size)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
@@ -91,6 +99,22 @@ class RecordingGenerator:
             if kind != "binomial" or at[0] > FEW_TRIALS:
                 self.draws.append(Draw(kind, tuple(float(x) for x in at), float(value)))
         return _plain(values)
+
+
+def _refusal(name: str) -> Any:
+    """What takes the place of something that a certificate has no word for."""
+    if not callable(getattr(np.random.Generator, name)):
+        return property(lambda self: self._refuse(name))
+
+    def refuse(self: RecordingGenerator, *_: Any, **__: Any) -> NoReturn:
+        self._refuse(name)
+
+    return refuse
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in (*vars(RecordingGenerator), *FINITE):
+        setattr(RecordingGenerator, _name, _refusal(_name))
 
 
 def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:

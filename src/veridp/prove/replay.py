@@ -16,8 +16,12 @@ from typing import Any
 import numpy as np
 
 from veridp.errors import BadInput, MechanismFailed
+from veridp.program.identity import Pairs, Raised, leaf_key, leaf_text
+from veridp.program.scalar import raised
+from veridp.program.template import identity, is_finite_number
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
+from veridp.prove.check_cases import shape_in
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 from veridp.prove.enclosed import Enclosed
 from veridp.prove.inducted import Loop
@@ -27,7 +31,8 @@ from veridp.prove.paired import Case, Cases, Part
 from veridp.prove.recording import Draw, RecordingGenerator
 
 MOST = 8  # queries in a run that is compared with a certificate for every size
-REACH = 10.0  # data are drawn from [-REACH, REACH]
+REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers
+FALSE_ALARM = 1e-9  # the probability that weights which are right are said to be wrong
 CLOSE = 1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
 
 
@@ -55,6 +60,7 @@ def spot_check(checked: Checked, function: Callable[[Any, Any], Any], runs: int,
 def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, seed: int) -> Replay:
     """What came of running the program on random data and noise; raises Flaw where a run is not told by it."""
     rng = np.random.default_rng(seed)
+    weights = _Frequencies()
     undecided = 0
     for number in range(runs):
         values = _random_data(certificate, rng)
@@ -62,16 +68,19 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
         try:
             output = function(recorder, copy.deepcopy(values))
         except Exception as error:
-            raise MechanismFailed(f"run {number}, on {values}: it raised {type(error).__name__}: {error}") from error
+            if isinstance(error, AttributeError) and error.obj is recorder:  # a draw that no certificate knows
+                raise MechanismFailed(f"run {number}, on {values}: it raised AttributeError: {error}") from error
+            output = raised(error)
         run = f"run {number}, on {_brief(values)}"
         if isinstance(certificate, Loop):
             undecided += not _stepped(certificate, values, recorder.draws, output, run)
         elif isinstance(certificate, Cases):
-            undecided += not _told_by_case(certificate, values, recorder.draws, output, run)
+            undecided += not _told_by_case(certificate, values, recorder.draws, output, run, weights)
         elif isinstance(certificate, Enclosed):
-            undecided += not _told_between_bounds(certificate, values, recorder.draws, output, run)
+            undecided += not _told_between_bounds(certificate, values, recorder.draws, output, run, weights)
         elif isinstance(certificate, Certificate):
-            undecided += not _told(certificate, values, recorder.draws, output, run)
+            undecided += not _told(certificate, values, recorder.draws, output, run, weights)
+    weights.check(runs)
     return Replay(runs - undecided, undecided)
 
 
@@ -82,8 +91,9 @@ def _random_data(certificate: Stated, rng: np.random.Generator) -> Any:
         return float(rng.uniform(float(low), float(high)))
     if isinstance(certificate, Enclosed) or (isinstance(certificate, Cases) and certificate.by_value):
         return ast.literal_eval(certificate.cases[int(rng.integers(len(certificate.cases)))].value or "")
-    data = rng.uniform(-REACH, REACH, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
-    whole = isinstance(certificate, Certificate) and certificate.data == "whole"
+    reach = REACHES[int(rng.integers(len(REACHES)))]
+    data = rng.uniform(-reach, reach, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
+    whole = (isinstance(certificate, Certificate) and certificate.data == "whole") or rng.random() < 0.5
     return [float(x) for x in (np.rint(data) if whole else data)]
 
 
@@ -105,7 +115,14 @@ def arguments_of(certificate: Stated, present: Mapping[str, object]) -> dict[str
 # ------------------------------------------------------------------------------------------------- what a run is told
 
 
-def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw], output: Any, run: str) -> bool:
+def _told(
+    certificate: Certificate,
+    data: Sequence[float],
+    draws: Sequence[Draw],
+    output: Any,
+    run: str,
+    weights: _Frequencies,
+) -> bool:
     """Whether the events tell the run; False where it is too close to a boundary."""
     drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, draws)]
     if not drew:
@@ -123,7 +140,10 @@ def _told(certificate: Certificate, data: Sequence[float], draws: Sequence[Draw]
             holding.append((e, numbers))
     if not holding:
         raise Flaw("/events", f"{run}: the program returned {_brief(output)}, and no event holds")
-    if not any(_matches(certificate.outputs[certificate.events[e].output], n, output) for e, n in holding):
+    matching = [e for e, n in holding if _matches(certificate.outputs[certificate.events[e].output], n, output)]
+    if matching:
+        weights.count([(f"/events/{e}", certificate.events[e].weight, e in matching) for e, _ in holding])
+    else:
         e, numbers = holding[0]
         text = certificate.outputs[certificate.events[e].output]
         values = f" with {_brief(numbers)}" if numbers else ""
@@ -138,29 +158,74 @@ def _numbers(data: Any) -> list[Fraction]:
     return [Fraction(x) for x in (data if isinstance(data, list) else [data])]
 
 
+class _Frequencies:
+    """How often the events of finite choices came about, beside how often their weights say that they do.
+
+    Where several events hold, one of them comes about, each with its weight. So the sum over runs of what was seen less
+    the weight is a martingale, whose steps are within an interval of length 1: by Azuma and Hoeffding it is beyond
+    √(n ln(2/α)/2) after n steps with probability α at most.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[str, int] = {}
+        self.excess: dict[str, float] = {}
+
+    def count(self, holding: Sequence[tuple[str, Fraction, bool]]) -> None:
+        """Add a run: the events that hold, by place and weight, each with whether the output is the one it gives.
+
+        Where the output may be of several events, each gets a share of it by its weight. A run whose choices decide
+        which noise is drawn is left out: what it would have drawn otherwise is not known.
+        """
+        if sum((weight for _, weight, _ in holding), start=Fraction(0)) != 1:
+            return
+        seen = sum((weight for _, weight, matches in holding if matches), start=Fraction(0))
+        for place, weight, matches in holding:
+            if weight != 1:
+                self.runs[place] = self.runs.get(place, 0) + 1
+                share = weight / seen if matches else 0
+                self.excess[place] = self.excess.get(place, 0.0) + float(share - weight)
+
+    def check(self, runs: int) -> None:
+        """Raise Flaw where an event came about more or less often than chance explains."""
+        for place, number in self.runs.items():
+            odds = 2 * len(self.runs) * runs / FALSE_ALARM
+            if abs(self.excess[place]) > math.sqrt(number * math.log(odds) / 2):
+                by = self.excess[place] / number
+                reason = (
+                    f"in {number} runs it came about {abs(by):.2f} {'more' if by > 0 else 'less'} often than stated"
+                )
+                raise Flaw(f"{place}/weight", reason)
+
+
 # -------------------------------------------------------------------------------------------------- case by case
 
 
-def _told_by_case(certificate: Cases, data: Any, draws: Sequence[Draw], output: Any, run: str) -> bool:
+def _told_by_case(
+    certificate: Cases, data: Any, draws: Sequence[Draw], output: Any, run: str, weights: _Frequencies
+) -> bool:
     """Whether the parts of the case tell the run; False where it is too close to a boundary."""
     numbers = [] if certificate.by_value else _numbers(data)
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise Flaw("/cases", f"{run}: no case has these data")
+    if certificate.shape is not None and _shape(output) != _shape(shape_in(certificate.shape)):
+        raise Flaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
     for number in cases[0].parts:
         part = certificate.parts[number]
         leaves = output if part.entries is None else [_flat(output)[entry] for entry in part.entries]
-        told = _Told(certificate.noises, part, f"/parts/{number}/events", run)
+        told = _Told(certificate.noises, part, f"/parts/{number}/events", run, weights)
         if not told.by_events(numbers, draws, leaves):
             return False
     return True
 
 
-def _told_between_bounds(certificate: Enclosed, data: Any, draws: Sequence[Draw], output: Any, run: str) -> bool:
+def _told_between_bounds(
+    certificate: Enclosed, data: Any, draws: Sequence[Draw], output: Any, run: str, weights: _Frequencies
+) -> bool:
     """The same for a certificate of bounds, whose cases are of one part each."""
     for c, case in enumerate(certificate.cases):
         if case.value is None or _is_value(case.value, data):
-            told = _Told(certificate.noises, Part(None, case.events), f"/cases/{c}/events", run)
+            told = _Told(certificate.noises, Part(None, case.events), f"/cases/{c}/events", run, weights)
             return told.by_events(_numbers(data) if case.value is None else [], draws, output)
     raise Flaw("/cases", f"{run}: no case has these data")
 
@@ -183,11 +248,12 @@ class _Told:
     part: Part
     place: str
     run: str
+    weights: _Frequencies
 
     def by_events(self, data: Sequence[Fraction], draws: Sequence[Draw], output: Any) -> bool:
         """Whether an event tells the run; False where it is too close to a boundary."""
         holding = []
-        for event in self.part.events:
+        for e, event in enumerate(self.part.events):
             places = [self.noises[row].draw for row in event.draws]
             drawn = [draws[k] for k in places if k < len(draws)] if self.part.entries is not None else list(draws)
             if not _same_draws(self.noises, event.draws, drawn):
@@ -197,12 +263,14 @@ class _Told:
             if any(slack.unclear for slack in slacks):
                 return False
             if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, event.conditions, strict=True)):
-                holding.append((event, [float(_evaluated(n, noise, data).value) for n in event.numbers]))
+                numbers = [float(_evaluated(n, noise, data).value) for n in event.numbers]
+                holding.append((e, event, _matches(event.output, numbers, output)))
         returned = f"the program returned {_brief(output)}"
         if not holding:
             raise Flaw(self.place, f"{self.run}: no event holds where it drew {_drawn(draws)}, and {returned}")
-        if not any(_matches(event.output, numbers, output) for event, numbers in holding):
-            raise Flaw(self.place, f"{self.run}: {returned}, but the events give {holding[0][0].output}")
+        if not any(matches for _, _, matches in holding):
+            raise Flaw(self.place, f"{self.run}: {returned}, but the events give {holding[0][1].output}")
+        self.weights.count([(f"{self.place}/{e}", event.weight, matches) for e, event, matches in holding])
         return True
 
 
@@ -281,6 +349,15 @@ class _Values:
         return _evaluated(expression, noise, self.data)
 
 
+def _shape(output: Any) -> Any:
+    """The nesting of an output: tuples for lists and tuples, a mark for each entry."""
+    if isinstance(output, np.ndarray | np.generic):
+        output = output.tolist()
+    if isinstance(output, dict):
+        return {key: _shape(entry) for key, entry in output.items()}
+    return tuple(map(_shape, output)) if isinstance(output, list | tuple) else ...
+
+
 def _flat(output: Any) -> list[Any]:
     if isinstance(output, np.ndarray | np.generic):
         output = output.tolist()
@@ -328,31 +405,39 @@ def _stands(value: Fraction, relation: str) -> bool:
 
 def _matches(text: str, numbers: Sequence[float], output: Any) -> bool:
     """Whether the output is the one that is written in the text, with these numbers in place of its marks."""
-    if text == NUMERIC:
-        template: Any = NUMERIC
-    else:
-        try:
-            template = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            raise BadInput(f"the output {text} is no Python literal; a spot check needs outputs that are") from None
+    if isinstance(output, Raised) or text.startswith("raises "):
+        return text == leaf_text(output) if isinstance(output, Raised) else False
+    try:
+        pattern = _pattern(ast.parse(text.replace(NUMERIC, "..."), mode="eval").body)
+    except (ValueError, SyntaxError):
+        raise BadInput(f"the output {text} is no Python literal; a spot check needs outputs that are") from None
     left = list(numbers)
-    return _alike(template, output, left) and not left
+    return _alike(pattern, identity(output).tree, left) and not left
 
 
-def _alike(template: Any, output: Any, numbers: list[float]) -> bool:
-    if isinstance(output, np.ndarray | np.generic):
-        output = output.tolist()
-    if isinstance(template, str) and template == NUMERIC:
-        return bool(numbers) and isinstance(output, int | float) and _close(numbers.pop(0), output)
-    if isinstance(template, list | tuple):
-        same = isinstance(output, list | tuple) and len(template) == len(output)
-        return same and all(_alike(a, b, numbers) for a, b in zip(template, output, strict=True))
-    if isinstance(template, dict):
-        same = isinstance(output, dict) and list(template) == list(output)
-        return same and all(_alike(template[key], output[key], numbers) for key in template)
-    if isinstance(template, bool) or isinstance(output, bool) or not isinstance(template, int | float):
-        return type(template) is type(output) and bool(template == output)
-    return isinstance(output, int | float) and _close(template, output)
+def _pattern(node: ast.expr) -> Any:
+    """The tree of an output that is written as text; an Ellipsis stands for any number."""
+    match node:
+        case ast.List(elts=entries) | ast.Tuple(elts=entries):
+            return tuple(map(_pattern, entries))
+        case ast.Dict(keys=keys, values=values):
+            return Pairs((_pattern(key), _pattern(value)) for key, value in zip(keys, values, strict=True) if key)
+        case ast.Name(id="nan" | "inf" as name):
+            return float(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
+            return -math.inf
+    return ast.literal_eval(node)
+
+
+def _alike(pattern: Any, tree: Any, numbers: list[float]) -> bool:
+    if pattern is ...:
+        return bool(numbers) and is_finite_number(tree) and _close(numbers.pop(0), tree)
+    if isinstance(pattern, tuple):
+        same = type(pattern) is type(tree) and len(pattern) == len(tree)
+        return same and all(_alike(a, b, numbers) for a, b in zip(pattern, tree, strict=True))
+    if is_finite_number(pattern) and is_finite_number(tree):
+        return _close(pattern, tree)
+    return leaf_key(pattern) == leaf_key(tree)
 
 
 def _close(first: float, second: float) -> bool:
