@@ -24,6 +24,7 @@ from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.prove.exploring import rational_arguments
 from veridp.prove.linear import Infeasible, LinearProgram, solve
 from veridp.prove.prices import cost_of, price_of
+from veridp.prove.simplex import Vertex
 from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
 
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
@@ -211,22 +212,24 @@ class _Alignment:
             left = self._column(("left", move.target))
             costs[left] = costs.get(left, Fraction(0)) - 1
         for noise in move.step.noises:
-            price = price_of(noise.distribution)
             for column, sign in self._shift(move, noise).items():
-                costs[column] = -((price.up if sign > 0 else price.down) or Fraction(0))
+                costs[column] = -price_of(noise.distribution).of(Fraction(sign))
         program.at_least_zero(costs)
 
     def solved(self) -> AlignedLoop:
-        """The alignment whose worst run is the cheapest."""
+        """The alignment whose worst run is the cheapest; of these, that whose shifts cost least altogether."""
         moves = list(self.moves())
         for move in moves:
             self._add(move)
-        try:
-            (answer,) = solve([self.program])
-        except NotSolved as error:
-            raise NotInductive(str(error)) from error
-        if isinstance(answer, Infeasible):
-            raise NotInductive("no alignment is the same for every step: the cost may grow with the size")
+        cheapest = _solution(self.program)
+        few = self.program.with_rows(self.program.rows)
+        few.zero({self._column("epsilon"): 1}, -cheapest.cost)
+        few.costs = [Fraction(0)] * len(few.costs)
+        for move in moves:
+            for noise in move.step.noises:
+                for column, sign in self._shift(move, noise).items():
+                    few.costs[column] = price_of(noise.distribution).of(Fraction(sign))
+        answer = _solution(few)
         found = {key: answer.values[column] for key, column in self.columns.items()}
         return _aligned([self._aligned_move(move, found) for move in moves], found)
 
@@ -236,6 +239,16 @@ class _Alignment:
             for noise in move.step.noises
         )
         return AlignedMove(move, shifts, cost_of(move.step.noises, shifts))
+
+
+def _solution(program: LinearProgram) -> Vertex:
+    try:
+        (answer,) = solve([program])
+    except NotSolved as error:
+        raise NotInductive(str(error)) from error
+    if isinstance(answer, Infeasible):
+        raise NotInductive("no alignment is the same for every step: the cost may grow with the size")
+    return answer
 
 
 def _aligned(moves: Sequence[AlignedMove], found: Mapping[object, Fraction]) -> AlignedLoop:
