@@ -214,8 +214,8 @@ def test_an_interrupt_here_gives_what_the_work_makes_of_it(stubborn: bool) -> No
 
     def work(reporter: Reporter) -> str:
         reporter.best("so far")
-        os.kill(os.getppid(), signal.SIGINT)
         try:
+            os.kill(os.getppid(), signal.SIGINT)
             sleep_for_good()
         except KeyboardInterrupt:
             if stubborn:
