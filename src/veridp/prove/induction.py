@@ -15,18 +15,21 @@ from fractions import Fraction
 from typing import Any
 
 from veridp.budget import Deadline
-from veridp.errors import NotInductive, NotSolved, VeridpError
+from veridp.errors import EnginesDisagree, ExplorationDisagrees, NotInductive, NotSolved, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import Affine
 from veridp.program.contained import contained
 from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Relation, Unknown
+from veridp.prove.check import check
 from veridp.prove.exploring import rational_arguments
 from veridp.prove.linear import Infeasible, LinearProgram, solve
 from veridp.prove.prices import cost_of, price_of
+from veridp.prove.replay import spot_check
 from veridp.prove.simplex import Vertex
 from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
 
+PLAIN_RUNS = 48  # of the function, on inputs of sizes up to some hundreds
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
 
 
@@ -93,7 +96,22 @@ def _induction(mechanism: Mechanism) -> Induction:
     system = _system(mechanism)
     loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency.name, system.period)]
     cost = max(loop.cost for loop in loops)
-    return Induction(mechanism, float(cost), cost, system, tuple(loops))
+    return _confirmed(Induction(mechanism, float(cost), cost, system, tuple(loops)))
+
+
+def _confirmed(induction: Induction) -> Induction:
+    """The proof, once the checker accepts its certificate and plain runs, also long ones, agree with it."""
+    checked = check(induction.certificate)
+    if checked.rejection is None:
+        checked = spot_check(checked, induction.mechanism.bound(), PLAIN_RUNS, seed=0)
+        if checked.rejection is not None:
+            raise ExplorationDisagrees(f"{induction}, but at {checked.rejection.place}: {checked.rejection.reason}")
+    if checked.rejection is not None:
+        raise EnginesDisagree(
+            f"{induction}, but the checker rejects the certificate at {checked.rejection.place}: "
+            f"{checked.rejection.reason}; this is a fault in veridp, please report it"
+        )
+    return induction
 
 
 def _system(mechanism: Mechanism) -> System:
