@@ -4,10 +4,10 @@ VeridpError
 ├── BadInput              what the caller gave cannot be used; the message says what would do
 │   └── BadTarget         a target such as `file.py:function` names no mechanism
 ├── MechanismError        the mechanism itself misbehaved
-│   ├── MechanismFailed   it raised an exception
+│   ├── MechanismFailed   it raised an exception in every run, or one that is no output of its own
 │   ├── MechanismHung     it did not come back within the time limit
 │   ├── WorkerLost        it ended the process that ran it
-│   ├── BadOutput         it returned NaN, an infinity, or a value that has no columns
+│   ├── BadOutput         it returned a value that has no columns, or nothing but None
 │   └── Nondeterministic  run again on the same noise, it did something else
 ├── NotExplorable         its paths cannot be listed; the sampling engines still serve
 │   ├── ExplorationDisagrees  a plain run contradicts the paths: the code tells stand-ins from numbers
@@ -16,6 +16,7 @@ VeridpError
 │   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
 ├── BudgetSpent           what is asked would cost more than is left of a privacy budget; nothing was drawn
 ├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
+│   └── NotSolved         a linear program of a proof has no exact answer within its limit of steps
 └── EnginesDisagree       two engines contradict each other: a fault in veridp itself
 
 Every message says where, what was found, and what to do.
@@ -41,7 +42,7 @@ class MechanismError(VeridpError):
 
 
 class MechanismFailed(MechanismError):
-    """The mechanism raised an exception."""
+    """The mechanism raised an exception in every run, or one that is no output of its own."""
 
 
 class MechanismHung(MechanismError):
@@ -53,7 +54,7 @@ class WorkerLost(MechanismError):
 
 
 class BadOutput(MechanismError):
-    """The mechanism returned NaN, an infinity, or a value that has no columns."""
+    """The mechanism returned a value that has no columns, or nothing but None."""
 
 
 class Nondeterministic(MechanismError):
@@ -86,6 +87,10 @@ class BudgetSpent(VeridpError):
 
 class NotExact(VeridpError):
     """The probabilities of the paths are out of reach of the exact engine."""
+
+
+class NotSolved(NotExact):
+    """A linear program of a proof has no exact answer within its limit of steps."""
 
 
 class EnginesDisagree(VeridpError):

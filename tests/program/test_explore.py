@@ -13,6 +13,7 @@ from veridp.errors import BadInput, MechanismFailed, Nondeterministic, NotAffine
 from veridp.program.affine import Affine, Condition, Select, unknown, unknowns
 from veridp.program.distribution import Binomial, Exponential, Geometric, Laplace, Normal, Poisson, Uniform
 from veridp.program.explore import explore
+from veridp.program.identity import Raised
 from veridp.program.path import Fork, leaves
 from veridp.program.symbols import Noise, Relation, Unknown
 
@@ -147,7 +148,7 @@ def test_what_is_known_already_adds_no_condition():
         above = x > 1
         return "high" if above and x > 0 and x > 1 else "low" if not above else "impossible"
 
-    assert [str(path) for path in explore(mechanism, [])] == ["high where n0 > 1", "low where 1 >= n0"]
+    assert [str(path) for path in explore(mechanism, [])] == ["'high' where n0 > 1", "'low' where 1 >= n0"]
 
 
 def test_pruning_knows_the_support_and_integers():
@@ -200,8 +201,8 @@ def test_scale_zero_is_no_noise_and_a_negative_scale_fails_as_in_numpy():
     (path,) = explore(lambda rng, data: rng.laplace(data, 0), 7)
     assert path.output == 7
     assert not path.noises
-    with pytest.raises(MechanismFailed, match="scale < 0"):
-        explore(lambda rng, data: rng.laplace(0, -1), 7)
+    (path,) = explore(lambda rng, data: rng.laplace(0, -1), 7)
+    assert path.output == Raised("ValueError", "scale < 0")
 
 
 # ---------------------------------------------------------------------------------------------- finite choices
@@ -492,13 +493,46 @@ def test_user_code_that_catches_exceptions_is_explored_all_the_same():
     assert [path.output for path in explore(careful, [])] == ["caught", "fine"]
 
 
-def test_a_failing_mechanism_is_reported_with_its_line():
+def test_an_exception_is_the_output_of_its_path():
     def failing(rng, data):
         return 1 if rng.laplace() > 0 else data["missing"]
 
-    line = failing.__code__.co_firstlineno + 1
-    with pytest.raises(MechanismFailed, match=rf"test_explore\.py:{line}: failing raised KeyError"):
-        explore(failing, {})
+    def strict(rng, data):
+        x = rng.laplace()
+        if x <= 0:
+            raise AssertionError("no luck")
+        if data[0] > 5:
+            raise ValueError("too large")
+        return x
+
+    assert [str(path) for path in explore(failing, {})] == [
+        "1 where n0 > 0",
+        "raises KeyError(\"'missing'\") where 0 >= n0",
+    ]
+    found = {path.output for path in explore(strict, [unknown("a")]) if isinstance(path.output, Raised)}
+    assert found == {Raised("AssertionError", "no luck"), Raised("ValueError", "too large")}
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+def test_an_exception_that_a_stand_in_may_have_caused_is_no_output(swallow):
+    def foreign(rng, data):
+        try:
+            return rng.laplace().hex()
+        except AttributeError:
+            if swallow:
+                raise ValueError("no hex") from None
+            raise
+
+    with pytest.raises((MechanismFailed, NotAffine)):
+        explore(foreign, [])
+
+
+def test_a_message_with_noise_in_it_ends_exploration():
+    def talkative(rng, data):
+        raise ValueError("drew", rng.laplace())
+
+    with pytest.raises(NotAffine, match="turned into text"):
+        explore(talkative, [])
 
 
 def test_a_mechanism_that_exits_is_reported():

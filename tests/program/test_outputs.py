@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import namedtuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +12,9 @@ from hypothesis import strategies as st
 
 from veridp.errors import BadOutput
 from veridp.program.encode import encode, encode_array
+from veridp.program.identity import Pairs, Raised
 from veridp.program.outputs import Outputs, concatenate
-from veridp.program.template import Kind
+from veridp.program.template import Kind, identity
 
 scalars = (
     st.booleans()
@@ -29,13 +33,13 @@ def frozen(value: object) -> object:
     if isinstance(value, list | tuple):
         return tuple(frozen(entry) for entry in value)
     if isinstance(value, dict):
-        return tuple((key, frozen(value[key])) for key in sorted(value))
+        return Pairs((key, frozen(value[key])) for key in sorted(value))
     return value
 
 
 def typed(value: object) -> object:
     """The value with the types of its scalars: True, 1 and 1.0 differ."""
-    return tuple(map(typed, value)) if isinstance(value, tuple) else (type(value), value)
+    return type(value)(map(typed, value)) if isinstance(value, tuple) else (type(value), value)
 
 
 @given(st.lists(values, max_size=30))
@@ -55,18 +59,21 @@ def test_concatenating_slicing_and_counting_are_those_of_lists(left: list[object
     assert joined == both
     assert joined[len(left) :] == two
     assert joined[np.arange(len(left))] == one
-    assert (one == two) == ([typed(frozen(row)) for row in left] == [typed(frozen(row)) for row in right])
-    counts: dict[object, int] = {}
+    assert (one == two) == ([identity(row) for row in left] == [identity(row) for row in right])
+    counts = both.distinct()
+    assert sum(counts.values()) == len(left + right)
     for row in left + right:
-        counts[frozen(row)] = counts.get(frozen(row), 0) + 1
-    assert both.distinct() == counts
+        assert counts[row] == sum(identity(row) == identity(other) for other in left + right)
 
 
-def test_the_first_difference_is_found_by_value_and_by_type() -> None:
+def test_the_first_difference_is_found_by_identity() -> None:
     outputs = encode([1, 2, [True], 0.5])
     assert outputs.first_difference(encode([1, 2, [True], 0.5])) is None
     assert outputs.first_difference(encode([1, 2, [1], 0.5])) == 2
-    assert outputs.first_difference(encode([1, 2.0, [True], 0.5])) == 1
+    assert outputs.first_difference(encode([1, 2.0, [True], 0.5])) is None
+    assert outputs.first_difference(encode([1, "2", [True], 0.5])) == 1
+    assert encode([2**53 + 1]).first_difference(encode([2.0**53])) == 0
+    assert encode([float("nan"), float("inf")]).first_difference(encode([float("nan"), -float("inf")])) == 1
     assert outputs.first_difference(encode([1, 2, [True], 0.5 + 1e-12])) == 3
     assert outputs.agrees(encode([1, 2, [True], 0.5 + 1e-12]), tolerance=1e-9)
     assert not outputs.agrees(encode([1, 2, [True]]))
@@ -93,7 +100,7 @@ def test_matrix_kinds_lengths_and_outlines() -> None:
         [[0, 1.5, -9], [1, -9, -9], [-9, -9, -9], [-9, -9, -9], [7, -9, -9], [0, 1, -2]],
     )
     assert outputs.vocabulary == ("a", "b")
-    absent, none, true, integer, number, text = (kind.value for kind in Kind)
+    absent, none, true, integer, number, text, *_ = (kind.value for kind in Kind)
     assert outputs.kinds().tolist() == [
         [true, number, absent],
         [text, absent, absent],
@@ -105,6 +112,19 @@ def test_matrix_kinds_lengths_and_outlines() -> None:
     assert outputs.lengths().tolist() == [2, 1, 1, 0, 1, 3]
     codes, outlines = outputs.outlines()
     assert [outlines[code] for code in codes] == [(None, None), (None,), None, (), None, (None, (None, None))]
+
+
+def test_matrix_and_kinds_of_what_is_no_finite_number() -> None:
+    outputs = encode([0.5, math.nan, math.inf, -math.inf, Raised("ValueError"), None])
+    np.testing.assert_array_equal(outputs.matrix()[:, 0], [0.5, math.nan, math.inf, -math.inf, math.nan, math.nan])
+    names = [Kind(kind).name for kind in outputs.kinds()[:, 0]]
+    assert names == ["FLOAT", "NAN", "INFINITY", "MINUS_INFINITY", "RAISED", "NONE"]
+    assert outputs.distinct() == dict.fromkeys([0.5, math.nan, math.inf, -math.inf, Raised("ValueError"), None], 1)
+
+
+def test_named_tuples_are_tuples() -> None:
+    point = namedtuple("point", "x y")
+    assert encode([point(1, 2), point(3, 4)]) == encode([(1, 2), (3, 4)])
 
 
 def test_many_forms_need_wider_codes() -> None:
@@ -125,8 +145,6 @@ def test_counting_wide_rows_of_integers_does_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (float("nan"), r"NaN or an infinity in 2 of 3 outputs, first nan as output 1"),
-        ([1.0, float("inf")], r"NaN or an infinity in 2 of 3 outputs, first \(1.0, inf\) as output 1"),
         ({1, 2}, r"of type set; return numbers"),
         (1j, "of type complex"),
         (b"bytes", "of type bytes"),

@@ -131,7 +131,6 @@ def counting_global(rng, data):
         identity_of_a_comparison,
         identity_in_the_tail,
         match_statement,
-        swallowed_indexing,
         swallowed_percentile,
         swallowed_infinity,
         swallowed_stop,
@@ -148,6 +147,13 @@ def test_code_that_notices_stand_ins_gets_no_verdict_from_paths(function):
         veridp.prove(function, 2)
     with pytest.raises((NotExplorable, Nondeterministic)):
         veridp.exact.compare(function, [1.0, 2.0], [2.0, 3.0])
+
+
+def test_indexing_by_noisy_truth_values_is_explored_as_numpy_does_it():
+    assert {path.output for path in explore(swallowed_indexing, [1.0, 2.0])} == {3.0, 0.0}
+    assert veridp.exact.compare(swallowed_indexing, [1.0, 2.0], [2.0, 3.0]).epsilon == math.inf
+    with pytest.raises(NotExplorable):
+        veridp.prove(swallowed_indexing, 2)
 
 
 def test_the_error_says_where_what_was_drawn_and_both_outputs():

@@ -17,6 +17,7 @@ from veridp.errors import BadInput
 from veridp.prove import prove
 from veridp.prove.certificate import certificate_of, certificate_text, save_certificate
 from veridp.prove.check import check
+from veridp.prove.replay import spot_check
 
 
 @mechanism(adjacency="l1")
@@ -44,7 +45,7 @@ def test_a_certificate_says_what_the_proof_found():
         "data": "real",
         "epsilon": "1/4",
         "polytopes": [{"corners": [["1"], ["-1"]]}],
-        "outputs": ["['yes', '#']", "['no']"],
+        "outputs": ["['yes', #]", "['no']"],
         "noises": [{"draw": 0, "kind": "laplace", "scale": "4"}],
     }
     assert events[0] == {
@@ -138,9 +139,15 @@ def test_where_nothing_is_proved_there_is_no_certificate():
         certificate_of(proof)
 
 
-def test_an_output_with_the_mark_of_numeric_entries_is_refused():
+def test_a_string_with_the_mark_of_numeric_entries_is_escaped():
     def hashes(rng, queries):
-        return "#" if queries[0] + rng.laplace() > 0 else "-"
+        noisy = queries[0] + rng.laplace()
+        return ["#", noisy] if noisy > 0 else "-#"
 
-    with pytest.raises(BadInput, match="has a # of its own"):
-        certificate_of(prove(hashes, 1))
+    proof = prove(hashes, 1)
+    document = certificate_of(proof)
+    assert document["outputs"] == [r"['\x23', #]", r"'-\x23'"]
+    checked = check(document)
+    assert checked.verified
+    assert spot_check(checked, hashes, 50, 1).verified
+    assert not spot_check(checked, lambda rng, data: [hashes(rng, data)], 50, 1).verified

@@ -104,7 +104,7 @@ def test_an_output_that_only_one_value_can_give():
 
     proof = prove(telling)
     assert proof.epsilon == math.inf
-    assert proof.blame.sentence == "the output one of 1 cannot be carried over to 0"
+    assert proof.blame.sentence == "the output 'one' of 1 cannot be carried over to 0"
     assert proof.blame.line == telling.function.__code__.co_firstlineno + 2
     with pytest.raises(BadInput, match="nothing to certify"):
         _ = proof.certificate

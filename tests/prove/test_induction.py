@@ -324,3 +324,19 @@ def test_it_says_which_it_was():
     assert str(some) == "noisy_max1 under linf: 0.1-DP is proved for sizes 1..3"
     assert some.why_not == "noisy_max1 is not a single loop over queries with no other use of it"
     assert [proof.exact_epsilon for proof in every.proofs] == [Fraction(k, 40) for k in (1, 2, 3)]
+
+
+def test_outputs_that_are_nested_in_several_ways_are_not_proved_for_every_size():
+    """Steps list the leaves of the output alone: [[True]] and [True] would be one output to them."""
+
+    def nested(rng, queries, *, epsilon=1.0):
+        threshold = rng.laplace(0, 2 / epsilon)
+        for query in queries:
+            if query + rng.laplace(0, 4 / epsilon) >= threshold:
+                return [[True]]
+            if query + rng.laplace(0, 4 / epsilon) >= threshold:
+                return [True]
+        return []
+
+    with pytest.raises(NotInductive, match="in several ways"):
+        prove_for_every_size(mechanism()(nested))

@@ -10,10 +10,11 @@ import pytest
 
 import veridp
 from veridp.program.encode import encode
+from veridp.program.identity import Raised
 from veridp.program.template import Kind
 from veridp.statdp.counting import Families
 from veridp.statdp.events import Condition, Event
-from veridp.statdp.features import Distance, Entry, Length, Occurrences, Shown, Summary
+from veridp.statdp.features import Distance, Entry, Length, Nesting, Occurrences, Shown, Summary
 from veridp.statdp.propose import NoiseFreeOutput, propose_axes
 
 INF = math.inf
@@ -30,9 +31,13 @@ MIXED = Distance((None, None, 3.5), "[0, 0, 4]", (False, False, True))
             [[False] * 9 + [-2.4], [False] * 8 + [0.0], [False] * 9],
         ),
         ([(Occurrences(True, False), -INF, 0)], "`True` never occurs", [[False], []], [[False, True]]),
-        ([(Occurrences(1, False), -INF, 0)], "`1` never occurs", [[True, 1.0]], [[1]]),
+        ([(Occurrences(1, False), -INF, 0)], "`1` never occurs", [[True, 1.5], ["1"]], [[1], [1.0]]),
         ([(Occurrences("b", False), 0, INF)], "`'b'` occurs at least 1 time", [["a", "b"]], [["a"], ["c", None]]),
-        ([(Occurrences(2, True), 0, INF)], "output is 2", [2], [1, 2.0]),
+        ([(Occurrences(2, True), 0, INF)], "output is 2", [2, 2.0], [1, "2", True]),
+        ([(Occurrences(INF, True), 0, INF)], "output is inf", [INF], [-INF, float("nan"), 1e308, None]),
+        ([(Occurrences(Raised("E", "a"), True), 0, INF)], "raises E('a')", [Raised("E", "a")], [Raised("E"), "E"]),
+        ([(Nesting((None, (None,))), 0, INF)], "output is of the form [_, [_]]", [[1, [2]]], [[1, 2], 1, {1: [2]}]),
+        ([(Entry(0, "output"), 0, INF)], "output > 0", [1.0], [INF, float("nan"), Raised("E")]),
         ([(Occurrences(2, True), -INF, 0)], "output is not 2", [0], [2]),
         ([(Shown(1, None), 0, INF)], "output[1] is None", [[1, None]], [[None], [None, 1]]),
         ([(Length(), 2, 3)], "output has 3 entries", [[1, 2, 3]], [[1, 2]]),

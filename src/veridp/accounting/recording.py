@@ -20,6 +20,7 @@ from veridp.errors import BadInput, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.mechanism.declared import AROUND_CALLS
 from veridp.program.explore import explore
+from veridp.program.scalar import output_of
 
 RUNS = 100  # of a function whose paths cannot be listed
 
@@ -147,7 +148,7 @@ def releases_of(mechanism: Mechanism | Function, *data: Any, seed: int = 0, **ar
 
     def recorded(rng: Any, given: Any) -> Any:
         with recording() as recorder:
-            output = mechanism.bound()(rng, given)
+            output = output_of(mechanism.bound(), rng, given)  # what was released before it raised counts too
         found[tuple(recorder.signature)] = recorder.release
         return output
 

@@ -25,6 +25,7 @@ from veridp.errors import BadInput, MechanismFailed, NotExact, NotExplorable, Ve
 from veridp.mechanism import Function, Mechanism
 from veridp.program.affine import Affine, unknowns
 from veridp.program.explore import explore
+from veridp.program.identity import Raised
 from veridp.program.limit import OutOfTime, at_most
 from veridp.program.path import Path, leaves
 from veridp.program.symbols import Relation, Unknown
@@ -156,6 +157,8 @@ class _Measure:
 
         both.__name__ = getattr(self.query, "__name__", "the query")
         for path in explore(Mechanism(both), unknowns("x", len(move.low)), max_paths=MAX_PATHS):
+            if isinstance(path.output, Raised):
+                raise MechanismFailed(f"{both.__name__} {path.output} on some data; let it return a number there")
             if path.output is not None:
                 yield path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -10,9 +11,11 @@ from contextlib import contextmanager
 
 from veridp.audit.case import Case
 from veridp.errors import BadOutput, MechanismFailed
-from veridp.program.sample import sample
+from veridp.program.identity import Raised
+from veridp.program.sample import check_returns, sample
 
 RUNS = 16
+PAIRS = 8  # of neighbours, on one of which it has to return where it only raises on an ordinary input
 LONGEST = 30.0  # seconds for these runs
 
 _forks = 0  # of this process, since this module was loaded
@@ -28,7 +31,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_once(case: Case, seconds: float) -> None:
-    """Run the mechanism a few times; raises what is wrong with it: it fails, hangs, prints, forks or returns None."""
+    """Run the mechanism a few times; raises what is wrong with it: it fails, hangs, prints, forks or returns None.
+
+    Only one that raises in every run fails: elsewhere an exception is an output.
+    """
     name, process, forks = case.mechanism.name, os.getpid(), _forks
     with _captured() as written:
         outputs = sample(
@@ -42,8 +48,13 @@ def run_once(case: Case, seconds: float) -> None:
         raise MechanismFailed(
             f"{name} prints {written[0]!r}: whatever it prints is released beside its output; remove the print"
         )
-    if set(outputs.distinct()) == {None}:
+    counts = outputs.distinct()
+    if set(counts) == {None}:
         raise BadOutput(f"{name} returns None; let it return what it releases")
+    if all(isinstance(output, Raised) for output in counts):
+        pairs = case.mechanism.adjacency.pairs(case.size, case.mechanism.domain)
+        sides = [side for pair in itertools.islice(pairs, PAIRS) for side in (pair.left, pair.right)]
+        check_returns(case.mechanism, [*sides, case.example], min(LONGEST, seconds))
 
 
 @contextmanager

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness
-from veridp.errors import BadInput, NotExact
+from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
 from veridp.exact.paths import factors_of, replayed_paths
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.identity import Raised
 
 if TYPE_CHECKING:
     from veridp.exact.certified import Enclosure
@@ -59,8 +60,10 @@ class Comparison:
 
     @property
     def _turned(self) -> bool:
-        """Whether the loss is larger from right to left, by more than rounding."""
+        """Whether the loss is larger from right to left, by more than rounding; or shown by one output alone."""
         forward, backward = self.loss.supremum, self.loss.backward
+        if forward == backward == math.inf:
+            return self.loss.reversed.peak.event.is_one_output and not self.loss.peak.event.is_one_output
         return backward > forward and not math.isclose(backward, forward, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
     @property
@@ -221,6 +224,11 @@ def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
         listing.replay()
     if not in_step(mine, theirs):
         mine, theirs = (factors_of(mechanism, data, split=False)[0] for data in (left, right))
+    outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
+    if all(isinstance(output, Raised) for output in outputs):
+        raise MechanismFailed(
+            f"{mechanism.name} {outputs[0]} in every run on {left!r} and {right!r}; give other inputs"
+        )
     return loss_of_factors(mine, theirs)
 
 

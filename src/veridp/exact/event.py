@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from veridp.program.identity import Raised, leaf_key, leaf_text
 from veridp.program.outputs import Outputs
-from veridp.program.template import Slot, Template, tree_of
+from veridp.program.template import Slot, Template, identity, is_finite_number
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,18 @@ class Entry:
         return "".join(parts)
 
     def of(self, leaves: tuple[Any, ...]) -> float:
+        """Its value; NaN where a leaf is no finite number, so that it lies in no span."""
+        if not all(is_finite_number(leaves[position]) for position, _ in self.terms):
+            return math.nan
         return sum(factor * float(leaves[position]) for position, factor in self.terms)
 
 
 @dataclass(frozen=True)
 class Event:
-    """All of: the output has the given form, and each numeric entry named lies in one of its spans."""
+    """All of: the output has the given form, and each numeric entry named lies in one of its spans.
+
+    Slots and spans stand for finite numbers; NaN and the infinities are constants of a form.
+    """
 
     template: Template | None = None  # the constants that the output must show; slots stand for any number
     equal: tuple[tuple[str, int, Any], ...] = ()  # single leaves, by name and position, that must have a value
@@ -66,9 +73,9 @@ class Event:
         """Whether an output, as a mechanism returns it, belongs to the event."""
         if self.either:
             return any(event.holds(output) for event in self.either)
-        tree = tree_of(output, lambda value, kind: plain(value), lambda value: None)
-        leaves = Template(tree).leaves
-        if self.template is not None and not _fits(self.template.tree, tree):
+        shown = identity(output)
+        leaves = shown.leaves
+        if self.template is not None and not _fits(self.template.tree, shown.tree):
             return False
         if any(not same(leaves[position], value) for _, position, value in self.equal):
             return False
@@ -81,6 +88,11 @@ class Event:
     def __call__(self, outputs: Outputs) -> Any:
         """Which of the outputs belong to it."""
         return np.fromiter((self.holds(output) for output in outputs), dtype=bool, count=len(outputs))
+
+    @property
+    def is_one_output(self) -> bool:
+        """Whether it holds for a single output alone."""
+        return self.template is not None and not self.template.slots
 
     def __and__(self, other: Event) -> Event:
         return Event(self.template or other.template, self.equal + other.equal, self.within + other.within)
@@ -96,10 +108,12 @@ class Event:
             shown = " or ".join(f"({event})" for event in self.either[:4])
             return shown + (f" or {len(self.either) - 4} more cases" if len(self.either) > 4 else "")
         numbers = [_sentence(entries, spans) for spans, entries in self._by_spans()]
-        parts = [f"{name} is {value!r}" for name, _, value in self.equal] + numbers
+        told = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
+        parts = told
         if self.template is not None and (self.template.leaves or not parts):
-            bare = len(self.template.leaves) == 1 and self.template.slots
-            parts = ([] if bare else [f"output is {_shown(self.template.tree)}"]) + parts
+            bare = isinstance(self.template.tree, Slot)
+            form = ([] if told else ["output is a number"]) if bare else [output_is(self.template)]
+            parts = form + told
         return " and ".join(parts) or "any output"
 
 
@@ -113,29 +127,21 @@ def _sentence(entries: list[Entry], spans: tuple[Span, ...]) -> str:
     return " or ".join(span.text(name) for span in spans)
 
 
-def plain(value: Any) -> Any:
-    """The leaf of an output as a plain Python value."""
-    return value.item() if isinstance(value, np.generic) else value
+def output_is(template: Template) -> str:
+    """That the output fits the template, in words."""
+    return str(template) if isinstance(template.tree, Raised) else f"output is {template}"
 
 
 def _fits(pattern: Any, tree: Any) -> bool:
     if isinstance(pattern, Slot):
-        return isinstance(tree, float | int) and not isinstance(tree, bool)
+        return is_finite_number(tree)
     if isinstance(pattern, tuple):
-        return isinstance(tree, tuple) and len(tree) == len(pattern) and all(map(_fits, pattern, tree))
+        return type(tree) is type(pattern) and len(tree) == len(pattern) and all(map(_fits, pattern, tree))
     return same(pattern, tree)
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two leaves of outputs are the same: of one kind, and numbers equal up to rounding."""
-    if isinstance(first, bool) or isinstance(second, bool) or isinstance(first, str) or isinstance(second, str):
-        return type(first) is type(second) and first == second
-    if first is None or second is None:
-        return first is second
-    return not isinstance(second, tuple) and math.isclose(first, second, rel_tol=1e-12, abs_tol=1e-12)
-
-
-def _shown(tree: Any) -> str:
-    if isinstance(tree, tuple):
-        return f"[{', '.join(map(_shown, tree))}]"
-    return "#" if isinstance(tree, Slot) else repr(tree)
+    """Whether two leaves of outputs are the same, finite numbers up to rounding."""
+    if is_finite_number(first) and is_finite_number(second):
+        return math.isclose(first, second, rel_tol=1e-12, abs_tol=1e-12)
+    return leaf_key(first) == leaf_key(second)

@@ -14,8 +14,9 @@ from veridp.exact.pieces import ClassKey, Piece
 from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
+from veridp.program.identity import leaf_key
 from veridp.program.symbols import Relation
-from veridp.program.template import Slot
+from veridp.program.template import Slot, is_finite_number
 
 Classes = dict[ClassKey, list[Piece]]
 
@@ -38,14 +39,14 @@ def _fixed(key: ClassKey, other: ClassKey) -> dict[int, Number]:
     """The entries that move in whole steps in the one class and are constants, on the same lattice, in the other."""
     fixed: dict[int, Number] = {}
     for mine, theirs in _pairs(key.template.tree, other.template.tree):
-        if isinstance(mine, Slot) and isinstance(theirs, int | float) and not isinstance(theirs, bool):
+        if isinstance(mine, Slot) and is_finite_number(theirs):
             lattice = key.lattices[mine.index]
             value = exact(theirs)
             if lattice is None or Fraction(value - lattice).denominator != 1:
                 return {}
             fixed[mine.index] = value
         elif isinstance(mine, Slot) != isinstance(theirs, Slot) or (
-            not isinstance(mine, Slot) and not _equal(mine, theirs)
+            not isinstance(mine, Slot) and leaf_key(mine) != leaf_key(theirs)
         ):
             return {}
     return fixed
@@ -53,17 +54,13 @@ def _fixed(key: ClassKey, other: ClassKey) -> dict[int, Number]:
 
 def _pairs(first: Any, second: Any) -> Iterator[tuple[Any, Any]]:
     """The leaves of two trees, side by side; a pair that cannot match where the trees differ in form."""
-    if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
+    if isinstance(first, tuple) and type(first) is type(second) and len(first) == len(second):
         for mine, theirs in zip(first, second, strict=True):
             yield from _pairs(mine, theirs)
     elif isinstance(first, tuple) or isinstance(second, tuple):
         yield "a list", None
     else:
         yield first, second
-
-
-def _equal(first: Any, second: Any) -> bool:
-    return type(first) is type(second) and bool(first == second)
 
 
 def _move(classes: Classes, key: ClassKey, other: ClassKey, fixed: Mapping[int, Number]) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from veridp.exact.curve import Density
-from veridp.exact.event import Event, plain
+from veridp.exact.event import Event
 from veridp.exact.lattice import without_overlap
 from veridp.exact.masses import log_masses
 from veridp.exact.paths import replayed_paths
 from veridp.exact.pieces import ClassKey, Factor, factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.template import Slot, Template, tree_of
+from veridp.program.path import outline_of
+from veridp.program.template import Slot, Template, identity
 
 RELATION = 1e-9  # how far, relatively, numbers of an output may be off a relation that they must keep
 
@@ -62,8 +63,10 @@ class Law:
 
     def _at(self, output: Any, place: int, atoms: bool) -> float:
         factor = self.factors[place]
-        tree = tree_of(output, lambda value, kind: plain(value), lambda value: None)
+        tree = identity(output).tree
         if factor.positions is not None:
+            if factor.outline is None or outline_of(output) != factor.outline:
+                return 0.0
             leaves = Template(tree).leaves
             tree = tuple(leaves[position] for position in factor.positions)
         fitting = [key for key in factor.classes if Event(template=key.template).holds(tree)]

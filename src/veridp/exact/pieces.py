@@ -18,9 +18,9 @@ from veridp.errors import NotExact
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
-from veridp.program.path import Path, symbols_of
+from veridp.program.path import Path, kind_of_expression, outline_of, symbols_of
 from veridp.program.symbols import Noise, Relation, Symbol
-from veridp.program.template import Kind, Slot, Template, tree_of
+from veridp.program.template import Kind, Slot, Template, constant, tree_of
 
 MOST_PIECES = 200_000
 Relations = tuple[tuple[tuple[Number, ...], Number], ...]
@@ -78,6 +78,7 @@ class Factor:
     positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
     classes: dict[ClassKey, list[Piece]]
     flat: bool = False  # whether the whole output is a list of scalars
+    outline: Template | None = None  # of the whole output, where this is a part of it: a slot for each leaf
 
 
 def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
@@ -113,37 +114,24 @@ def _split(path: Path) -> list[Factor]:
     if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
         return factors([path], split=False)
     answer: list[Factor] = []
-    places = _places(path.output)
+    outline = outline_of(path.output)
     for _, positions, conditions in merged:
         chosen = tuple(leaves[position] for position in positions)
         classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
-        told = tuple(places[position] for position in positions)
-        answer.append(Factor(told, classes, flat=_is_flat(path.output)))
+        told = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
+        answer.append(Factor(told, classes, flat=_is_flat(path.output), outline=outline))
     return answer
 
 
 def _is_flat(output: Any) -> bool:
-    tree = tree_of(output, lambda value, kind: None, _special)
+    tree = tree_of(output, lambda value, kind: None, kind_of_expression)
     return isinstance(tree, tuple) and not any(isinstance(branch, tuple) for branch in tree)
 
 
 def _leaves(output: Any) -> list[Leaf]:
     found: list[Leaf] = []
-    tree_of(output, lambda value, kind: found.append(value), _special)
+    tree_of(output, lambda value, kind: found.append(value), kind_of_expression)
     return found
-
-
-def _places(output: Any) -> list[int]:
-    """Where each leaf stands in the output's template, which counts the keys of a dict too."""
-    number = itertools.count()
-    template = Template(tree_of(output, lambda value, kind: Slot(kind, next(number)), _special))
-    return [place for place, leaf in enumerate(template.leaves) if isinstance(leaf, Slot)]
-
-
-def _special(value: object) -> Kind | None:
-    if isinstance(value, Condition | Select):
-        return Kind.BOOL
-    return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
 
 
 # ----------------------------------------------------------------------------------- deciding what was deferred
@@ -172,7 +160,7 @@ def _decided(condition: Condition) -> Iterator[tuple[tuple[Condition, ...], bool
     """The ways to decide a condition, as inequalities and equations: what is unequal is above or below."""
     if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
         yield (condition,), True
-        yield (~condition,), False
+        yield (condition.negated(),), False
         return
     slack, equal = condition.slack, condition.relation is Relation.EQUAL
     if slack.continuous:
@@ -219,20 +207,18 @@ class _Reading:
         self.numbers: list[Affine] = []
         self.deferred = False
         self._given = None if leaves is None else iter(leaves)
-        self.tree = tree_of(output, self._leaf, _special)
+        self.tree = tree_of(output, self._leaf, kind_of_expression)
 
     def _leaf(self, value: Leaf, _: Kind) -> Any:
         if self._given is not None:
             value = next(self._given)
-        if value is None or isinstance(value, bool | str):
-            return value
         if isinstance(value, Affine):
             self.numbers.append(value)
             return _slot(len(self.numbers) - 1)
         if isinstance(value, Condition | Select):
             self.deferred = True
             return None
-        return _plain(value)
+        return constant(value)
 
     @cached_property
     def _relations(self) -> tuple[list[int], Relations]:
@@ -254,12 +240,6 @@ class _Reading:
 @cache
 def _slot(index: int) -> Slot:
     return Slot(Kind.FLOAT, index)
-
-
-def _plain(value: Any) -> float | int:
-    """A number, in one form for all equal ones."""
-    number = exact(value)
-    return number if isinstance(number, int) else float(number)
 
 
 def _lattice(number: Affine) -> Number | None:

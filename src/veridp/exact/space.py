@@ -41,7 +41,7 @@ def shared_factors(left: Sequence[Path], right: Sequence[Path]) -> tuple[list[Fa
 
 def in_step(left: Sequence[Factor], right: Sequence[Factor]) -> bool:
     """Whether two outputs fall apart in the same way."""
-    return [part.positions for part in left] == [part.positions for part in right]
+    return [(part.positions, part.outline) for part in left] == [(part.positions, part.outline) for part in right]
 
 
 def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:

@@ -16,7 +16,7 @@ from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.path import Path
 from veridp.program.symbols import Relation
-from veridp.program.template import Slot
+from veridp.program.template import Slot, is_finite_number
 
 ON_END = Fraction(1, 10**6)  # a lattice point this close to an end of a span belongs to it
 Leaf = Any  # a constant, or an Affine
@@ -97,7 +97,7 @@ def _fitting(pattern: Any, tree: Any, leaves: Iterator[Leaf]) -> Iterator[Demand
     if isinstance(pattern, tuple) is not isinstance(tree, tuple):
         yield []
     elif isinstance(pattern, tuple):
-        if len(pattern) != len(tree):
+        if type(pattern) is not type(tree) or len(pattern) != len(tree):
             yield []
             return
         for inner, branch in zip(pattern, tree, strict=True):
@@ -108,7 +108,7 @@ def _fitting(pattern: Any, tree: Any, leaves: Iterator[Leaf]) -> Iterator[Demand
 
 
 def _is_number(leaf: Leaf) -> bool:
-    return isinstance(leaf, Affine | int | float | Fraction) and not isinstance(leaf, bool)
+    return isinstance(leaf, Affine) or is_finite_number(leaf)
 
 
 def _equal(leaf: Leaf, constant: Any) -> Demand:
@@ -124,7 +124,7 @@ def _combination(entry: Entry, places: dict[int, int], leaves: Sequence[Leaf]) -
     total: Any = 0
     for position, factor in entry.terms:
         leaf = leaves[places[position]] if position in places else None
-        if leaf is None or isinstance(leaf, str):
+        if not _is_number(leaf):
             return None
         total = (leaf if isinstance(leaf, Affine) else exact(leaf)) * exact(factor) + total
     return total if isinstance(total, Affine) else exact(total)

@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 
 from veridp.exact.event import Entry, Event, Span, same
 from veridp.program.affine import Affine, Condition, Select
-from veridp.program.distribution import exact
+from veridp.program.identity import leaf_key
 from veridp.program.outputs import Outputs
-from veridp.program.path import Path
-from veridp.program.template import Kind, Slot, Template, leaf_kind, tree_of
+from veridp.program.path import Path, kind_of_expression, outline_of
+from veridp.program.template import Kind, Slot, Template, constant, leaf_kind, tree_of
 
 MANY_FORMS = 256  # past this, forms are drawn and not listed
 FEW_PATHS = 8
@@ -53,7 +52,8 @@ class OutputEvent(Event):
             if any(leaf_kind(shown.leaves[position]) not in (Kind.INT, Kind.FLOAT) for position, _ in entry.terms):
                 return False
             number = sum(factor * _column(shown.leaves[position], columns) for position, factor in entry.terms)
-            holds = holds & np.logical_or.reduce([(span.low <= number) & (number <= span.high) for span in spans])
+            inside = [(span.low <= number) & (number <= span.high) for span in spans]
+            holds = holds & np.isfinite(number) & np.logical_or.reduce(inside)
         return holds
 
 
@@ -65,14 +65,14 @@ def _equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDAr
     """Where the leaf has the value, or is a number at all where the value is a slot."""
     numeric = leaf_kind(leaf) in (Kind.INT, Kind.FLOAT)
     if isinstance(value, Slot):
-        return numeric
+        return np.isfinite(_column(leaf, columns)) if numeric else False
     if not isinstance(leaf, Slot):
         return same(value, leaf)
     if isinstance(value, bool):
         return np.asarray(columns[leaf] == value) if leaf.kind is Kind.BOOL else False
     if not numeric or not isinstance(value, int | float):
         return False
-    return np.asarray(np.isclose(columns[leaf], value, rtol=1e-12, atol=1e-12))
+    return np.asarray(np.isclose(columns[leaf], value, rtol=1e-12, atol=1e-12, equal_nan=True))
 
 
 # ------------------------------------------------------------------------------------------------------- forms
@@ -142,18 +142,12 @@ class Form:
 
 def tree_of_path(path: Path) -> Any:
     """The output of a path as a tree whose leaves are constants and expressions."""
-    return tree_of(path.output, lambda value, kind: value, _special)
+    return tree_of(path.output, lambda value, kind: value, kind_of_expression)
 
 
 def leaves_of(tree: Any) -> list[Leaf]:
     """The leaves of a tree, from left to right."""
     return [leaf for branch in tree for leaf in leaves_of(branch)] if isinstance(tree, tuple) else [tree]
-
-
-def _special(value: object) -> Kind | None:
-    if isinstance(value, Condition | Select):
-        return Kind.BOOL
-    return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
 
 
 def _options(leaf: Leaf) -> list[Any]:
@@ -164,20 +158,17 @@ def _options(leaf: Leaf) -> list[Any]:
         return [True, False]
     if isinstance(leaf, Select):
         return _distinct([*_options(leaf.then), *_options(leaf.other)])
-    if leaf is None or isinstance(leaf, bool | str):
-        return [leaf]
-    number = exact(leaf)
-    return [number if isinstance(number, int) else float(number)]
+    return [constant(leaf)]
 
 
 def _distinct(options: Sequence[Any]) -> list[Any]:
-    return list({(type(option), option): option for option in options}.values())
+    return list({leaf_key(option): option for option in options}.values())
 
 
 def _tree_with(tree: Any, leaves: Iterator[Any]) -> Any:
     """The tree with its leaves replaced; numbers get slots of their own, so that the form is a proper template."""
     if isinstance(tree, tuple):
-        return tuple(_tree_with(branch, leaves) for branch in tree)
+        return type(tree)(_tree_with(branch, leaves) for branch in tree)
     return next(leaves)
 
 
@@ -199,7 +190,7 @@ class Forms:
             made = [_form(tree, values) for tree, options in self._choices for values in itertools.product(*options)]
             distinct = {form.template: form for form in made}.values()
             self.listed = tuple(sorted(distinct, key=lambda form: -len(form.template.leaves)))  # longer ones tell more
-        outlines = {Template(_outline(tree)) for tree in trees}
+        outlines = {outline_of(path.output) for path in paths}
         self._partial = len(outlines) == 1 and len(paths) <= FEW_PATHS  # what is not asked for is summed over paths
 
     def draw(self, rng: np.random.Generator) -> Form:
@@ -217,10 +208,6 @@ class Forms:
         if self.listed is None:
             return "a sample of many outputs"
         return "one kind of output" if len(self.listed) == 1 else f"{len(self.listed)} kinds of output"
-
-
-def _outline(tree: Any) -> Any:
-    return tuple(_outline(branch) for branch in tree) if isinstance(tree, tuple) else None
 
 
 def draw_ends(form: Form, rng: np.random.Generator) -> Form:

@@ -17,7 +17,7 @@ from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
 from veridp.program.symbols import Noise, Relation, Symbol, Unknown
-from veridp.program.template import Slot
+from veridp.program.template import Slot, is_finite_number
 
 Array = NDArray[np.float64]
 
@@ -206,14 +206,14 @@ class _Build:
             return self._within_ends(leaf, place)
         if not isinstance(leaf, Affine):
             return Constant(float(same(wanted, leaf)))
-        if leaf.continuous or isinstance(wanted, bool | str) or wanted is None:
+        if leaf.continuous or not is_finite_number(wanted):
             return Constant(0.0)
         return self._comparison(Equal, leaf - exact(wanted))
 
     def _within_ends(self, leaf: Leaf, place: int) -> Node:
         """Whether a leaf is a number, and keeps to the ends."""
         if not isinstance(leaf, Affine):
-            if leaf is None or isinstance(leaf, bool | str):
+            if not is_finite_number(leaf):
                 return Constant(0.0)
             leaf = exact(leaf)
         kept = []
@@ -225,9 +225,9 @@ class _Build:
 
 
 def _same_outline(tree: Any, other: Any) -> bool:
-    if isinstance(tree, tuple) is not isinstance(other, tuple):
-        return False
-    return not isinstance(tree, tuple) or (len(tree) == len(other) and all(map(_same_outline, tree, other)))
+    if not isinstance(tree, tuple) or not isinstance(other, tuple):
+        return not isinstance(tree, tuple) and not isinstance(other, tuple)
+    return type(tree) is type(other) and len(tree) == len(other) and all(map(_same_outline, tree, other))
 
 
 def values_of_numbers(
@@ -255,4 +255,4 @@ def _numbers(leaf: Leaf, symbols: Mapping[Symbol, Any]) -> list[Any]:
         return [leaf.evaluate(symbols)]
     if isinstance(leaf, Select):
         return [*_numbers(leaf.then, symbols), *_numbers(leaf.other, symbols)]
-    return [] if leaf is None or isinstance(leaf, bool | str | Condition) else [float(leaf)]
+    return [float(leaf)] if is_finite_number(leaf) else []

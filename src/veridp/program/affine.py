@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from veridp.errors import NotAffine
 from veridp.program.distribution import Number, exact
 from veridp.program.site import here
-from veridp.program.symbolic import Symbolic, noting_errors
+from veridp.program.symbolic import Symbolic, first_symbolic, noting_errors, objects
 from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.program.wording import sum_text
+from veridp.program.written import Written
 
 Key = tuple[object, ...]  # an operation, and its operands: expressions by identity, numbers by value
 
@@ -75,8 +76,8 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
         kind = type(other)
         if kind is Affine:
             key: Key = (operation, id(self), id(other))
-        elif kind is float or kind is int:
-            key = (operation, id(self), None, other)
+        elif kind is float or kind is int or kind is np.float64 or other is None:
+            key = (operation, id(self), kind, other)
         else:
             return operation(self, other)
         known = run.results.get(key)
@@ -85,10 +86,6 @@ def _remembered(operation: Callable[[Affine, Any], Any]) -> Callable[[Affine, An
         return known[0]
 
     return applied
-
-
-def _flipped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: operation(b, a)
 
 
 # NumPy asks any object for these; a float has none of them.
@@ -102,25 +99,57 @@ class Deferring(Symbolic):
 
     __slots__ = ()
 
+    def refuse(self, what: str) -> NoReturn:
+        _refuse(what)
+
+    @property
+    def numpy(self) -> bool:
+        """Whether the plain function would hold a NumPy scalar here, not a Python number."""
+        raise NotImplementedError
+
     @classmethod
-    def extreme_index(cls, values: Sequence[Any], largest: bool) -> int:
-        return _run().first_extreme([_settled_number(value) for value in values], largest)
+    def extreme_index(cls, values: Sequence[Any], largest: bool) -> Any:
+        return np.int64(_run().first_extreme([_settled_number(value) for value in values], largest))
 
     @classmethod
     def extreme(cls, values: Sequence[Any], largest: bool) -> Any:
-        settled = [_settled_number(value) for value in values]
-        return settled[_run().first_extreme(settled, largest)]
+        settled = [settle(value) for value in values]
+        return settled[_run().first_extreme([_settled_number(value) for value in settled], largest)]
 
     @classmethod
     def apply(cls, ufunc: np.ufunc, values: Sequence[Any]) -> Any:
-        settled = [settle(value) for value in values]
-        if not any(isinstance(value, Symbolic) for value in settled):
-            return ufunc(*settled)
-        if ufunc in (np.floor, np.ceil, np.rint, np.trunc) and is_integer(settled[0]):
-            return settled[0]
+        held = [_held(value, numpy=True) for value in values]
+        kinds = {_kind(value) for value in held}
         if ufunc in (np.isfinite, np.isnan, np.isinf):
-            return ufunc is np.isfinite
-        _refuse(f"np.{ufunc.__name__} of {_brief(next(v for v in settled if isinstance(v, Symbolic)))} is not affine")
+            return np.bool_(ufunc is np.isfinite)
+        if None in kinds:
+            _refuse(f"np.{ufunc.__name__} of noise with {held} is not modelled")
+        if ufunc in _LOGICAL:
+            return _LOGICAL[ufunc](*(_truth(value) for value in held))
+        if kinds == {"b"}:
+            return _on_truth_values(ufunc, held)
+        if ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+            return _larger(held, ufunc in (np.maximum, np.fmax))
+        if ufunc in (np.floor, np.ceil, np.rint, np.trunc) and is_integer(settled := settle(held[0])):
+            return settled.cast(np.dtype(np.float64)) if ufunc is np.rint else settled
+        if ufunc in (np.absolute, np.fabs):
+            return abs(held[0]) if ufunc is np.absolute else abs(held[0]).cast(np.dtype(np.float64))
+        if ufunc in _UNARY:
+            return _UNARY[ufunc](held[0])
+        if ufunc not in _BINARY:
+            _refuse(f"np.{ufunc.__name__} of {_brief(first_symbolic(held))} is not affine")
+        return _operated(_BINARY[ufunc], *held)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """What NumPy makes of it as the entry of an array: a NumPy scalar, decided unless it is an expression."""
+        value = settle(self)
+        if dtype is not None and np.dtype(dtype) != object:
+            value = value.cast(np.dtype(dtype)) if isinstance(value, Symbolic) else value
+        if not isinstance(value, Symbolic):
+            return np.asarray(value, dtype)
+        if dtype is not None and np.dtype(dtype) != object:
+            _refuse(f"{_brief(self)} has no plain value, as an array of {np.dtype(dtype)} wants one")
+        return objects([value.as_numpy()]).reshape(())
 
     def __float__(self) -> float:
         _refuse(f"{_brief(self)} has no plain value, as float(), math functions and dtype=float want one")
@@ -159,6 +188,10 @@ class Deferring(Symbolic):
         return str(self)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "item" and self.numpy:
+            return self.as_python
+        if name == "astype" and self.numpy:
+            return lambda dtype: self.cast(np.dtype(dtype))
         if RUN.get() is None or name in ASKED_BY_NUMPY or not hasattr(np.float64, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         _refuse(f"{_brief(self)} has no {name!r}")
@@ -171,13 +204,25 @@ class Deferring(Symbolic):
 
 
 class Affine(Deferring):
-    """constant + Σ coefficient · symbol, with at least one symbol."""
+    """constant + Σ coefficient · symbol, with at least one symbol; of the kind of an integer ("i") or a float ("f")."""
 
-    __slots__ = ("constant", "terms")
+    __slots__ = ("constant", "held", "kind", "terms")
 
-    def __init__(self, constant: Number, terms: Mapping[Symbol, Number]) -> None:
+    def __init__(self, constant: Number, terms: Mapping[Symbol, Number], kind: str = "f", numpy: bool = False) -> None:
         self.constant = constant
         self.terms = terms
+        self.kind = kind  # type: ignore[misc]
+        self.held = numpy
+
+    @property
+    def numpy(self) -> bool:
+        return self.held
+
+    def as_numpy(self) -> Affine:
+        return self if self.held else _numpy_twin(self, None)  # type: ignore[no-any-return]
+
+    def as_python(self) -> Affine:
+        return Affine(self.constant, self.terms, self.kind) if self.held else self
 
     # ---------------------------------------------------------------------------------------- arithmetic
 
@@ -191,16 +236,25 @@ class Affine(Deferring):
         _refuse(f"dividing by {_brief(self)} is not affine")
 
     def __neg__(self) -> Any:
-        return Affine(-self.constant, {symbol: -c for symbol, c in self.terms.items()})
+        return _checked(Affine(-self.constant, {s: -c for s, c in self.terms.items()}, self.kind, self.held))
 
     def __pos__(self) -> Affine:
         return self
+
+    def __invert__(self) -> Any:
+        _refuse(f"the bits of {_brief(self)} are not affine")
+
+    def __and__(self, other: Any) -> Any:
+        _refuse(f"the bits of {_brief(self)} are not affine")
+
+    __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __and__
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __matmul__ = __rmatmul__ = __and__
 
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
 
     def __pow__(self, exponent: Any) -> Any:
-        if not isinstance(exponent, Symbolic) and isinstance(exponent, int | float | np.generic) and exponent == 1:
+        if type(exponent) is int and exponent == 1:
             return self
         _refuse(f"a power of {_brief(self)} is not affine")
 
@@ -216,8 +270,8 @@ class Affine(Deferring):
     __rfloordiv__, __rmod__, __divmod__ = __floordiv__, __mod__, __mod__
 
     def __round__(self, digits: int | None = None) -> Affine:
-        if is_integer(self):
-            return self
+        if is_integer(self) and digits is None:
+            return Affine(self.constant, self.terms, "i")
         _refuse(f"rounding {_brief(self)} is not affine")
 
     def __floor__(self) -> Affine:
@@ -240,10 +294,10 @@ class Affine(Deferring):
         return bool(self != 0)
 
     def cast(self, dtype: np.dtype[Any]) -> Any:
-        if dtype.kind == "f" or (dtype.kind in "iu" and is_integer(self)):
-            return self
+        if dtype == np.float64 or (dtype == np.int64 and is_integer(self)):
+            return _checked(Affine(self.constant, self.terms, dtype.kind, numpy=True))
         if dtype.kind == "b":
-            return self != 0
+            return self.as_numpy() != 0
         _refuse(f"{_brief(self)} as {dtype} is not affine")
 
     # ------------------------------------------------------------------------------------------- reading
@@ -259,7 +313,9 @@ class Affine(Deferring):
 
     @property
     def stands_for(self) -> type:
-        return int if is_integer(self) else float
+        if self.held:
+            return np.int64 if self.kind == "i" else np.float64
+        return int if self.kind == "i" else float
 
     def evaluate(self, values: Mapping[Symbol, Any]) -> Any:
         """Its value where the symbols have these values (numbers or arrays)."""
@@ -278,10 +334,23 @@ class Condition(Deferring):
         self.slack = slack
         self.relation = relation
 
+    kind = "b"
+
+    @property
+    def numpy(self) -> bool:
+        return self.slack.held
+
+    def as_numpy(self) -> Condition:
+        return self if self.slack.held else Condition(self.slack.as_numpy(), self.relation)
+
+    def as_python(self) -> Condition:
+        return Condition(self.slack.as_python(), self.relation) if self.slack.held else self
+
     def __bool__(self) -> bool:
         return _run().decide(self)
 
-    def __invert__(self) -> Condition:
+    def negated(self) -> Condition:
+        """The condition that holds where this one does not."""
         match self.relation:
             case Relation.AT_LEAST:
                 return Condition(-self.slack, Relation.ABOVE)
@@ -292,16 +361,20 @@ class Condition(Deferring):
             case Relation.UNEQUAL:
                 return Condition(self.slack, Relation.EQUAL)
 
-    def __and__(self, other: Any) -> Any:
-        return Select.of(self, other, False)
+    def __invert__(self) -> Any:
+        return self.negated() if self.numpy else ~bool(self)
 
-    def __or__(self, other: Any) -> Any:
-        return Select.of(self, True, other)
+    def __abs__(self) -> Any:
+        return abs(settle(self))
 
-    def __xor__(self, other: Any) -> Any:
-        return bool(self) ^ bool(other)
+    def __neg__(self) -> Any:
+        return -settle(self)
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    def __pos__(self) -> Any:
+        return +settle(self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(settle(self), digits)
 
     def __int__(self) -> int:
         return int(bool(self))
@@ -316,13 +389,15 @@ class Condition(Deferring):
 
     @property
     def stands_for(self) -> type:
-        return bool
+        return np.bool_ if self.numpy else bool
 
     def select(self, then: Any, other: Any) -> Any:
         return Select.of(self, then, other)
 
     def cast(self, dtype: np.dtype[Any]) -> Any:
-        return Select.of(self, dtype.type(1).item(), dtype.type(0).item())
+        if dtype.kind == "b":
+            return self.as_numpy()
+        return Select.of(self, _cast_number(1, dtype), _cast_number(0, dtype))
 
     def same(self, other: object) -> bool:
         """Whether the other is the same condition."""
@@ -344,27 +419,60 @@ class Condition(Deferring):
 class Select(Deferring):
     """`then` where the condition holds, else `other`; undecided until its value matters."""
 
-    __slots__ = ("condition", "other", "then")
+    __slots__ = ("condition", "held", "other", "then")
 
-    def __init__(self, condition: Condition | Select, then: Any, other: Any) -> None:
+    def __init__(self, condition: Condition | Select, then: Any, other: Any, numpy: bool = False) -> None:
         self.condition = condition
         self.then = then
         self.other = other
+        self.held = numpy
 
     @classmethod
     def of(cls, condition: Condition | Select, then: Any, other: Any) -> Any:
+        """One of the two values, each held as it is: as a NumPy scalar if either is one."""
+        numpy = _is_numpy(then) or _is_numpy(other)
         then, other = _plain(then), _plain(other)
-        symbolic = isinstance(then, Symbolic) or isinstance(other, Symbolic)
-        return then if not symbolic and type(then) is type(other) and then == other else cls(condition, then, other)
+        if (
+            not (isinstance(then, Symbolic) or isinstance(other, Symbolic))
+            and type(then) is type(other)
+            and then == other
+        ):
+            return _held(then, numpy)
+        return cls(condition, then, other, numpy)
+
+    @property
+    def numpy(self) -> bool:
+        return self.held
+
+    @property
+    def kind(self) -> str:
+        kinds = {_kind(self.then), _kind(self.other)}
+        if None in kinds:
+            _refuse(f"{_brief(self)} is no number")
+        return max(kinds, key="bif".index)  # type: ignore[arg-type, return-value]
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """Its two values, held as it is."""
+        return _held(self.then, self.held), _held(self.other, self.held)
+
+    def as_numpy(self) -> Select:
+        return self if self.held else Select(self.condition, self.then, self.other, numpy=True)
+
+    def as_python(self) -> Select:
+        then, other = (
+            value.as_python() if isinstance(value, Deferring) else value for value in (self.then, self.other)
+        )
+        return Select(self.condition, then, other)
 
     @property
     def stands_for(self) -> type:
-        kinds = {part.stands_for if isinstance(part, Deferring) else type(part) for part in (self.then, self.other)}
+        kinds = {part.stands_for if isinstance(part, Deferring) else type(part) for part in self.sides}
         return kinds.pop() if len(kinds) == 1 else type(self.settled())
 
     def settled(self) -> Any:
         """Its value, once the run has decided on it."""
-        return settle(self.then if self.condition else self.other)
+        return settle(self.sides[0 if self.condition else 1])
 
     def __bool__(self) -> bool:
         return bool(self.settled())
@@ -385,16 +493,24 @@ class Select(Deferring):
         return abs(self.settled())
 
     def __neg__(self) -> Any:
-        return Select.of(self.condition, -self.then, -self.other)
+        return -self.settled()
+
+    def __pos__(self) -> Any:
+        return +self.settled()
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.settled(), digits)
 
     def __invert__(self) -> Any:
-        return Select.of(self.condition, _not(self.then), _not(self.other))
+        if not self.held or self.kind != "b":
+            return ~self.settled()
+        return Select.of(self.condition, *(_not(side) for side in self.sides))
 
     def select(self, then: Any, other: Any) -> Any:
         return Select.of(self, then, other)
 
     def cast(self, dtype: np.dtype[Any]) -> Any:
-        cast = [v.cast(dtype) if isinstance(v, Symbolic) else dtype.type(v).item() for v in (self.then, self.other)]
+        cast = [v.cast(dtype) if isinstance(v, Symbolic) else _cast_number(v, dtype) for v in self.sides]
         return Select.of(self.condition, *cast)
 
     def text(self) -> str:
@@ -404,45 +520,133 @@ class Select(Deferring):
         return f"({then} if {self.condition.text()} else {other})"
 
 
-def _not(value: Any) -> Any:
-    return ~value if isinstance(value, Condition | Select) else not value
+# --------------------------------------------------------------------------------------- truth values as numbers
 
 
-def _on_select(operation: Callable[[Any, Any], Any]) -> Callable[[Select, Any], Any]:
-    """The operation on either side of a choice. Two choices at once are not multiplied out: the first is decided."""
+def _operated(name: str, first: Any, second: Any) -> Any:
+    """The operator of this name on two scalars, of which the first has it, or the second its reflection."""
+    if isinstance(first, Symbolic):
+        answer = getattr(first, f"__{name}__")(second)
+        if answer is not NotImplemented:
+            return answer
+    if isinstance(second, Symbolic):
+        return getattr(second, f"__{_REFLECTED.get(name, 'r' + name)}__")(first)
+    return getattr(operator, name if name not in ("and", "or") else f"{name}_")(first, second)
 
-    def applied(self: Select, other: Any) -> Any:
+
+_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_BITS = frozenset(["and", "or", "xor"])
+
+
+def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    """The operator on a truth value or a choice.
+
+    A choice is kept open where both of its values can be operated on; two choices at once are not multiplied out.
+    """
+
+    @noting_errors
+    def applied(self: Condition | Select, other: Any) -> Any:
         if isinstance(other, np.ndarray | list | tuple):
             return NotImplemented
-        if isinstance(other, Select):
-            return operation(self.settled(), other)
-        return Select.of(self.condition, operation(self.then, other), operation(self.other, other))
+        if isinstance(other, Affine | Condition | Select | bool | int | float | Fraction | np.generic):
+            order = (lambda value: (other, value)) if reflected else (lambda value: (value, other))
+            if name in _BITS and self.kind == "b" and _kind(other) == "b":
+                return _joined(name, *(_held(value, self.numpy or _is_numpy(other)) for value in order(self)))
+            if name in _ARITHMETIC and self.kind == "b" and _kind(other) == "b" and (self.numpy or _is_numpy(other)):
+                _refuse(
+                    f"{name} of two truth values of NumPy is one thing alone, another in an array; use & or |, or int()"
+                )
+            if isinstance(self, Select) and not isinstance(other, Select) and name in _TOTAL:
+                return Select.of(self.condition, *(_operated(name, *order(side)) for side in self.sides))
+            return _operated(name, *order(settle(self)))
+        return NotImplemented
 
     return applied
 
 
-def _on_condition(operation: Callable[[Any, Any], Any]) -> Callable[[Condition, Any], Any]:
-    """The operation on a truth value that is used as a number: it is decided."""
+_ARITHMETIC = frozenset(["add", "sub", "mul"])
+_TOTAL = frozenset(["add", "sub", "mul", "lt", "le", "gt", "ge", "eq", "ne"])  # defined for all numbers
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+    for _class in (Condition, Select):
+        setattr(_class, f"__{_name}__", _on_undecided(_name, reflected=False))
+        setattr(_class, f"__r{_name}__", _on_undecided(_name, reflected=True))
+for _name in _REFLECTED:
+    for _class in (Condition, Select):
+        setattr(_class, f"__{_name}__", _on_undecided(_name, reflected=False))
 
-    def applied(self: Condition, other: Any) -> Any:
-        return NotImplemented if isinstance(other, np.ndarray) else operation(bool(self), other)
 
-    return applied
+def _truth(value: Any) -> Any:
+    """Whether a number is not zero, as NumPy's truth value."""
+    return value if _kind(value) == "b" else _held(value != 0, numpy=True)
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    _operation = getattr(operator, _name)
-    for _class, _applied in ((Select, _on_select), (Condition, _on_condition)):
-        setattr(_class, f"__{_name}__", _applied(_operation))
-        setattr(_class, f"__r{_name}__", _applied(_flipped(_operation)))
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    _operation = getattr(operator, _name)
-    setattr(Select, f"__{_name}__", _on_select(_operation))
-    setattr(Condition, f"__{_name}__", _on_condition(_operation))
-for _name in ("and_", "or_", "xor"):
-    _operation = getattr(operator, _name)
-    setattr(Select, f"__{_name.rstrip('_')}__", _on_select(_operation))
-    setattr(Select, f"__r{_name.rstrip('_')}__", _on_select(_flipped(_operation)))
+def _not(value: Any) -> Any:
+    return ~_held(value, numpy=True)
+
+
+def _joined(name: str, first: Any, second: Any) -> Any:
+    """ "and", "or" or "xor" of two truth values, undecided if they are."""
+    if not isinstance(first, Symbolic):
+        first, second = second, first
+    if not isinstance(first, Symbolic):
+        return _operated(name, first, second)
+    if name == "xor":
+        return settle(first) ^ settle(second)
+    false, true = (_held(value, _is_numpy(first)) for value in (False, True))
+    return first.select(second, false) if name == "and" else first.select(true, second)
+
+
+_LOGICAL: dict[np.ufunc, Callable[..., Any]] = {
+    np.logical_and: lambda a, b: _joined("and", a, b),
+    np.logical_or: lambda a, b: _joined("or", a, b),
+    np.logical_xor: lambda a, b: _joined("xor", a, b),
+    np.logical_not: _not,
+}
+_BINARY = {
+    np.add: "add",
+    np.subtract: "sub",
+    np.multiply: "mul",
+    np.divide: "truediv",
+    np.floor_divide: "floordiv",
+    np.remainder: "mod",
+    np.power: "pow",
+    np.less: "lt",
+    np.less_equal: "le",
+    np.greater: "gt",
+    np.greater_equal: "ge",
+    np.equal: "eq",
+    np.not_equal: "ne",
+    np.bitwise_and: "and",
+    np.bitwise_or: "or",
+    np.bitwise_xor: "xor",
+}
+_UNARY: dict[np.ufunc, Callable[[Any], Any]] = {
+    np.negative: operator.neg,
+    np.positive: operator.pos,
+    np.invert: operator.invert,
+}
+
+
+def _on_truth_values(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
+    """The ufunc on NumPy's truth values: a sum is "or", a product "and", and a difference an error."""
+    if ufunc in (np.add, np.maximum, np.fmax, np.bitwise_or):
+        return _joined("or", *values)
+    if ufunc in (np.multiply, np.minimum, np.fmin, np.bitwise_and):
+        return _joined("and", *values)
+    if ufunc is np.invert:
+        return _not(values[0])
+    return ufunc(*(settle(value) for value in values))
+
+
+def _larger(values: Sequence[Any], largest: bool) -> Any:
+    """The larger (or smaller) of numbers, as a number of the kind that both have in an array."""
+    kind = max((_kind(value) for value in values), key="bif".index)  # type: ignore[arg-type]
+    dtype = np.dtype(np.int64 if kind == "i" else np.float64)
+    cast = [
+        settle(v).cast(dtype) if isinstance(settle(v), Symbolic) else _cast_number(settle(v), dtype) for v in values
+    ]
+    symbol = first_symbolic(cast)
+    return (max if largest else min)(cast) if symbol is None else symbol.extreme(cast, largest)
 
 
 # ------------------------------------------------------------------------------------------------- construction
@@ -451,6 +655,73 @@ for _name in ("and_", "or_", "xor"):
 def affine(constant: Number, terms: Mapping[Symbol, Number]) -> Affine | Number:
     """The expression; a plain number where no symbol is left."""
     return Affine(constant, terms) if terms else exact(constant)
+
+
+def _affine(constant: Number, terms: Mapping[Symbol, Number], kind: str, numpy: bool) -> Any:
+    """The expression as the plain function would hold it; a plain number where no symbol is left."""
+    return _checked(Affine(constant, terms, kind, numpy)) if terms else _held(_as_kind(constant, kind), numpy)
+
+
+def _as_kind(number: Number, kind: str) -> Any:
+    """The number as a float, if it is to be one and is one without rounding."""
+    if kind == "i":
+        return number
+    try:
+        return float(number) if float(number) == number else number
+    except OverflowError:
+        return number
+
+
+def _checked(value: Affine) -> Affine:
+    """The expression; refused where it is an integer of NumPy's that may leave 64 bits."""
+    if value.held and value.kind == "i":
+        low = high = value.constant
+        for symbol, coefficient in value.terms.items():
+            ends = [coefficient * end for end in symbol.distribution.reach] if isinstance(symbol, Noise) else [0]
+            low, high = low + min(ends), high + max(ends)
+        if low < -(2**63) or high >= 2**63:
+            _refuse(f"{_brief(value)} can leave the 64 bits of NumPy's integers")
+    return value
+
+
+_numpy_twin = _remembered(lambda self, _: _checked(Affine(self.constant, self.terms, self.kind, numpy=True)))
+
+
+def _held(value: Any, numpy: bool) -> Any:
+    """The value, as a NumPy scalar if it is to be one."""
+    if isinstance(value, Deferring):
+        return value.as_numpy() if numpy else value
+    if not numpy or isinstance(value, np.generic | Written):
+        return value
+    kind = _kind(value)
+    try:
+        return value if kind is None else {"b": np.bool_, "i": np.int64, "f": np.float64}[kind](value)
+    except OverflowError:
+        _refuse(f"{value} does not fit the 64 bits of NumPy's integers")
+
+
+def _kind(value: Any) -> str | None:
+    """Whether a scalar is a truth value, an integer or a float; None for what is none of 64 bits."""
+    if isinstance(value, Deferring):
+        return value.kind
+    if isinstance(value, bool | np.bool_):
+        return "b"
+    if isinstance(value, int | np.int64):
+        return "i"
+    return "f" if isinstance(value, float | Fraction) else None
+
+
+def _is_numpy(value: Any) -> bool:
+    return value.numpy if isinstance(value, Deferring) else isinstance(value, np.generic)
+
+
+def _cast_number(value: Any, dtype: np.dtype[Any]) -> Any:
+    """The number as NumPy casts it; refused where its new type is not one of the three that are modelled."""
+    if dtype not in (np.bool_, np.int64, np.float64):
+        _refuse(f"numbers as {dtype} are not modelled beside noise; use bool, int or float")
+    if isinstance(value, Fraction):
+        _refuse(f"the number {value} as {dtype} is rounded")
+    return np.asarray(value).astype(dtype)[()]
 
 
 def unknown(name: str) -> Affine:
@@ -467,7 +738,12 @@ def settle(value: Any) -> Any:
     """The value with its undecided choice, if it is one, decided."""
     if isinstance(value, Select):
         return value.settled()
-    return bool(value) if isinstance(value, Condition) else value
+    return _held(bool(value), value.numpy) if isinstance(value, Condition) else value
+
+
+def decided(value: Any) -> Any:
+    """The value decided, as a plain number: what ends up in an output."""
+    return _plain(settle(value))
 
 
 def is_integer(value: Any) -> bool:
@@ -486,19 +762,31 @@ def _settled_number(value: Any) -> Affine | Number:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if not isinstance(value, Symbolic) and isinstance(value, np.generic) else value
 
 
-def _parts(value: Any) -> tuple[Number, Mapping[Symbol, Number]] | None:
-    """Constant and terms of an operand; None where the operand has to do the operation itself."""
+Parts = tuple[Number, Mapping[Symbol, Number], str, bool]
+
+
+def _parts(value: Any) -> Parts | None:
+    """Constant, terms, kind and holding of an operand; None where the operand has to do the operation itself."""
     if isinstance(value, Affine):
-        return value.constant, value.terms
+        return value.constant, value.terms, value.kind, value.held
     if isinstance(value, Condition):
-        return int(bool(value)), {}
-    try:
-        return exact(value), {}
-    except TypeError:
+        value = settle(value)
+    kind = None if isinstance(value, Select) else _kind(value)
+    if kind is None:
+        if not isinstance(value, Symbolic) and isinstance(value, np.generic):
+            _refuse(f"numbers of type {value.dtype} are not modelled beside noise; use bool, int or float")
         return None
+    if kind == "f" and not np.isfinite(float(value)):
+        _refuse(f"{value} beside noise is no finite number")
+    return exact(value), {}, kind, isinstance(value, np.generic)
+
+
+def _joint(first: Affine, kind: str, numpy: bool) -> tuple[str, bool]:
+    """The kind of a sum or product, and whether it is a NumPy scalar."""
+    return "i" if first.kind == "i" and kind != "f" else "f", first.held or numpy
 
 
 def _sum(first: Mapping[Symbol, Number], second: Mapping[Symbol, Number]) -> Mapping[Symbol, Number]:
@@ -514,60 +802,77 @@ def _plus(first: Affine, second: Any) -> Any:
     parts = _parts(second)
     if parts is None:
         return NotImplemented
-    constant, terms = parts
-    return affine(first.constant + constant, _sum(first.terms, terms))
+    constant, terms, kind, numpy = parts
+    return _affine(first.constant + constant, _sum(first.terms, terms), *_joint(first, kind, numpy))
 
 
 def _minus(first: Affine, second: Any) -> Any:
     parts = _parts(second)
     if parts is None:
         return NotImplemented
-    constant, terms = parts
-    return affine(first.constant - constant, _sum(first.terms, {s: -c for s, c in terms.items()}))
+    constant, terms, kind, numpy = parts
+    total = _sum(first.terms, {s: -c for s, c in terms.items()})
+    return _affine(first.constant - constant, total, *_joint(first, kind, numpy))
 
 
 def _times(first: Affine, second: Any) -> Any:
     parts = _parts(second)
     if parts is None:
         return NotImplemented
-    factor, terms = parts
+    factor, terms, kind, numpy = parts
     if terms:
         _refuse(f"the product of {_brief(first)} and {_brief(second)} is not affine")
-    return affine(first.constant * factor, {s: c * factor for s, c in first.terms.items()} if factor else {})
+    return _scaled(first, factor, *_joint(first, kind, numpy))
+
+
+def _scaled(first: Affine, factor: Number, kind: str, numpy: bool) -> Any:
+    return _affine(
+        first.constant * factor, {s: c * factor for s, c in first.terms.items()} if factor else {}, kind, numpy
+    )
 
 
 def _over(first: Affine, second: Any) -> Any:
     parts = _parts(second)
     if parts is None:
         return NotImplemented
-    divisor, terms = parts
+    divisor, terms, _, numpy = parts
     if terms:
         _refuse(f"dividing by {_brief(second)} is not affine")
     if not divisor:
+        if first.held or numpy:
+            _refuse(f"dividing {_brief(first)} by zero gives an infinity in NumPy")
         raise ZeroDivisionError("division by zero")
-    return _times(first, Fraction(1) / divisor)
+    return _scaled(first, Fraction(1) / divisor, "f", first.held or numpy)
 
 
 def _compare(first: Affine, second: Any, relation: Relation, turned: bool = False) -> Any:
     if not isinstance(second, Symbolic) and isinstance(second, float) and not np.isfinite(second):
-        return _against_infinity(second, relation, turned)
+        return _against_infinity(first, second, relation, turned)
     if second is None or isinstance(second, str):
         return NotImplemented if relation in (Relation.AT_LEAST, Relation.ABOVE) else relation is Relation.UNEQUAL
-    slack = _minus(first, second)
-    if slack is NotImplemented:
+    parts = _parts(second)
+    if parts is None:
         return NotImplemented
-    if not isinstance(slack, Affine):
-        return relation.holds(-slack if turned else slack)
-    condition = Condition(-slack if turned else slack, relation)
+    constant, terms, _, numpy = parts
+    sign = -1 if turned else 1
+    slack = sign * (first.constant - constant)
+    total = _sum(first.terms, {s: -c for s, c in terms.items()})
+    numpy = numpy or first.held
+    if not total:
+        return _held(bool(relation.holds(slack)), numpy)
+    # a comparison does not wrap around, so its difference is no integer of NumPy's
+    difference = Affine(slack, {s: -c for s, c in total.items()} if turned else total, "f", numpy)
+    condition = Condition(difference, relation)
     run = RUN.get()
     if run is not None:
         run.compared(condition)
     return condition
 
 
-def _against_infinity(bound: float, relation: Relation, turned: bool) -> bool:
+def _against_infinity(first: Affine, bound: float, relation: Relation, turned: bool) -> Any:
     """Noise is finite: how it compares with ±inf (or NaN) is known."""
-    return bool(relation.holds(bound if turned else -bound))
+    holds = bool(relation.holds(bound if turned else -bound))
+    return _held(holds, first.held or isinstance(bound, np.generic))
 
 
 def _brief(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from veridp.program.tape import Event, Tape, Values
 
 PLAIN = (bool, int, float)
 NUMBERS = (bool, int, float, np.number, np.bool_)
+WIDE = frozenset(map(np.dtype, (np.bool_, np.int64, np.float64)))
+EXACT = 2**53  # integers up to this are floats without rounding
 LARGE = 2.0**62  # integers past this may not fit 64 bits; Python's would go on
 
 
@@ -66,7 +68,7 @@ class Batch(Symbolic):
 
     @property
     def kind(self) -> str:
-        return self._values.dtype.kind
+        return {"u": "i"}.get(self._values.dtype.kind, self._values.dtype.kind)
 
     def as_numpy(self) -> Batch:
         """The same values, held as NumPy scalars."""
@@ -188,8 +190,10 @@ class Batch(Symbolic):
             return lambda: self.apply(ufunc, [self])
         raise AttributeError(f"a number drawn from a Generator has no {name!r} here")
 
-    def item(self) -> Batch:
+    def as_python(self) -> Batch:
         return Batch(self.tape, self.place, self._values, self._version, plain=True)
+
+    item = as_python
 
     def astype(self, dtype: Any) -> Any:
         return self.cast(np.dtype(dtype))
@@ -227,8 +231,8 @@ class Batch(Symbolic):
         key = ("index", largest, *_keys(tape, values))
         return cls.computed(tape, key, lambda: _extreme_index(_arrays(values), largest, tape.size), plain=False)
 
-    def as_number(self) -> Batch:
-        return self.cast(np.dtype(np.int64)) if self.kind == "b" else self
+    def refuse(self, what: str) -> NoReturn:
+        self.tape.refuse(what)
 
     def select(self, then: Any, other: Any) -> Any:
         if not isinstance(then, ACCEPTED) or not isinstance(other, ACCEPTED):
@@ -256,14 +260,22 @@ def _first(values: Sequence[Any]) -> Batch:
 def _keys(tape: Tape, values: Sequence[Any]) -> list[Any]:
     """What identifies the operands: the place of a batch on the tape, boxed, or the constant."""
     keys: list[Any] = []
+    narrow = any(_is_narrow(value) for value in values)
     for value in values:
         if type(value) is Batch:
+            if narrow and value.plain:
+                tape.refuse("a Python number, which takes the type of a NumPy scalar of fewer bits, meets one")
             if value.tape is not tape:
                 tape.diverge("it keeps noise of one run and uses it in another")
             keys.append((value.place,))
         else:
             keys.append(value)
     return keys
+
+
+def _is_narrow(value: Any) -> bool:
+    dtype = value._values.dtype if type(value) is Batch else getattr(value, "dtype", None)
+    return dtype is not None and dtype not in WIDE
 
 
 def _arrays(values: Sequence[Any]) -> list[Any]:
@@ -374,6 +386,8 @@ def _operate(ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
         return combined(ufunc, values, plain=False)
     if ufunc in _LOGIC or (floating and ufunc in _SAME_ON_FLOATS):
         return combined(ufunc, values, plain=True)
+    if ufunc is np.divide:
+        _check_exact(values)
     if ufunc in _DIVISIONS and values[1] == 0:  # on a batch this splits off the rows that divide by zero
         raise ZeroDivisionError("division by zero")
     return _python_arithmetic(ufunc, values)
@@ -382,7 +396,24 @@ def _operate(ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
 def _compare(ufunc: np.ufunc, values: tuple[Any, Any]) -> Any:
     if not isinstance(values[1], ACCEPTED):
         return NotImplemented
-    return combined(ufunc, values, _is_plain(values[0]) and _is_plain(values[1]))
+    plain = _is_plain(values[0]) and _is_plain(values[1])
+    if plain and {_kind(values[0]), _kind(values[1])} == {"i", "f"}:
+        _check_exact(values)
+    return combined(ufunc, values, plain)
+
+
+def _check_exact(values: Sequence[Any]) -> None:
+    """Refuse integers that a float cannot hold: Python compares and divides them exactly, NumPy as floats."""
+    tape = _first(values).tape
+    if tape.position < tape.recorded:
+        return  # asked when the event was recorded, for all rows
+    for value, array in zip(values, _arrays(values), strict=True):
+        if _kind(value) == "i" and np.any(np.abs(array) > EXACT):
+            tape.refuse("an integer too large for a float is compared with one, or divided")
+
+
+def _kind(value: Any) -> str:
+    return value.kind if type(value) is Batch else np.asarray(value).dtype.kind
 
 
 ACCEPTED = (Batch, *NUMBERS)

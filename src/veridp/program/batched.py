@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.errors import BadOutput, MechanismError, MechanismFailed, Nondeterministic
+from veridp.errors import BadOutput, Nondeterministic
 from veridp.program.arena import Arena, borrowed
 from veridp.program.batch import Batch
 from veridp.program.drawing import BatchGenerator, RowGenerator
-from veridp.program.outputs import Outputs, Part, assemble, checked
-from veridp.program.site import raised_at
+from veridp.program.identity import Raised
+from veridp.program.outputs import Outputs, Part, assemble
+from veridp.program.scalar import output_of, raised
 from veridp.program.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
 
@@ -29,10 +30,10 @@ def batch_outputs(function: Mechanism, data: object, rng: np.random.Generator, c
 
     For each way through the function, one of its rows is handed to the plain function, which must return the same.
     Raises Unfit where a batch cannot do what the function does, Nondeterministic where the function is not the same
-    function when it is run again, MechanismFailed where it raises, BadOutput where it returns what has no columns.
+    function when it is run again, BadOutput where it returns what has no columns.
     """
     with borrowed() as arena:
-        return checked(assemble([part for part, _ in _parts(function, data, rng, arena, count)], count))
+        return assemble([part for part, _ in _parts(function, data, rng, arena, count)], count)
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,12 @@ def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
         raise
     except Exception as error:
         _check_completed(tape)
-        _blame(function, data, generator, tape, error)
-        raise
+        part = Part(Template(_raised(error, tape)), tape.rows, {})
     finally:
         tape.halted = True
-    # Two rows of the first run, so that a function that does something else every second time is found out.
-    for row in (0, tape.size - 1) if first else (0,):
+    # Two rows of the first run, so that a function that does something else every second time is found out; and two of
+    # a run without columns, which may have raised what only a batch raises.
+    for row in (0, tape.size - 1) if first or not part.columns else (0,):
         _compare(function, data, generator, tape, part, row)
     return part
 
@@ -100,6 +101,14 @@ def _check_completed(tape: Tape) -> None:
         raise Unfit(tape.refused)
     if tape.position < tape.recorded:
         raise Nondeterministic(f"run again on the same draws, it ended early; {REMEDY}")
+
+
+def _raised(error: Exception, tape: Tape) -> Raised:
+    """What the rows of a run that raised have as their output; Unfit where a message tells of their numbers."""
+    try:
+        return raised(error)
+    except Stop:
+        raise Unfit(f"it raises {type(error).__name__} with a message that differs from row to row") from error
 
 
 REMEDY = (
@@ -132,11 +141,11 @@ def _part(returned: object, tape: Tape) -> Part:
 
 
 def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, row: int) -> Tree:
-    """What the plain function returns on the draws of one row; a Stop where it asks for other draws."""
+    """What the plain function returns or raises on the draws of one row; a Stop where it asks for other draws."""
     rng = RowGenerator(generator, tape.places(row))
     try:
         with np.errstate(all="ignore"):
-            returned = function(rng, data)
+            returned = output_of(function, rng, data)
     except Stop as stop:
         return stop
     return Stop() if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
@@ -145,16 +154,11 @@ def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: T
 def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part, row: int) -> None:
     """Raise if the plain function does not return on the draws of this row what the batch returned for it."""
     tree = part.template.fill({slot: column[row].item() for slot, column in part.columns.items()})
-    try:
-        alone = _plain(function, data, generator, tape, row)
-    except MechanismError:
-        raise
-    except Exception as error:
-        raise Unfit(f"alone it raises {type(error).__name__} ({error}) where a batch does not") from error
+    alone = _plain(function, data, generator, tape, row)
     if not _alike(alone, tree):
         if not _alike(_plain(function, data, generator, tape, row), alone):
             raise Nondeterministic(f"run again on the same draws, it did something else; {REMEDY}")
-        raise Unfit(f"it returns {alone!r} on draws for which a batch returns {tree!r}")
+        raise Unfit(f"its output is {alone!r} on draws for which that of a batch is {tree!r}")
 
 
 def _alike(left: Tree, right: Tree) -> bool:
@@ -167,14 +171,3 @@ def _alike(left: Tree, right: Tree) -> bool:
     if kind is Kind.FLOAT:
         return math.isclose(left, right, rel_tol=TOLERANCE) or (math.isnan(left) and math.isnan(right))
     return bool(left == right)
-
-
-def _blame(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, error: Exception) -> None:
-    """Raise MechanismFailed if the plain function raises too on the draws of the first row, else Unfit."""
-    try:
-        _plain(function, data, generator, tape, 0)
-    except Exception as own:
-        site = raised_at(own.__traceback__)
-        raise MechanismFailed(f"{site}: it raised {type(own).__name__}: {own}") from own
-    site = raised_at(error.__traceback__)
-    raise Unfit(f"{site}: {type(error).__name__} on a batch: {error}") from error

@@ -14,9 +14,9 @@ import numba as _numba
 import numpy as np
 
 from veridp.mechanism import Mechanism
+from veridp.program.checked import REFUSED, CheckedCompiler, check_types, refuse_handlers
 from veridp.program.kernel import Layout, layout_of, outputs_of
-from veridp.program.outputs import Outputs, checked
-from veridp.program.scalar import failed
+from veridp.program.outputs import Outputs
 from veridp.program.tape import Unfit
 
 numba: Any = _numba  # its types are not complete
@@ -38,18 +38,23 @@ _lock = threading.Lock()
 
 
 def compiled_outputs(function: Function, data: object, rng: np.random.Generator, count: int) -> Outputs:
-    """`count` outputs of the function: the same that the plain function gives with the same generator, provided that
-    numba gives its code the meaning that Python does (integers wrap at 64 bits, for one). Raises Unfit where it does
-    not compile.
+    """`count` outputs of the function: the same that the plain function gives with the same generator.
+
+    Raises Unfit where it does not compile, may mean something else than in Python (see `checked`), raises, or returns
+    NaN or an infinity: numba raises less often than Python does.
     """
     target, arguments = _call(function)
     values = [_native(value) for value in (data, *arguments)]
     kernel = _kernel(target, rng, values)
     try:
         columns = kernel.loop(rng, *values, count)
+    except Unfit:
+        raise
     except Exception as error:
-        raise failed(error) from error
-    return checked(outputs_of(kernel.layout, columns, count))
+        raise Unfit(f"it raises {type(error).__name__}, which ends a compiled loop") from error
+    if any(column.dtype.kind == "f" and not np.isfinite(column).all() for column in columns):
+        raise Unfit("it returns NaN or an infinity, where plain Python may raise")
+    return outputs_of(kernel.layout, columns, count)
 
 
 def _kernel(target: types.FunctionType, rng: np.random.Generator, values: Sequence[Any]) -> Kernel:
@@ -72,9 +77,13 @@ def _compile(target: types.FunctionType, rng: np.random.Generator, values: Seque
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numba's remarks on what it finds slow
-            compiled = _jitted(target, {})
+            functions: dict[types.FunctionType, Any] = {}
+            compiled = _jitted(target, functions)
             signature = tuple(numba.typeof(value) for value in (rng, *values))
             compiled.compile(signature)
+            for dispatcher in functions.values():
+                for overload in dispatcher.overloads.values():
+                    check_types(overload.type_annotation)
             layout = layout_of(compiled.overloads[signature].signature.return_type)
             loop = layout.loop(compiled, len(values), OPTIONS)
             loop(rng, *values, 0)
@@ -82,6 +91,9 @@ def _compile(target: types.FunctionType, rng: np.random.Generator, values: Seque
         raise
     except Exception as error:  # numba raises many kinds, not only its own
         reason = " ".join(str(error).split()) or type(error).__name__
+        _, refused, why = reason.rpartition(REFUSED)
+        if refused:
+            raise Unfit(why.partition(" raised from")[0]) from error
         raise Unfit(f"numba does not compile it: {reason[:300]}") from error
     return Kernel(loop, layout, kept)
 
@@ -179,6 +191,7 @@ def _jitted(function: types.FunctionType, done: dict[types.FunctionType, Any]) -
     Keyword-only parameters, which numba does not know, become ordinary ones.
     """
     parameters, defaults = _parameters(function), _defaults(function)
+    refuse_handlers(function.__code__)
     code = function.__code__.replace(co_argcount=len(parameters), co_kwonlyargcount=0)
     scope = dict(function.__globals__)
     cells = tuple(types.CellType() for _ in code.co_freevars)
@@ -186,7 +199,7 @@ def _jitted(function: types.FunctionType, done: dict[types.FunctionType, Any]) -
     with_default = [name for name in parameters if name in defaults]
     if with_default and tuple(with_default) == parameters[-len(with_default) :]:
         rebuilt.__defaults__ = tuple(defaults[name] for name in with_default)
-    done[function] = compiled = numba.njit(**OPTIONS)(rebuilt)
+    done[function] = compiled = numba.njit(pipeline_class=CheckedCompiler, **OPTIONS)(rebuilt)
 
     def replaced(value: object) -> object:
         helper = _helper(value)
@@ -202,24 +215,37 @@ def _jitted(function: types.FunctionType, done: dict[types.FunctionType, Any]) -
 
 
 def _native(value: Any) -> Any:
-    """The value as numba takes it: sequences of numbers as arrays."""
+    """The value as numba takes it, of a type that has the operators of its own: a list stays a list."""
     helper = _helper(value)
     if helper is not None:
         return _jitted(helper, {})
-    if isinstance(value, range):
-        return np.arange(value.start, value.stop, value.step)
     if isinstance(value, list | tuple):
-        try:
-            array = np.array(value)
-        except (ValueError, OverflowError):
-            raise Unfit("its data are a list that is no array of numbers") from None
-        if array.dtype.kind not in "bif" or (array.dtype.kind != "b" and _holds_truth(value)):
-            raise Unfit("its data are a list that is no array of numbers")
-        return array
-    if value is None or isinstance(value, bool | int | float | str | np.ndarray | np.number | np.bool_):
+        return _sequence(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype not in (np.bool_, np.int64, np.float64):
+            raise Unfit(f"its data are an array of {value.dtype}, which numba and NumPy widen in different ways")
+        return value
+    if value is None or type(value) in (bool, int, float, str, np.bool_, np.int64, np.float64):
         return value
     raise Unfit(f"numba takes no {type(value).__name__}")
 
 
-def _holds_truth(value: object) -> bool:
-    return any(map(_holds_truth, value)) if isinstance(value, list | tuple) else isinstance(value, bool | np.bool_)
+def _sequence(value: list[Any] | tuple[Any, ...]) -> Any:
+    """The list or tuple, whose entries numba holds in one type; a list of lists as a tuple of them."""
+    kinds = set(map(type, value))
+    if kinds and kinds <= _NUMBERS:
+        truths = kinds <= {bool, np.bool_}
+        if not truths and kinds & {bool, np.bool_}:
+            raise Unfit("its data mix truth values and numbers")
+        plain = np.array(value)
+        if plain.dtype == np.float64 and any(abs(entry) > 2**53 for entry in value if type(entry) is int):
+            raise Unfit("its data hold an integer too large for a float among floats")
+        if plain.dtype in (np.bool_, np.int64, np.float64):
+            return plain.tolist() if isinstance(value, list) else tuple(plain.tolist())
+    elif kinds and kinds <= {list, tuple} and len(value) <= LONGEST_TUPLE:
+        return tuple(map(_sequence, value))
+    raise Unfit("its data are a list that numba cannot hold: numbers of one kind, or short lists of these, it can")
+
+
+_NUMBERS = frozenset({bool, int, float, np.bool_, np.int64, np.float64})
+LONGEST_TUPLE = 64  # numba compiles the code anew for each length

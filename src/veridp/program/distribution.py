@@ -60,6 +60,11 @@ class Distribution(ABC):
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64] | NDArray[np.int64]:
         """`count` independent draws."""
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Bounds of an integer draw, which it passes with a probability below 1e-300 if at all."""
+        raise TypeError(f"{type(self).__name__} is no distribution of integers")
+
     def __str__(self) -> str:
         parameters = ", ".join(f"{name}={float(value):.6g}" for name, value in vars(self).items())
         return f"{type(self).__name__.lower()}({parameters})"
@@ -128,6 +133,10 @@ class Geometric(Distribution):
     integer = True
     support = (1.0, math.inf)
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        return 1, math.ceil(700 / self.p)  # (1 - p)^(700/p) < exp(-700)
+
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         return rng.geometric(float(self.p), size=count)
 
@@ -137,6 +146,10 @@ class Poisson(Distribution):
     rate: Number
     integer = True
     support = (0.0, math.inf)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        return 0, math.ceil(self.rate + 40 * math.sqrt(self.rate) + 800)  # by Bernstein's inequality
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         return rng.poisson(float(self.rate), size=count)
@@ -151,6 +164,10 @@ class Binomial(Distribution):
     @property
     def support(self) -> tuple[float, float]:  # type: ignore[override]
         return 0.0, float(self.trials)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        return 0, self.trials
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         return rng.binomial(self.trials, float(self.p), size=count)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.batch import ACCEPTED, Batch
+from veridp.program.batch import ACCEPTED, PLAIN, Batch
 from veridp.program.distribution import Distribution, Exponential, Gumbel, Laplace, Logistic, Normal, Number
 from veridp.program.generator import Size, StandInGenerator, over_shape
-from veridp.program.symbolic import Vector
+from veridp.program.symbolic import Vector, as_numpy
 from veridp.program.tape import Stop, Tape, Values
 
 Floats = NDArray[np.float64]
@@ -121,14 +121,13 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
     def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
         return self._parametric("binomial", size, n, p)
 
-    def integers(  # type: ignore[override]
+    def integers(
         self, low: Any, high: Any = None, size: Size = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
         if np.dtype(dtype) != np.int64 and dtype is not int:
             self.refuse(f"rng.integers gives {np.dtype(dtype)}")
         first, last = (0, low) if high is None else (low, high)
-        drawn = self._parametric("integers", size, first, last + endpoint)
-        return drawn.as_numpy() if isinstance(drawn, Batch) else drawn
+        return as_numpy(self._parametric("integers", size, first, last + endpoint))
 
     # --------------------------------------------------------------------------------------- finite choices
 
@@ -146,7 +145,8 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
 
     def _picked(self, values: Sequence[Any], index: Batch) -> Any:
         """The value at the index of each row: by a table where the values are numbers, else by a split."""
-        if not all(isinstance(value, ACCEPTED) for value in values):
+        kinds = {_kind(value) for value in values}
+        if None in kinds or len(kinds) > 1:
             return values[int(index)]
         key = ("pick", (index.place,), *(_name(value) for value in values))
         tape = self._tape
@@ -157,9 +157,10 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
             table = np.stack([np.broadcast_to(_operand(value), tape.size) for value in values])
             return np.asarray(np.take_along_axis(table, index.values[None, :], axis=0)[0])
 
-        return Batch.computed(tape, key, make, plain=False)
+        plain = all(value.plain if isinstance(value, Batch) else type(value) in PLAIN for value in values)
+        return Batch.computed(tape, key, make, plain)
 
-    def _without_replacement(self, values: list[Any], weights: list[Number], count: int, size: Size) -> Any:
+    def _without_replacement(self, values: Sequence[Any], weights: Sequence[Number], count: int) -> list[Any]:
         """The first `count` of an exponential race, each value running at its weight: draws without replacement."""
         if sum(weight > 0 for weight in weights) < count:
             raise ValueError("Fewer non-zero entries in p than size")
@@ -178,7 +179,14 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
             Batch.computed(tape, (key, place), lambda place=place: finish(place), plain=False)  # type: ignore[misc]
             for place in range(count)
         ]
-        return Vector.of([self._picked(values, index) for index in ranked], (size,) if isinstance(size, int) else size)
+        return [self._picked(values, index) for index in ranked]
+
+
+def _kind(value: Any) -> Any:
+    """The type of the values of a scalar; None for what is no number."""
+    if isinstance(value, Batch):
+        return value.values.dtype
+    return np.asarray(value).dtype if isinstance(value, ACCEPTED) else None
 
 
 def _name(value: Any) -> Any:
@@ -198,12 +206,8 @@ def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             result = method(self, *args, **options)
         finally:
             self._depth -= 1
-        if isinstance(result, Vector):  # what an array holds are NumPy scalars
-            for place, value in np.ndenumerate(result):
-                if isinstance(value, Batch):
-                    result[place] = value.as_numpy()
         if not self._depth:  # the mechanism may write into what it was given, so a copy is kept
-            kept = list(args[0]) if name == "shuffle" else result.copy() if isinstance(result, Vector) else result
+            kept = list(args[0]) if name == "shuffle" else result.copy() if isinstance(result, np.ndarray) else result
             self.calls.append((name, kept))
         return result
 
@@ -242,7 +246,7 @@ class RowGenerator(np.random.Generator):
             return None
         if isinstance(result, Vector):
             return np.array([self._of_row(value) for value in result.ravel()]).reshape(result.shape)
-        return self._of_row(result)
+        return result.copy() if isinstance(result, np.ndarray) else self._of_row(result)
 
     def _of_row(self, value: Any) -> Any:
         return value.at(self._places) if isinstance(value, Batch) else value

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadOutput
-from veridp.program.outputs import Outputs, Part, assemble, checked
+from veridp.program.outputs import Outputs, Part, assemble
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
 
 
@@ -23,7 +23,7 @@ class _Group:
 
 
 def encode(values: Sequence[object]) -> Outputs:
-    """The values as Outputs; BadOutput where one of them has no columns or holds NaN or an infinity."""
+    """The values as Outputs; BadOutput where one of them has no columns."""
     groups: dict[Any, _Group] = {}
     for row, value in enumerate(values):
         # A flat list of numbers, the usual output, is told by its types alone.
@@ -38,7 +38,7 @@ def encode(values: Sequence[object]) -> Outputs:
         group.rows.append(row)
         group.numbers.append(numbers)
     parts = [_part(group, len(values)) for group in groups.values() if not isinstance(group, _Mixed)]
-    return checked(assemble(parts, len(values)))
+    return assemble(parts, len(values))
 
 
 class _Mixed(_Group):
@@ -58,7 +58,7 @@ def _signature(value: object, types: Any, groups: dict[Any, _Group]) -> tuple[An
         return Slot(kind, counts[kind])
 
     template = Template(tree_of(value, leaf, lambda _: None))
-    entries = value if isinstance(value, list | tuple) else (value,)
+    entries = value if type(value) is list or type(value) is tuple else (value,)
     told_by_types = len(entries) == len(template.slots) and all(kind_of(entry) in DTYPES for entry in entries)
     if told_by_types:
         key = types
@@ -96,7 +96,7 @@ def encode_array(array: NDArray[Any]) -> Outputs:
         raise BadOutput(f"returned {flat.max()}, beyond 64-bit integers; return it as a float or as a string")
     columns = {slot: np.ascontiguousarray(flat[:, slot.index], dtype=DTYPES[kind]) for slot in slots}
     tree = _shaped(slots, array.shape[1:])
-    return checked(Outputs(np.zeros(len(array), dtype=np.uint8), (Template(tree),), columns))
+    return Outputs(np.zeros(len(array), dtype=np.uint8), (Template(tree),), columns)
 
 
 def _shaped(leaves: Sequence[Tree], shape: tuple[int, ...]) -> Tree:

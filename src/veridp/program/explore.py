@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -16,11 +17,13 @@ import numpy as np
 
 from veridp.errors import MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, settle
+from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, decided
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
-from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, output_text
+from veridp.program.identity import Raised, leaf_key
+from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, outline_of, output_text
+from veridp.program.scalar import raised as raised_output
 from veridp.program.site import Site, here, raised_at
 from veridp.program.state import Fingerprint, changed, fingerprint, watched_entropy
 from veridp.program.symbolic import RAISED, Symbolic
@@ -39,7 +42,8 @@ def explore(
     choices that only end up in the output stay undecided there, instead of forking.
 
     The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
-    Raises NotAffine or TooManyPaths where the paths cannot be listed, Nondeterministic where runs disagree.
+    A path on which the mechanism raises ends in a `Raised`. Raises NotAffine or TooManyPaths where the paths cannot be
+    listed, Nondeterministic where runs disagree.
     """
     return tuple(walk(as_mechanism(mechanism, **arguments), data, max_paths, defer))
 
@@ -142,7 +146,7 @@ class Run(StandInGenerator, Decider):
         """Noise that no copy of the generator has drawn before."""
         if self.next is None:
             noise = Noise(self.drawn, distribution, here())
-            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1})))
+            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
             self.next = self.stages[-1]
             self.drawn += 1
         elif self.next.asked is not distribution and not _is_draw(self.next.step, distribution):
@@ -191,7 +195,7 @@ class Run(StandInGenerator, Decider):
         if self.next is not None and self.next.asked is condition:
             return self._answer() == 0  # type: ignore[no-any-return]
         if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
-            return self._take((Option((condition,)), Option((~condition,))), condition) == 0
+            return self._take((Option((condition,)), Option((condition.negated(),))), condition) == 0
         equal = condition.relation is Relation.EQUAL
         if condition.slack.continuous:
             return not equal
@@ -354,14 +358,14 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
         with watched_entropy(entropy):
             output = map_leaves(lambda leaf: leaf, function(run, _copied(data)))
             if not defer:
-                output = map_leaves(settle, output)
+                output = map_leaves(decided, output)
     except _Stop:
         output = None
     except (Exception, SystemExit) as error:
+        output = None
         if run.error is None and not raised:
-            raise MechanismFailed(
-                f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}"
-            ) from error
+            with suppress(_Stop):  # a message with a stand-in in it: it ends the exploration
+                output = _raised(error, name)
     finally:
         RAISED.reset(noted)
         RUN.reset(token)
@@ -383,6 +387,13 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
     return Path(run.steps, output)
 
 
+def _raised(error: Exception | SystemExit, name: str) -> Raised:
+    """The exception as the output of its path; MechanismFailed where it is none."""
+    if isinstance(error, Exception) and not isinstance(error, VeridpError):
+        return raised_output(error)
+    raise MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}") from error
+
+
 def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
     """Run the first path once more: state that leaks into an output shows here, where no fork depends on it."""
     again = follow(run, name, function, data, defer)
@@ -394,16 +405,13 @@ def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], 
 
 
 def _same_output(first: Any, second: Any) -> bool:
-    mine, theirs = leaves(first), leaves(second)
-    return len(mine) == len(theirs) and all(map(_same_leaf, mine, theirs))
+    return outline_of(first) == outline_of(second) and all(map(_same_leaf, leaves(first), leaves(second)))
 
 
 def _same_leaf(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
     if isinstance(first, Symbolic) or isinstance(second, Symbolic):
-        return type(first) is type(second) and str(first) == str(second)
-    return bool(first == second) or (first != first and second != second)
+        return first is second or (type(first) is type(second) and str(first) == str(second))
+    return leaf_key(first) == leaf_key(second)
 
 
 def _copied(data: Any) -> Any:

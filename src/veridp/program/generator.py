@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,9 +26,10 @@ from veridp.program.distribution import (
     Uniform,
     exact,
 )
-from veridp.program.symbolic import Symbolic, Vector
+from veridp.program.symbolic import Symbolic, Vector, as_numpy, as_python, first_symbolic, objects
 
 Size = int | tuple[int, ...] | None
+MAX_CHOICES = 100_000  # values that a finite choice may have
 FEW_TRIALS = 32  # a binomial of up to so many trials is a finite choice, a longer one is integer noise
 
 
@@ -63,7 +65,7 @@ class StandInGenerator(ABC):
             width = self._number(spread, "the scale of noise")
             if width < 0:
                 raise ValueError("scale < 0")
-            return place + self.noise(kind(width)) if width else place
+            return place + self.noise(kind(width)) if width else place * 1.0
 
         return over_shape(draw, size, loc, scale)
 
@@ -73,7 +75,8 @@ class StandInGenerator(ABC):
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
         return self._located(Normal, loc, scale, size)
 
-    def standard_normal(self, size: Size = None) -> Any:
+    def standard_normal(self, size: Size = None, **options: Any) -> Any:
+        self._check_options("standard_normal", options)
         return self.normal(size=size)
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
@@ -85,26 +88,51 @@ class StandInGenerator(ABC):
     def exponential(self, scale: Any = 1.0, size: Size = None) -> Any:
         return self._located(Exponential, 0, scale, size)
 
-    def standard_exponential(self, size: Size = None) -> Any:
+    def standard_exponential(self, size: Size = None, **options: Any) -> Any:
+        self._check_options("standard_exponential", options)
         return self.exponential(size=size)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
-        return over_shape(lambda low, high: low + (high - low) * self.noise(Uniform()), size, low, high)
+        def draw(low: Any, high: Any) -> Any:
+            if high < low:
+                raise ValueError("high - low < 0")
+            return low + (high - low) * self.noise(Uniform())
 
-    def random(self, size: Size = None) -> Any:
+        return over_shape(draw, size, low, high)
+
+    def random(self, size: Size = None, **options: Any) -> Any:
+        self._check_options("random", options)
         return over_shape(lambda: self.noise(Uniform()), size)
+
+    def _check_options(self, method: str, options: dict[str, Any]) -> None:
+        if options:
+            self.refuse(f"rng.{method} with {', '.join(options)} is not modelled")
 
     # --------------------------------------------------------------------------------------- integer noise
 
     def geometric(self, p: Any, size: Size = None) -> Any:
-        return over_shape(lambda p: self.noise(Geometric(self._probability(p))), size, p)
+        def draw(p: Any) -> Any:
+            chance = self._probability(p)
+            if not chance:
+                raise ValueError("p <= 0, p > 1 or p contains NaNs")
+            return self.noise(Geometric(chance))
+
+        return over_shape(draw, size, p)
 
     def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
-        return over_shape(lambda lam: self.noise(Poisson(self._number(lam, "the rate of a Poisson draw"))), size, lam)
+        def draw(lam: Any) -> Any:
+            rate = self._number(lam, "the rate of a Poisson draw")
+            if rate < 0:
+                raise ValueError("lam < 0 or lam is NaN")
+            return self.noise(Poisson(rate))
+
+        return over_shape(draw, size, lam)
 
     def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
         def draw(n: Any, p: Any) -> Any:
-            trials, chance = int(self._number(n, "the number of binomial trials")), self._probability(p)
+            trials, chance = self._integer(n, "the number of binomial trials"), self._probability(p)
+            if trials < 0:
+                raise ValueError("n < 0")
             if trials > FEW_TRIALS:
                 return self.noise(Binomial(trials, chance))
             return self.choose(range(trials + 1), binomial_weights(trials, chance))
@@ -113,31 +141,66 @@ class StandInGenerator(ABC):
 
     # --------------------------------------------------------------------------------------- finite choices
 
-    def integers(self, low: Any, high: Any = None, size: Size = None, *, endpoint: bool = False, **_: Any) -> Any:
+    def integers(
+        self, low: Any, high: Any = None, size: Size = None, dtype: Any = np.int64, endpoint: bool = False
+    ) -> Any:
+        if np.dtype(dtype) != np.int64:
+            self.refuse(f"rng.integers with dtype {np.dtype(dtype)} is not modelled")
+
         def draw(low: Any, high: Any) -> Any:
-            first, last = (0, low) if high is None else (low, high)
-            values = range(int(first), int(last) + endpoint)
-            if not values:
-                raise ValueError("low >= high")
-            return self.choose(values, [Fraction(1, len(values))] * len(values))
+            ends = (0, low) if high is None else (low, high)
+            first, last = (self._integer(end, "the range of rng.integers") for end in ends)
+            if not first < last + endpoint:
+                raise ValueError("low >= high" if not endpoint else "low > high")
+            count = self._few(last + endpoint - first)
+            return self.choose(range(first, first + count), [Fraction(1, count)] * count)
 
-        return over_shape(draw, size, low, high)
+        return as_numpy(over_shape(draw, size, low, high))
 
-    def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, **_: Any) -> Any:
-        values = list(range(a)) if isinstance(a, int | np.integer) else list(a)
-        if not values:
-            raise ValueError("a cannot be empty")
-        weights = self._weights(len(values), p)
+    def choice(
+        self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+    ) -> Any:
+        if axis != 0 or (not shuffle and not replace and p is None and size is not None):
+            self.refuse("rng.choice with axis, or without replacement in the order of shuffle=False, is not modelled")
+        values, dtype = self._population(a)
         if size is None:
-            return self.choose(values, weights)
+            chosen = self.choose(values, self._weights(len(values), p))
+            return as_python(chosen) if isinstance(values, range) else chosen
+        shape = tuple(size) if isinstance(size, tuple | list) else (operator.index(size),)
+        count = math.prod(shape)
+        if not count:
+            return np.empty(shape, dtype)
+        weights = self._weights(len(values), p)
         if replace:
-            return over_shape(lambda: self.choose(values, weights), size)
-        count = int(np.prod(size))
-        if count > len(values):
+            drawn = [self.choose(values, weights) for _ in range(count)]
+        elif count > len(values):
             raise ValueError("Cannot take a larger sample than population when replace is False")
-        return self._without_replacement(values, weights, count, size)
+        else:
+            drawn = self._without_replacement(values, weights, count)
+        return _array_of(drawn, shape, dtype)
 
-    def _without_replacement(self, values: list[Any], weights: list[Number], count: int, size: Size) -> Any:
+    def _population(self, a: Any) -> tuple[Sequence[Any], Any]:
+        """What a choice or permutation is made from, as NumPy would hold it, and its type."""
+        if isinstance(a, Symbolic):
+            self.refuse("the number of values to choose from depends on noise or on an open value")
+        array = np.asarray(a)
+        if array.ndim == 0:
+            if not isinstance(a, int | np.integer | np.ndarray) or array.dtype.kind not in "iu":
+                raise ValueError(f"a must be a sequence or an integer, not {type(a)}")
+            return range(self._few(int(array))), np.dtype(np.int64)
+        self._few(len(array))
+        if array.dtype == object and first_symbolic(array.flat) is not None:
+            array = Vector.of(list(array.flat), array.shape)
+        return list(array), array.dtype
+
+    def _few(self, count: int) -> int:
+        if count > MAX_CHOICES:
+            self.refuse(f"a choice of {count} values has more than {MAX_CHOICES} ways")
+        return count
+
+    def _without_replacement(self, values: Sequence[Any], weights: Sequence[Number], count: int) -> list[Any]:
+        if sum(weight > 0 for weight in weights) < count:
+            raise ValueError("Fewer non-zero entries in p than size")
         indices, drawn = list(range(len(values))), []
         for _ in range(count):
             left = [weights[index] for index in indices]
@@ -145,16 +208,21 @@ class StandInGenerator(ABC):
             index = self.settle(self.choose(indices, [exact(Fraction(weight) / total) for weight in left]))
             indices.remove(index)
             drawn.append(values[index])
-        return Vector.of(drawn, (size,) if isinstance(size, int) else size)
+        return drawn
 
-    def permutation(self, x: Any) -> Any:
-        values = list(range(x)) if isinstance(x, int | np.integer) else list(x)
-        return self._without_replacement(
-            values, [Fraction(1, max(len(values), 1))] * len(values), len(values), len(values)
-        )
+    def _shuffled(self, values: Sequence[Any]) -> list[Any]:
+        return self._without_replacement(values, [Fraction(1, max(len(values), 1))] * len(values), len(values))
 
-    def shuffle(self, x: Any) -> None:
-        x[:] = list(self.permutation(list(x)))
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        if axis != 0:
+            self.refuse("rng.permutation with axis is not modelled")
+        values, dtype = self._population(x)
+        return _array_of(self._shuffled(values), (len(values),), dtype)
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        if axis != 0 or not isinstance(x, list | np.ndarray):
+            self.refuse("rng.shuffle of what is no list or array, or with axis, is not modelled")
+        x[:] = self._shuffled(list(x))
 
     def settle(self, index: Any) -> int:
         """The chosen index as a plain integer, in the readings where it is none yet."""
@@ -166,6 +234,12 @@ class StandInGenerator(ABC):
         if isinstance(value, Symbolic):
             self.refuse(f"{what} depends on noise or on an open value")
         return exact(value)
+
+    def _integer(self, value: Any, what: str) -> int:
+        number = self._number(value, what)
+        if not isinstance(number, int):
+            self.refuse(f"{what} is {value}, no integer")
+        return number
 
     def _probability(self, p: Any) -> Number:
         chance = self._number(p, "a probability")
@@ -201,8 +275,10 @@ def binomial_weights(trials: int, p: Number) -> list[Number]:
 
 def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     """One draw where size and parameters are scalar; else a Vector of draws over their common shape."""
-    if size is None and not any(isinstance(value, list | tuple | np.ndarray) for value in parameters):
-        return draw(*parameters)
+    if size is None and all(
+        np.ndim(value) == 0 for value in parameters if isinstance(value, list | tuple | np.ndarray)
+    ):
+        return as_python(draw(*(value[()] if isinstance(value, np.ndarray) else value for value in parameters)))
     shapes = [np.shape(value) if isinstance(value, list | tuple | np.ndarray) else () for value in parameters]
     shape = (
         np.broadcast_shapes(*shapes)
@@ -214,9 +290,17 @@ def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     return Vector.of([draw(*(column[place] for column in columns)) for place in places], shape)
 
 
+def _array_of(drawn: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+    """What was drawn from a population of this type, as an array."""
+    if first_symbolic(drawn) is not None:
+        return Vector.of(drawn, shape)
+    array = np.array(drawn, dtype=dtype)
+    return array.reshape(shape + array.shape[1:])
+
+
 def _object_array(value: Any) -> Any:
-    if isinstance(value, list | tuple | np.ndarray):
-        return np.asarray(value, dtype=object)
-    box = np.empty((), dtype=object)
-    box[()] = value
-    return box
+    return (
+        np.asarray(value, dtype=object)
+        if isinstance(value, list | tuple | np.ndarray)
+        else objects([value]).reshape(())
+    )

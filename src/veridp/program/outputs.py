@@ -10,7 +10,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.program.template import DTYPES, Kind, Slot, Template, check_finite, leaf_kind
+from veridp.program.identity import Raised
+from veridp.program.template import DTYPES, Kind, Slot, Template, identity, leaf_kind, mark_not_finite
 
 Rows = slice | NDArray[np.intp]
 
@@ -20,9 +21,9 @@ class Outputs:
     """`count` outputs, independent and in the order of their draws.
 
     Row i has the form `templates[codes[i]]`; its numbers are the i-th entries of the columns that the form's slots
-    name. A row comes back as a plain Python value: lists, tuples and arrays as tuples, a dict as the tuple of its
-    (key, value) pairs sorted by key, so that every row can be hashed. `reading` tells how they were drawn, `notes` why
-    no other reading was used.
+    name. A row comes back as a plain Python value that can be hashed: lists, tuples and arrays as tuples, a dict as the
+    `Pairs` of its keys and values sorted by key, a run that raised as `Raised`. `reading` tells how they were drawn,
+    `notes` why no other reading was used.
     """
 
     codes: NDArray[np.unsignedinteger[Any]]
@@ -53,7 +54,7 @@ class Outputs:
             yield template.fill({slot: columns[slot][index] for slot in template.slots})
 
     def __eq__(self, other: object) -> bool:
-        """Whether all rows are equal, in value and in type."""
+        """Whether all rows are the same, as `identity` has it."""
         return self.agrees(other) if isinstance(other, Outputs) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
@@ -78,13 +79,14 @@ class Outputs:
     def matrix(self, missing: float = np.nan) -> NDArray[np.float64]:
         """A row of numbers for each output, a column for each leaf from left to right.
 
-        Truth values are 0 and 1, strings their place in `vocabulary`; None and what is absent are `missing`.
+        Truth values are 0 and 1, strings their place in `vocabulary`; NaN and infinities are themselves. None, what is
+        absent and a run that raised are `missing`. `kinds` tells them all apart.
         """
         place = {text: float(index) for index, text in enumerate(self.vocabulary)}
         table = np.full((max(len(self.templates), 1), self.width), missing, dtype=np.float64)
         for code, template in enumerate(self.templates):
             for position, leaf in enumerate(template.leaves):
-                if not isinstance(leaf, Slot) and leaf is not None:
+                if not isinstance(leaf, Slot | Raised) and leaf is not None:
                     table[code, position] = place[leaf] if isinstance(leaf, str) else leaf
         numbers: NDArray[np.float64] = table[self.codes]
         for template, rows in self.forms():
@@ -94,11 +96,12 @@ class Outputs:
         return numbers
 
     def kinds(self) -> NDArray[np.uint8]:
-        """The `Kind` of each entry of `matrix`, by its value."""
+        """The `Kind` of each entry of `matrix`, by its value; NaN and the infinities have their own."""
         table = np.full((max(len(self.templates), 1), self.width), Kind.ABSENT.value, dtype=np.uint8)
         for code, template in enumerate(self.templates):
             table[code, : len(template.leaves)] = [leaf_kind(leaf).value for leaf in template.leaves]
         kinds: NDArray[np.uint8] = table[self.codes]
+        mark_not_finite(self.matrix(), kinds)
         return kinds
 
     def lengths(self) -> NDArray[np.int64]:
@@ -150,13 +153,10 @@ class Outputs:
         examples[places] = np.arange(len(places))
         return self[examples], places
 
-    def distinct(self) -> dict[Any, int]:
-        """How often each output occurs; outputs that Python calls equal (True, 1 and 1.0) count as one."""
-        counts: dict[Any, int] = {}
-
-        def add(value: Any, times: int) -> None:
-            counts[value] = counts.get(value, 0) + times
-
+    def distinct(self) -> OutputCounts:
+        """How often each output occurs."""
+        counts = OutputCounts()
+        add = counts.add
         if any(template.slots for template in self.templates):
             for template, rows in self.forms():
                 for value, times in _distinct_rows(template, {s: self.columns[s][rows] for s in template.slots}):
@@ -171,7 +171,7 @@ class Outputs:
     # ------------------------------------------------------------------------------------------ comparison
 
     def agrees(self, other: Outputs, tolerance: float = 0.0) -> bool:
-        """Whether all rows have the same types and values, floats within this relative tolerance."""
+        """Whether all rows are the same, floats within this relative tolerance."""
         return len(self) == len(other) and self.first_difference(other, tolerance) is None
 
     def first_difference(self, other: Outputs, tolerance: float = 0.0) -> int | None:
@@ -184,6 +184,40 @@ class Outputs:
             ours, theirs = divmod(pair, max(len(other.templates), 1))
             differs[rows] = _differing(self, self.templates[ours], other, other.templates[theirs], rows, tolerance)
         return int(np.argmax(differs)) if differs.any() else None
+
+
+class OutputCounts(Mapping[Any, int]):
+    """How often each output occurs, by its identity: True and 1 are two, 1 and 1.0 are one."""
+
+    def __init__(self) -> None:
+        self._outputs: dict[Template, Any] = {}
+        self._times: dict[Template, int] = {}
+
+    def add(self, output: Any, times: int) -> None:
+        """Count an output, given as a row of Outputs."""
+        key = Template(output)
+        self._outputs.setdefault(key, output)
+        self._times[key] = self._times.get(key, 0) + times
+
+    def __getitem__(self, output: object) -> int:
+        return self._times[identity(output)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._outputs.values())
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        theirs = other._times if isinstance(other, OutputCounts) else {identity(key): other[key] for key in other}
+        return self._times == theirs
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{output!r}: {self._times[key]}' for key, output in self._outputs.items())}}}"
 
 
 def _distinct_rows(template: Template, numbers: Mapping[Slot, NDArray[Any]]) -> Iterator[tuple[Any, int]]:
@@ -238,15 +272,23 @@ def _differing(
         return np.ones(len(rows), dtype=np.bool_)
     differs = np.zeros(len(rows), dtype=np.bool_)
     for one, two in zip(ours.leaves, theirs.leaves, strict=True):
-        if (kind := leaf_kind(one)) is not leaf_kind(two):
+        kinds = {leaf_kind(one), leaf_kind(two)}
+        if len(kinds) > 1 and not kinds <= {Kind.INT, Kind.FLOAT}:
             return np.ones(len(rows), dtype=np.bool_)
         here = left.columns[one][rows] if isinstance(one, Slot) else one
         there = right.columns[two][rows] if isinstance(two, Slot) else two
-        if kind is Kind.FLOAT and tolerance:
-            differs |= ~np.isclose(here, there, rtol=tolerance, atol=tolerance)  # type: ignore[arg-type]
+        if Kind.FLOAT in kinds and tolerance:
+            differs |= ~np.isclose(here, there, rtol=tolerance, atol=tolerance, equal_nan=True)  # type: ignore[arg-type]
         else:
-            differs |= np.asarray(here != there)
+            differs |= _unequal(here, there, exactly=len(kinds) > 1)
     return differs
+
+
+def _unequal(here: Any, there: Any, exactly: bool) -> NDArray[np.bool_]:
+    """Where values differ; NaN equals NaN. `exactly`: an integer is not rounded to be compared with a float."""
+    if exactly:
+        here, there = np.asarray(here, dtype=object), np.asarray(there, dtype=object)
+    return np.asarray((here != there) & ((here == here) | (there == there)), dtype=np.bool_)
 
 
 def concatenate(parts: Sequence[Outputs]) -> Outputs:
@@ -312,9 +354,3 @@ def _column(part: Outputs, slot: Slot) -> NDArray[Any]:
 def code_type(count: int) -> type[np.unsignedinteger[Any]]:
     """The smallest type that numbers so many templates."""
     return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.uint32
-
-
-def checked(outputs: Outputs) -> Outputs:
-    """The outputs as they are; BadOutput where one holds NaN or an infinity."""
-    check_finite(outputs.columns, lambda row: outputs[row])
-    return outputs

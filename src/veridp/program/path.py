@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.errors import BadOutput
 from veridp.program.affine import Affine, Condition, Select, affine
 from veridp.program.distribution import Number, exact
+from veridp.program.identity import Raised, leaf_text, tree_text
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol, Unknown
+from veridp.program.template import Kind, Slot, Template, constant, kind_of, tree_of
 from veridp.program.wording import number_text
 
 
@@ -55,7 +59,8 @@ Step = Noise | Fork
 class Path:
     """The draws and forks in their order, and the output: constants, and expressions affine in the noise.
 
-    Where exploration was told to defer, entries of the output may also be conditions and undecided choices.
+    Where the mechanism raises, the output is a `Raised`. Where exploration was told to defer, entries of the output may
+    also be conditions and undecided choices.
     """
 
     steps: tuple[Step, ...]
@@ -116,7 +121,7 @@ class Path:
         return f"{output_text(self.output)} where {conditions}{chance}"
 
 
-PLAIN = frozenset({bool, int, float, str, type(None), Fraction, Affine, Condition, Select})  # leaves as they stand
+PLAIN = frozenset({bool, int, float, str, type(None), Fraction, Affine, Condition, Select, Raised})  # leaves
 
 
 def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
@@ -145,22 +150,65 @@ def leaves(output: Any) -> list[Any]:
 
 
 def output_text(output: Any) -> str:
-    """The output as Python would show it, exact numbers written as decimals."""
-    return str(map_leaves(_leaf_text, output))
+    """The output for people: strings in quotes, exact numbers as decimals, expressions in their symbols."""
+    try:
+        return tree_text(tree_of(output, lambda leaf, kind: leaf, _kind_of_any), _leaf_text)
+    except BadOutput:  # a dict with keys that no output may have
+        return repr(output)
 
 
-@dataclass(frozen=True)
-class _Bare:
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+def _kind_of_any(value: object) -> Kind | None:
+    kind = kind_of_expression(value)
+    return Kind.TEXT if kind is None and kind_of(value) is None and not isinstance(value, Mapping) else kind
 
 
-def _leaf_text(leaf: Any) -> Any:
+def _leaf_text(leaf: Any) -> str:
     if isinstance(leaf, Affine | Condition | Select):
-        return _Bare(leaf.text())
-    return _Bare(number_text(leaf)) if isinstance(leaf, Fraction) else leaf
+        return leaf.text()
+    if isinstance(leaf, Fraction):
+        return number_text(leaf)
+    return repr(leaf) if isinstance(leaf, float) else leaf_text(leaf)
+
+
+def kind_of_expression(value: object) -> Kind | None:
+    """The kind of what stands for a scalar in the output of a path; None for a plain value."""
+    if isinstance(value, Condition | Select):
+        return Kind.BOOL
+    return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
+
+
+def entries_of(output: Any) -> list[Any]:
+    """The leaves of an output in the order of its outline: those of a dict by its sorted keys, not as they came in."""
+    found: list[Any] = []
+    tree_of(output, lambda value, kind: found.append(value), kind_of_expression)
+    return found
+
+
+def outline_of(output: Any) -> Template:
+    """The nesting of an output alone: a slot for each leaf."""
+    number = itertools.count()
+    return Template(tree_of(output, lambda value, kind: Slot(Kind.FLOAT, next(number)), kind_of_expression))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The identity of a path's outputs: the template that all of them fit, and the numbers in its slots."""
+
+    template: Template
+    numbers: tuple[Affine, ...]
+
+    @classmethod
+    def of(cls, output: Any) -> Form:
+        """The form of an output without undecided entries; BadOutput where it has none."""
+        numbers: list[Affine] = []
+
+        def leaf(value: Any, kind: Kind) -> Any:
+            if not isinstance(value, Affine):
+                return constant(value)
+            numbers.append(value)
+            return Slot(Kind.FLOAT, len(numbers) - 1)
+
+        return cls(Template(tree_of(output, leaf, kind_of_expression)), tuple(numbers))
 
 
 def symbols_of(leaf: Any) -> Iterator[Symbol]:

@@ -16,18 +16,19 @@ import functools
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from veridp.errors import BadInput, Nondeterministic
+from veridp.errors import BadInput, MechanismError, Nondeterministic
 from veridp.mechanism import Mechanism
 from veridp.program.batched import batch_trial
 from veridp.program.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported
 from veridp.program.outputs import Outputs
 from veridp.program.pool import results, stays_here
+from veridp.program.rare import RareGenerator
 from veridp.program.scalar import scalar_outputs
 from veridp.program.tape import Unfit
 
@@ -36,6 +37,7 @@ FEW_RUNS = 64  # of a trial batch: up to so many, a batch is faster than compile
 BATCH_FROM = 2**14  # rows from which on a batch of more runs is faster than one by one
 TRIAL = 1024  # rows of the trial batch
 COMPARED = 300  # outputs in which compiled and plain code must agree
+RARE = 100  # outputs on rare draws in which they must agree too
 TOLERANCE = 1e-9
 PILOT_RUNS, PILOT_SECONDS = 64, 0.5
 ROOM = 2**27  # bytes that one batch may keep
@@ -195,6 +197,10 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
         with reported(job.name, job.data, job.time_limit):
             rows = min(TRIAL, max(order.count, order.expected, 1))
             trial = batch_trial(job.function, job.data, generator(order.seed, PROBE), rows, FEW_RUNS + 1)
+            with suppress(
+                MechanismError
+            ):  # an error that the function itself raises on rare draws is met when it occurs
+                batch_trial(job.function, job.data, RareGenerator(order.seed), min(rows, 4 * RARE), FEW_RUNS + 1)
     except Unfit as unfit:
         notes.append(f"{Reading.BATCH}: {unfit}")
         return None, 0
@@ -205,7 +211,10 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
 
 
 def _compiled_job(order: Order, notes: list[str]) -> Job | None:
-    """The compiled job, if the function compiles and does what the plain function does with the same generator."""
+    """The compiled job, if the function compiles and does what the plain function does with the same generator.
+
+    Both are run on typical draws, and on rare ones: from the tails, at all magnitudes, and tied.
+    """
     from veridp.program.compiled import compiled_outputs
 
     job = order.job(Reading.COMPILED)
@@ -222,4 +231,29 @@ def _compiled_job(order: Order, notes: list[str]) -> Job | None:
     if row is not None:
         notes.append(f"{Reading.COMPILED}: gives {compiled[row]!r} where the plain function gives {plain[row]!r}")
         return None
+    for seed in range(min(RARE, count)):
+        told = [_rare_output(outputs, job, seed) for outputs in (compiled_outputs, scalar_outputs)]
+        if not _agree(*told):
+            notes.append(
+                f"{Reading.COMPILED}: on rare draws it gives {told[0]} where the plain function gives {told[1]}"
+            )
+            return None
     return job
+
+
+def _rare_output(outputs: Callable[..., Outputs], job: Job, seed: int) -> Outputs | str:
+    """One output on rare draws, or what went wrong."""
+    try:
+        with reported(job.name, job.data, job.time_limit):
+            return outputs(job.function, job.data, RareGenerator(seed), 1)
+    except MechanismError as error:
+        return f"an error ({type(error).__name__})"
+    except Unfit as unfit:
+        return str(unfit)
+
+
+def _agree(compiled: Outputs | str, plain: Outputs | str) -> bool:
+    """Whether the two are alike; compiled code may give up, as it then does in the job too."""
+    if isinstance(compiled, Outputs) and isinstance(plain, Outputs):
+        return plain.first_difference(compiled, TOLERANCE) is None
+    return isinstance(compiled, str)

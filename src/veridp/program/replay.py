@@ -14,6 +14,7 @@ through the same instructions of the user's code and end with the same output, a
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -25,6 +26,7 @@ from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Distribution, Number
 from veridp.program.explore import Run, Way, follow
+from veridp.program.identity import Raised
 from veridp.program.inside import Inside
 from veridp.program.instructions import Trace, traced
 from veridp.program.path import Fork, Option, Path, leaves, map_leaves, output_text, symbols_of
@@ -149,7 +151,7 @@ class _Replayer:
             return False
         undecided = self._compare(_point(values, path, picks))
         for condition in undecided[:sides]:
-            for side in (condition, ~condition):
+            for side in (condition, condition.negated()):
                 values = inside.point(side)
                 if values is not None:
                     self._compare(_point(values, path, picks))
@@ -182,7 +184,7 @@ class _Replayer:
         seen, taken = self._seen(point)
         self.runs += 1
         what, listed = _difference(told, seen), self.paths.get(run.signature)
-        if listed is not None and not isinstance(told, _Failure):  # what verdicts rest on, and not only this run again
+        if listed is not None:  # what verdicts rest on, and not only this run again
             if not all(noise in run.values for noise in listed.noises):
                 self._disagree("it draws other noise than when it was explored", listed.output, seen, point)
             told = map_leaves(run.value, listed.output)
@@ -203,8 +205,7 @@ class _Replayer:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)
             except MechanismFailed as error:
-                cause = type(error.__cause__).__name__
-                return run, _Failure(cause), trace
+                return run, Raised.by(error.__cause__ or error), trace
             except VeridpError as error:
                 if run.unclear:
                     return run, None, trace
@@ -220,7 +221,7 @@ class _Replayer:
         try:
             return map_leaves(lambda leaf: leaf, self.plain(rng, _filled(self.data, place)))
         except (Exception, SystemExit) as error:
-            return _Failure(type(error).__name__)
+            return Raised.by(error)
 
     def _disagree(self, what: str, told: Any, seen: Any, point: _Point) -> NoReturn:
         draws = ", ".join(f"{value:.6g}" for value in point.draws[:8]) + (", …" if len(point.draws) > 8 else "")
@@ -319,16 +320,6 @@ class _Near:
         return f"{self.value:.12g}"
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """What a run that raised an exception ends with."""
-
-    exception: str
-
-    def __repr__(self) -> str:
-        return f"{self.exception} (raised)"
-
-
 def _difference(told: Any, seen: Any) -> str | None:
     """How the output of a plain run differs from what was told; None where it is the same."""
     if isinstance(told, list | tuple) or isinstance(seen, list | tuple):
@@ -348,7 +339,8 @@ def _same_leaf(told: Any, seen: Any) -> bool:
     if isinstance(told, _Near):
         return isinstance(seen, int | float) and abs(seen - told.value) <= told.tolerance + 1e-300
     if isinstance(told, int | float | Number) and isinstance(seen, int | float):
-        return abs(float(told) - seen) <= CLOSE * abs(seen) or (told != told and seen != seen) or told == seen
+        close = math.isfinite(seen) and abs(float(told) - seen) <= CLOSE * abs(seen)
+        return close or (told != told and seen != seen) or told == seen
     return type(told) is type(seen) and bool(told == seen)
 
 

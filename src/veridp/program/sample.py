@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+from veridp.errors import MechanismFailed
 from veridp.mechanism import Mechanism, as_mechanism
+from veridp.program.blocks import PILOT, generator, reported
 from veridp.program.outputs import Outputs, concatenate
 from veridp.program.plan import Order, Progress, carry_out, checked_order, reading_named
+from veridp.program.scalar import failed, raised
+
+TRIES = 16  # runs on an input, all of which must raise before it is said that the mechanism only raises
 
 
 def sample(
@@ -35,6 +41,8 @@ def sample(
     not the same samples from one seed. `outputs.reading` tells which was used, `outputs.notes` why no
     other; one that was requested and cannot serve is an error.
 
+    A run that raises has a `Raised` for its output: the type of the exception and its message.
+
     `time_limit` is for one block of the work, a few thousand outputs; `progress(done, total)` is called now and then.
     Where this is one part of many, `expected` tells of how many outputs in all, since compiling may pay for these.
 
@@ -48,3 +56,25 @@ def sample(
     )
     parts, used, notes = carry_out(checked_order(order), list)
     return replace(concatenate(parts), reading=str(used), notes=notes)
+
+
+def check_returns(mechanism: Mechanism, inputs: Iterable[object], time_limit: float | None = 60.0) -> None:
+    """Raise MechanismFailed if the mechanism raises in every one of a few runs on each of these inputs.
+
+    That an exception is all it releases is private, but nearly always a mistake in the code or in the inputs.
+    """
+    function, rng = mechanism.bound(), generator(0, PILOT)
+    last: tuple[object, MechanismFailed] | None = None
+    for data in inputs:
+        with reported(mechanism.name, data, time_limit):
+            for _ in range(TRIES):
+                try:
+                    function(rng, copy.deepcopy(data))
+                except Exception as error:
+                    raised(error)
+                    last = data, failed(error)
+                else:
+                    return
+    if last is not None:
+        with reported(mechanism.name, last[0], None):
+            raise last[1]

@@ -9,19 +9,31 @@ import numpy as np
 
 from veridp.errors import BadOutput, MechanismFailed, VeridpError
 from veridp.program.encode import encode, encode_array
-from veridp.program.outputs import Outputs, checked
+from veridp.program.identity import Raised
+from veridp.program.outputs import Outputs
 from veridp.program.site import raised_at
 
 
 def scalar_outputs(function: Callable[[Any, Any], Any], data: object, rng: np.random.Generator, count: int) -> Outputs:
-    """`count` outputs of the function, one after the other from one generator."""
+    """`count` outputs of the function, one after the other from one generator; a run that raises has an output too."""
+    return encode([output_of(function, rng, data) for _ in range(count)])
+
+
+def output_of(function: Callable[[Any, Any], Any], rng: Any, data: object) -> Any:
+    """What a run of the plain function returns, or what it raises."""
     try:
-        values = [function(rng, data) for _ in range(count)]
-    except VeridpError:
-        raise
+        return function(rng, data)
     except Exception as error:
+        return raised(error)
+
+
+def raised(error: Exception) -> Raised:
+    """The exception as an output; one that tells of this machine, or of veridp, is an error instead."""
+    if isinstance(error, VeridpError):
+        raise error
+    if isinstance(error, MemoryError | RecursionError):
         raise failed(error) from error
-    return encode(values)
+    return Raised.by(error)
 
 
 def failed(error: Exception) -> MechanismFailed:
@@ -51,5 +63,5 @@ def vectorised_outputs(
     if len(returned) != count:
         raise BadOutput(f"its vectorised function returned {len(returned)} outputs where {count} were asked for")
     if isinstance(returned, Outputs):
-        return checked(returned)
+        return returned
     return encode_array(returned) if isinstance(returned, np.ndarray) else encode(returned)

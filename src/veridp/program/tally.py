@@ -11,7 +11,7 @@ import numpy as np
 
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism, as_mechanism
-from veridp.program.outputs import Outputs
+from veridp.program.outputs import OutputCounts, Outputs
 from veridp.program.plan import Order, Progress, carry_out, checked_order, reading_named
 
 MANY_OUTPUTS = 100_000
@@ -20,7 +20,10 @@ Event = Callable[[Outputs], Any]
 
 @dataclass(frozen=True)
 class Tally:
-    """How often each output, or each event, occurred in `total` independent runs."""
+    """How often each output, or each event, occurred in `total` independent runs.
+
+    Outputs are counted by their identity: True and 1 are two outputs, [1, 2] and (1.0, 2.0) are one.
+    """
 
     counts: Mapping[Any, int]
     total: int
@@ -81,19 +84,19 @@ def _named(events: Mapping[Any, Event] | Sequence[Event]) -> dict[Any, Event]:
 class _Distinct:
     """Counts the distinct outputs of a block."""
 
-    def __call__(self, outputs: Outputs) -> dict[Any, int]:
+    def __call__(self, outputs: Outputs) -> OutputCounts:
         return _few(outputs.distinct())
 
-    def total(self, blocks: Iterator[dict[Any, int]]) -> dict[Any, int]:
-        counts: dict[Any, int] = {}
+    def total(self, blocks: Iterator[OutputCounts]) -> OutputCounts:
+        counts = OutputCounts()
         for block in blocks:
             for output, times in block.items():
-                counts[output] = counts.get(output, 0) + times
+                counts.add(output, times)
             _few(counts)
         return counts
 
 
-def _few(counts: dict[Any, int]) -> dict[Any, int]:
+def _few(counts: OutputCounts) -> OutputCounts:
     if len(counts) > MANY_OUTPUTS:
         raise BadInput(
             f"more than {MANY_OUTPUTS} different outputs, such as {next(iter(counts))!r}; count events instead: "

@@ -2,14 +2,16 @@
 
 Outputs are kept by columns. Rows of one form share a `Template`: a tree of tuples whose leaves are constants (text,
 None, whatever is the same in all of them) or `Slot`s, places in columns of numbers. Lists, tuples and arrays are all
-tuples here; a dict is the tuple of its (key, value) pairs, sorted by key.
+tuples here; a dict is the `Pairs` of its keys and values, sorted by key. Which trees are equal is said in `identity`.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -17,14 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadOutput
+from veridp.program.identity import NUMERIC, Pairs, Raised, is_nested, leaf_text, plain_number, tree_key, tree_text
 
-Scalar = bool | int | float | str | None
-Tree = Any  # a Slot, a Scalar, or a tuple of trees
+Scalar = bool | int | float | str | Raised | None
+Tree = Any  # a Slot, a Scalar, or a tuple (or Pairs) of trees
 LARGEST = 2**63 - 1
 
 
 class Kind(enum.IntEnum):
-    """What a leaf is; ABSENT marks the places past the end of a shorter output."""
+    """What a leaf is; ABSENT marks the places past the end of a shorter output.
+
+    The last three are floats that no finite feature describes: `Outputs.kinds` names them, templates call them FLOAT.
+    """
 
     ABSENT = 0
     NONE = 1
@@ -32,6 +38,10 @@ class Kind(enum.IntEnum):
     INT = 3
     FLOAT = 4
     TEXT = 5
+    RAISED = 6
+    NAN = 7
+    INFINITY = 8
+    MINUS_INFINITY = 9
 
 
 DTYPES: dict[Kind, np.dtype[Any]] = {
@@ -49,6 +59,7 @@ _KINDS: dict[type, Kind] = {
     str: Kind.TEXT,
     np.str_: Kind.TEXT,
     type(None): Kind.NONE,
+    Raised: Kind.RAISED,
 }
 
 
@@ -79,11 +90,17 @@ class Slot:
 
 
 class Template:
-    """A tree of constants and slots. Equal to another only if the types of their constants are equal too."""
+    """A tree of constants and slots. Without slots it is the identity of one output: equal for equal outputs alone.
+
+    >>> identity([1, "1", True]) == identity((1.0, "1", True)), identity(1) == identity("1")
+    (True, False)
+    >>> print(Template((Slot(Kind.FLOAT, 0), "#", None)))
+    [#, '\\x23', None]
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._key = _typed(tree)
+        self._key = tree_key(tree)
         self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
@@ -94,6 +111,10 @@ class Template:
 
     def __repr__(self) -> str:
         return f"Template({self.tree!r})"
+
+    def __str__(self) -> str:
+        """Python-like text, NUMERIC for each slot: the same if and only if the templates fit the same outputs."""
+        return tree_text(self.tree, lambda leaf: NUMERIC if isinstance(leaf, Slot) else leaf_text(leaf))
 
     @cached_property
     def leaves(self) -> tuple[Slot | Scalar, ...]:
@@ -126,17 +147,10 @@ def leaf_kind(leaf: Slot | Scalar) -> Kind:
     return Kind.ABSENT if kind is None else kind
 
 
-def _typed(tree: Tree) -> Any:
-    if not isinstance(tree, tuple):
-        return type(tree), tree
-    kinds = tuple(map(type, tree))
-    return kinds, tuple(map(_typed, tree)) if tuple in kinds else tree
-
-
 def _gather(tree: Tree, leaves: list[Slot | Scalar]) -> None:
     if not isinstance(tree, tuple):
         leaves.append(tree)
-    elif tuple in map(type, tree):
+    elif is_nested(tuple(map(type, tree))):
         for branch in tree:
             _gather(branch, leaves)
     else:
@@ -144,12 +158,12 @@ def _gather(tree: Tree, leaves: list[Slot | Scalar]) -> None:
 
 
 def _outline(tree: Tree) -> Tree:
-    return tuple(_outline(branch) for branch in tree) if isinstance(tree, tuple) else None
+    return type(tree)(_outline(branch) for branch in tree) if isinstance(tree, tuple) else None
 
 
 def _fill(tree: Tree, numbers: Mapping[Slot, Any]) -> Any:
     if isinstance(tree, tuple):
-        return tuple(_fill(branch, numbers) for branch in tree)
+        return type(tree)(_fill(branch, numbers) for branch in tree)
     return numbers[tree] if isinstance(tree, Slot) else tree
 
 
@@ -164,6 +178,8 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     """
     if isinstance(value, np.ndarray):
         value = value.tolist()
+    if isinstance(value, Pairs):  # a row of Outputs
+        return Pairs((key, tree_of(entry, leaf, special)) for key, entry in value)
     if isinstance(value, list | tuple):
         kinds = [_KINDS.get(type(entry)) for entry in value]
         return tuple(
@@ -178,7 +194,8 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     if kind is not None:
         return leaf(value, kind)
     if isinstance(value, Mapping):
-        return tuple((_key(key), tree_of(value[key], leaf, special)) for key in sorted(value, key=_key_order))
+        pairs = sorted(((_key(key), entry) for key, entry in value.items()), key=lambda pair: _key_order(pair[0]))
+        return Pairs((key, tree_of(entry, leaf, special)) for key, entry in pairs)
     raise BadOutput(
         f"returned {shown(value)} of type {type(value).__name__}; return numbers, booleans, strings, None, "
         f"or lists, tuples, dicts and arrays of these"
@@ -191,34 +208,46 @@ def _key(key: object) -> Scalar:
     return constant(key)
 
 
-def _key_order(key: object) -> tuple[str, Any]:
-    return type(key).__name__, key
+def _key_order(key: Scalar) -> tuple[str, Any]:
+    if isinstance(key, str):
+        return "text", key
+    number = isinstance(key, int | float) and not isinstance(key, bool) and key == key
+    return ("number", key) if number else ("other", leaf_text(key))
 
 
 def constant(value: Any) -> Scalar:
     """The scalar as a plain Python value; BadOutput where no column could hold it."""
+    kind = kind_of(value)
+    if kind is Kind.TEXT:
+        return str(value)
+    if isinstance(value, Fraction):
+        return plain_number(value)
     plain: Scalar = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, int) and not -LARGEST - 1 <= plain <= LARGEST:
-        raise BadOutput(f"returned {plain}, beyond 64-bit integers; return it as a float or as a string")
-    if isinstance(plain, float) and not np.isfinite(plain):
-        raise BadOutput(f"returned {plain}; only finite numbers can be compared between data sets")
-    return str(plain) if isinstance(plain, str) else plain
+    if kind is Kind.INT:
+        plain = int(plain)  # type: ignore[arg-type]
+        if not -LARGEST - 1 <= plain <= LARGEST:
+            raise BadOutput(f"returned {plain}, beyond 64-bit integers; return it as a float or as a string")
+    return float(plain) if kind is Kind.FLOAT else plain  # type: ignore[arg-type]
 
 
-def check_finite(columns: Mapping[Slot, NDArray[Any]], row: Callable[[int], object]) -> None:
-    """Raise BadOutput where a column holds NaN or an infinity, with how many rows do and the first of them."""
-    bad: NDArray[np.bool_] | None = None
-    for slot, column in columns.items():
-        if slot.kind is Kind.FLOAT:
-            finite = np.isfinite(column)
-            if not finite.all():
-                bad = ~finite if bad is None else bad | ~finite
-    if bad is not None:
-        first = int(np.argmax(bad))
-        raise BadOutput(
-            f"returned NaN or an infinity in {np.count_nonzero(bad)} of {len(bad)} outputs, "
-            f"first {shown(row(first))} as output {first}; return None or a string where there is no number"
-        )
+def identity(output: object) -> Template:
+    """The identity of an output as a mechanism returns it; BadOutput where it has none."""
+    return Template(tree_of(output, lambda value, kind: constant(value), lambda value: None))
+
+
+def is_finite_number(leaf: object) -> bool:
+    """Whether a leaf is a number that can be compared; truth values, NaN and the infinities are not."""
+    return isinstance(leaf, int | float | Fraction) and not isinstance(leaf, bool) and math.isfinite(leaf)
+
+
+def mark_not_finite(numbers: NDArray[np.float64], kinds: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
+    """Name the kinds of the floats that are NaN or infinite, in place; where they are, None if nowhere."""
+    marked: NDArray[np.bool_] = (kinds == Kind.FLOAT) & ~np.isfinite(numbers)
+    if not marked.any():
+        return None
+    found = numbers[marked]
+    kinds[marked] = np.where(np.isnan(found), Kind.NAN, np.where(found > 0, Kind.INFINITY, Kind.MINUS_INFINITY))
+    return marked
 
 
 def shown(value: object) -> str:

@@ -15,8 +15,8 @@ from fractions import Fraction
 from veridp.program.symbols import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Corner, Polytope
-from veridp.prove.rules import MANY, Rule, RuleProgram, dearest
-from veridp.prove.shifts import NO_SHIFT, Corners, Shift, Task, failing_corner, requirements_of
+from veridp.prove.rules import MANY, Rule, cheapest_rules, dearest
+from veridp.prove.shifts import NO_SHIFT, Shift, Task, cheapest_shifts, failing_corner, requirements_of
 
 FEW = 2  # mixed entries: their corners are gone through at once
 MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their whole differences are not gone through
@@ -89,25 +89,19 @@ class _Wanted:
 
 
 def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
-    program = Corners()
-    for each in wanted:
-        for corner in each.task.corners(each.whole):
-            program.add(each.task, corner)
-    found = iter(program.shifts())
-    for each in wanted:
-        corners = each.task.corners(each.whole)
-        shifts = tuple(itertools.islice(found, len(corners)))
-        worst = max(range(len(corners)), key=lambda k: shifts[k].cost)
+    corners = [each.task.corners(each.whole) for each in wanted]
+    asked = [(each.task, corner) for each, listed in zip(wanted, corners, strict=True) for corner in listed]
+    found = iter(cheapest_shifts(asked))
+    for each, listed in zip(wanted, corners, strict=True):
+        shifts = tuple(itertools.islice(found, len(listed)))
+        worst = max(range(len(listed)), key=lambda k: shifts[k].cost)
         form = Table(each.task.mixed, shifts, each.whole)
-        each.alignment = Alignment(form, corners[worst], shifts[worst], shifts[worst].cost)
+        each.alignment = Alignment(form, listed[worst], shifts[worst], shifts[worst].cost)
 
 
 def _find_rules(wanted: Sequence[_Wanted]) -> None:
     """Rules where they cost no more than the corners do, or where these are too many."""
-    program = RuleProgram()
-    for each in wanted:
-        program.add(each.task)
-    for each, rule in zip(wanted, program.rules(), strict=True):
+    for each, rule in zip(wanted, cheapest_rules([each.task for each in wanted]), strict=True):
         if rule is not None:
             most = dearest(each.task, rule)
             each.alignment = Alignment(rule, most.corner, each.task.shift(rule.at(most.corner)), most.cost)
@@ -116,14 +110,11 @@ def _find_rules(wanted: Sequence[_Wanted]) -> None:
 
 def _not_shown_cheapest(wanted: Sequence[_Wanted]) -> list[_Wanted]:
     """Those whose worst corner can be had for less than the rule costs: another alignment may be cheaper."""
-    program = Corners()
-    for each in wanted:
-        program.add(each.task, each.alignment.worst)
-    least = [shift.cost for shift in program.shifts()]
+    least = cheapest_shifts([(each.task, each.alignment.worst) for each in wanted])
     return [
         each
-        for each, cost in zip(wanted, least, strict=True)
-        if cost < each.alignment.cost or each.alignment.shift.moves is None
+        for each, shift in zip(wanted, least, strict=True)
+        if shift.cost < each.alignment.cost or each.alignment.shift.moves is None
     ]
 
 

@@ -12,16 +12,16 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 from veridp.mechanism import Mechanism
 from veridp.program.site import Site
 from veridp.program.symbols import Noise
 from veridp.prove.events import Event
+from veridp.prove.linear import Infeasible, solve
 from veridp.prove.neighbours import Corner, Hull
 from veridp.prove.prices import price_of, why_no_price
-from veridp.prove.shifts import Corners, Shift, Task, requirements_of
+from veridp.prove.shifts import Shift, Task, cheapest_shifts, program_at, requirements_of
 from veridp.prove.wording import moved_text
 
 SMALL = 1e-9
@@ -71,9 +71,7 @@ class _Worst:
         return Task(self.event.noises, kept, Hull((self.corner,)))
 
     def _least(self, left_out: Sequence[int]) -> float:
-        program = Corners()
-        program.add(self._task(left_out), self.corner)
-        (shift,) = program.shifts()
+        (shift,) = cheapest_shifts([(self._task(left_out), self.corner)])
         return float(shift.cost)
 
     def _saved(self, left_out: Sequence[int]) -> float:
@@ -119,15 +117,11 @@ class _Worst:
     def _parts(self) -> list[float]:
         """What each requirement adds to the cost: its dual price times what it asks for."""
         task = self._task()
-        program = Corners(priced=math.isfinite(self.cost))
-        program.add(task, self.corner)
-        prices = iter(program.blocks.prices().tolist())
-        found = []
-        for each in task.requirements:
-            asked = -float(each.gain([Fraction(0)] * len(self.event.noises), self.corner))
-            price = next(prices) - (next(prices) if each.equal else 0.0)
-            found.append(price * asked if math.isfinite(self.cost) else abs(price))
-        return found
+        (answer,) = solve([program_at(task, self.corner, priced=math.isfinite(self.cost))])
+        priced = zip(task.requirements, answer.prices, strict=True)
+        if isinstance(answer, Infeasible):
+            return [abs(float(price)) for _, price in priced]
+        return [-float(price * each.at(self.corner)) for each, price in priced]
 
     def blame_condition(self, shift: Shift) -> Blame:
         parts = self._parts()[: len(self.event.conditions)]

@@ -16,6 +16,7 @@ from typing import Any
 from veridp.adjacency import AnyTwoValues
 from veridp.mechanism import Mechanism
 from veridp.program.path import Path
+from veridp.program.template import Template
 from veridp.program.wording import number_text
 from veridp.prove.blame import Blame, return_site
 from veridp.prove.cases import Case, Part, values_of
@@ -33,7 +34,7 @@ ZERO = Fraction(0)
 class Bounds:
     """The density of one output over all data, by slabs of the number that it releases."""
 
-    output: str
+    output: Template
     slabs: tuple[Slab, ...]
 
     @property

@@ -25,20 +25,22 @@ def bounds_certificate_of(proof: BoundedProof) -> dict[str, Json]:
     """
     if math.isinf(proof.epsilon):
         raise BadInput(f"{proof}: there is nothing to certify; prove another mechanism or domain")
-    writer = EventWriter(proof.mechanism.name)
+    writer = EventWriter()
     cases: list[Json] = [_case(writer, case, proof.ends is None) for case in proof.cases]
     epsilon = decimal_above(proof.epsilon) if proof.epsilon else Fraction(0)
     return {
         **header("bounds", proof.mechanism, proof.size, proof.ends, epsilon),
         "noises": writer.noises(),
         "cases": cases,
-        "bounds": [{"output": each.output, "slabs": [_slab(slab) for slab in each.slabs]} for each in proof.bounds],
+        "bounds": [
+            {"output": str(each.output), "slabs": [_slab(slab) for slab in each.slabs]} for each in proof.bounds
+        ],
     }
 
 
 def _case(writer: EventWriter, case: Case, by_value: bool) -> Json:
     events: list[Json] = [
-        {"output": event.output, **writer.event(event)} for part in case.parts for event in part.events
+        {"output": str(event.output), **writer.event(event)} for part in case.parts for event in part.events
     ]
     return {"value": repr(case.value) if by_value else None, "events": events}
 

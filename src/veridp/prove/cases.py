@@ -17,10 +17,11 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition
 from veridp.program.explore import explore
-from veridp.program.path import Path, leaves, map_leaves, output_text, symbols_of
+from veridp.program.path import Path, entries_of, outline_of, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
-from veridp.prove.events import NUMERIC, Event, events_of
+from veridp.program.template import Template
+from veridp.prove.events import Event, events_of
 from veridp.prove.exploring import explored_values
 from veridp.prove.pieces import Piece, piece_of
 
@@ -125,24 +126,24 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         found = zip(values, apart, strict=True)
-        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
+        return [Case(value, (), parts[1], str(parts[0])) for value, parts in found if parts is not None]
     whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 
-def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | None:
+def _independent_parts(paths: Sequence[Path]) -> tuple[Template, tuple[Part, ...]] | None:
     """The shape of the output and its parts, where there is one path and its entries hang together in groups.
 
     None where there are several paths, or one group only.
     """
     if len(paths) != 1 or paths[0].forks:
         return None
-    entries = leaves(paths[0].output)
+    entries = entries_of(paths[0].output)
     groups = _groups([set(symbols_of(entry)) for entry in entries])
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
-    return output_text(map_leaves(lambda leaf: "_", paths[0].output)).replace("'_'", NUMERIC), parts
+    return outline_of(paths[0].output), parts
 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:

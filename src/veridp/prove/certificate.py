@@ -20,7 +20,7 @@ from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Geometric
 from veridp.program.symbols import Noise, Symbol
 from veridp.prove.alignments import Alignment, Table
-from veridp.prove.events import NUMERIC, Event
+from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Polytope, interval_of
 from veridp.prove.rules import Rule
 from veridp.prove.shifts import Shift
@@ -74,16 +74,10 @@ def save_certificate(proof: Certified, file: str | Path) -> None:
 class EventWriter:
     """Writes events down, and gathers the noise that they have in common while it does so."""
 
-    name: str  # of the mechanism
     rows: dict[Noise, int] = field(default_factory=dict)
 
     def event(self, event: Event) -> dict[str, Json]:
         """What runs of the event draw, satisfy and release."""
-        if event.output.count(NUMERIC) != len(event.numbers):
-            raise BadInput(
-                f"{self.name}: its output {event.output} has a {NUMERIC} of its own, which marks the numeric entries "
-                f"in a certificate; let it return another character"
-            )
         return {
             "weight": str(event.weight),
             "draws": [self.rows.setdefault(noise, len(self.rows)) for noise in event.noises],
@@ -128,11 +122,11 @@ def header(
 
 
 def _document(proof: AlignmentProof) -> dict[str, Json]:
-    writer = EventWriter(proof.mechanism.name)
+    writer = EventWriter()
     outputs: dict[str, int] = {}
     events: list[Json] = []
     for event, row in zip(proof.events, proof.alignments, strict=True):
-        number = outputs.setdefault(event.output, len(outputs))
+        number = outputs.setdefault(str(event.output), len(outputs))
         carried = [carried_document(event.noises, alignment) for alignment in row]
         events.append({"output": number, "paths": event.paths, **writer.event(event), "shifts": carried})
     epsilon = max(

@@ -45,6 +45,11 @@ class CasePair:
     def epsilon(self) -> float:
         return math.inf if (loss := self.loss) is None else loss.epsilon
 
+    @property
+    def order(self) -> tuple[float, bool, Fraction]:
+        """What pairs are sorted by: as their losses are, and those that cannot be carried over last."""
+        return (math.inf, True, Fraction(0)) if (loss := self.loss) is None else loss.order
+
 
 @dataclass(frozen=True, eq=False)
 class CouplingProof(Proof):
@@ -65,7 +70,7 @@ class CouplingProof(Proof):
     @property
     def worst(self) -> CasePair:
         """The pair of cases that loses most, or has no coupling."""
-        return max(self.pairs, key=lambda pair: pair.epsilon)
+        return max(self.pairs, key=lambda pair: pair.order)
 
     @property
     def by_value(self) -> bool:
@@ -200,6 +205,6 @@ def _for_all_data(coupling: Coupling, part: Part) -> Coupling:
 
 
 def _total(pairs: Sequence[CasePair]) -> tuple[float, Fraction | None]:
-    worst = max(pairs, key=lambda pair: pair.epsilon)
+    worst = max(pairs, key=lambda pair: pair.order)
     loss = worst.loss
     return worst.epsilon, loss.cost if loss is not None and loss.ratio == 1 else None

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from veridp.errors import BadInput
+from veridp.program.template import Template
 from veridp.prove.cases import Case, Part
 from veridp.prove.certificate import (
     EventWriter,
@@ -43,7 +44,7 @@ def coupling_certificate_of(proof: CouplingProof) -> dict[str, Json]:
 class _Writer:
     def __init__(self, proof: CouplingProof) -> None:
         self.proof = proof
-        self.events = EventWriter(proof.mechanism.name)
+        self.events = EventWriter()
         self.parts: dict[int, int] = {}  # by identity
         self.part_documents: list[Json] = []
         self.couplings: dict[tuple[int, int, int], int] = {}
@@ -75,7 +76,7 @@ class _Writer:
     def _part(self, part: Part) -> int:
         if id(part) not in self.parts:
             self.parts[id(part)] = len(self.part_documents)
-            events: list[Json] = [{"output": event.output, **self.events.event(event)} for event in part.events]
+            events: list[Json] = [{"output": str(event.output), **self.events.event(event)} for event in part.events]
             entries = None if part.entries is None else list(part.entries)
             self.part_documents.append({"entries": entries, "events": events})
         return self.parts[id(part)]
@@ -159,5 +160,5 @@ def _over(left: Part, right: Part, transports: Sequence[Transport], cost: Fracti
     return ratio
 
 
-def _weight(pieces: Sequence[Piece], output: str) -> Fraction:
+def _weight(pieces: Sequence[Piece], output: Template) -> Fraction:
     return sum((piece.weight for piece in pieces if piece.event.output == output), start=Fraction(0))

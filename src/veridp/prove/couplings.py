@@ -15,14 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from scipy.optimize import linprog
-
 from veridp.program.affine import Affine, Condition
 from veridp.program.symbols import Noise, Relation, Unknown
+from veridp.program.template import Template
 from veridp.prove.alignments import Alignment, cheapest
 from veridp.prove.cases import Part
 from veridp.prove.events import entry_of, is_equality
+from veridp.prove.linear import Infeasible, LinearProgram, solve
 from veridp.prove.neighbours import Hull, Polytope
 from veridp.prove.pieces import Piece
 from veridp.prove.shifts import Requirement, Task
@@ -30,7 +29,7 @@ from veridp.prove.shifts import Requirement, Task
 NO_DIFFERENCE = Hull(((),))  # between two given values: constants differ, and nothing is left open
 UPWARDS = Fraction(10**12 + 1, 10**12)  # far more than the rounding of an exponential
 MANY = 400  # pairs of pieces with the same output: past this only pieces that are alike are matched
-SHARE = 10**6  # the denominator that shares are rounded to
+LEAST_EXPONENT = -700  # below it floats lose digits
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,11 @@ class Loss:
     def epsilon(self) -> float:
         excess = self.ratio - 1
         return float(self.cost) + (math.log1p(excess) if excess < 1 else _log(self.ratio))
+
+    @property
+    def order(self) -> tuple[float, bool, Fraction]:
+        """What losses are sorted by: ε as a float, and where that is the same the cost, as ε is that without ratio."""
+        return self.epsilon, self.ratio != 1, self.cost
 
     def __add__(self, other: Loss) -> Loss:
         return Loss(self.cost + other.cost, self.ratio * other.ratio)
@@ -74,7 +78,7 @@ class Coupling:
     """
 
     loss: Loss | None
-    output: str
+    output: Template | None  # None where none loses anything
     transports: tuple[Transport, ...]
 
     @property
@@ -84,19 +88,19 @@ class Coupling:
 
 def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Condition] = ()) -> Coupling:
     """The best coupling of the parts for all differences of the polytope; data satisfy the conditions given."""
-    worst = Coupling(NO_LOSS, "", ())
+    worst = Coupling(NO_LOSS, None, ())
     transports: list[Transport] = []
     for output, sources in _by_output(left).items():
         targets = _by_output(right).get(output, {})
         found = _couple_output(output, sources, targets, polytope, given, left is right)
         transports += found.transports
-        if worst.loss is not None and found.epsilon > worst.epsilon:
+        if worst.loss is not None and (found.loss is None or found.loss.order > worst.loss.order):
             worst = found
     return Coupling(worst.loss, worst.output, tuple(transports))
 
 
-def _by_output(part: Part) -> dict[str, dict[int, Piece]]:
-    found: dict[str, dict[int, Piece]] = {}
+def _by_output(part: Part) -> dict[Template, dict[int, Piece]]:
+    found: dict[Template, dict[int, Piece]] = {}
     for number, piece in enumerate(part.pieces):
         if piece.weight:
             found.setdefault(piece.event.output, {})[number] = piece
@@ -104,7 +108,7 @@ def _by_output(part: Part) -> dict[str, dict[int, Piece]]:
 
 
 def _couple_output(
-    output: str,
+    output: Template,
     sources: Mapping[int, Piece],
     targets: Mapping[int, Piece],
     polytope: Polytope,
@@ -222,32 +226,20 @@ def _shares(
         return None
     if all(len(where) == 1 for where in ways.values()):
         return {(i, where[0]): Fraction(1) for i, where in ways.items()}
-    columns = {pair: k for k, pair in enumerate(usable)}
-    rows, limits = [], []
-    for j, target in targets.items():  # Σ_i w_i λ_ij e^c_ij - t w_j <= 0
-        row = np.zeros(len(columns) + 1)
-        for i, source in sources.items():
-            if (i, j) in columns:
-                row[columns[i, j]] = float(source.weight) * math.exp(min(float(usable[i, j].cost), 500.0))
-        row[-1] = -float(target.weight)
-        rows.append(row)
-        limits.append(0.0)
-    sums = np.zeros((len(sources), len(columns) + 1))
-    for k, i in enumerate(sources):
-        for j in ways[i]:
-            sums[k, columns[i, j]] = 1.0
-    goal = np.zeros(len(columns) + 1)
-    goal[-1] = 1.0
-    answer = linprog(goal, A_ub=np.array(rows), b_ub=limits, A_eq=sums, b_eq=np.ones(len(sources)), method="highs")
-    if not answer.success:
-        raise ArithmeticError(f"the linear program was not solved: {answer.message}")
-    return _rounded({pair: float(answer.x[k]) for pair, k in columns.items()}, sources)
-
-
-def _rounded(shares: Mapping[tuple[int, int], float], sources: Mapping[int, Piece]) -> dict[tuple[int, int], Fraction]:
-    exact = {pair: Fraction(share).limit_denominator(SHARE) for pair, share in shares.items() if share > 1e-12}
-    totals = {i: sum((share for (k, _), share in exact.items() if k == i), start=Fraction(0)) for i in sources}
-    return {(i, j): share / totals[i] for (i, j), share in exact.items() if share}
+    program = LinearProgram()
+    ratio = program.variable(Fraction(1))
+    columns = {pair: program.variable() for pair in usable}
+    most = max(Fraction(alignment.cost) for alignment in usable.values())
+    price = {pair: exponential_above(Fraction(alignment.cost) - most) for pair, alignment in usable.items()}
+    for j, target in targets.items():
+        load = {columns[i, j]: -sources[i].weight * price[i, j] for i in sources if (i, j) in columns}
+        program.at_least_zero({ratio: target.weight, **load})
+    for i, where in ways.items():
+        program.zero({columns[i, j]: Fraction(1) for j in where}, -1)
+    (answer,) = solve([program])
+    if isinstance(answer, Infeasible):  # every source has a way, and the ratio has no limit
+        raise AssertionError(f"no shares for {len(sources)} events")
+    return {pair: answer.values[column] for pair, column in columns.items() if answer.values[column]}
 
 
 def _loss(sources: Mapping[int, Piece], targets: Mapping[int, Piece], transports: Sequence[Transport]) -> Loss:
@@ -269,4 +261,4 @@ def _loss(sources: Mapping[int, Piece], targets: Mapping[int, Piece], transports
 
 def exponential_above(x: Fraction) -> Fraction:
     """A rational just above e^x; 1 at 0."""
-    return Fraction(math.exp(float(x))) * UPWARDS if x else Fraction(1)
+    return Fraction(math.exp(max(float(x), LEAST_EXPONENT))) * UPWARDS if x else Fraction(1)

@@ -19,7 +19,8 @@ from veridp.prove.noise_rules import Noise, parameters_of
 
 FORMAT = "veridp-certificate"
 VERSION = 3
-RATIONAL = re.compile(r"-?[0-9]{1,300}(/[0-9]{1,300})?")  # within the range of a float
+RATIONAL = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+LARGEST = 10**300  # within the range of a float
 WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
 MAX_WHOLE = 10**6  # of a size, an index or a count
 MAX_FILE_BYTES = 2**29
@@ -167,7 +168,10 @@ class Node:
         numerator, _, denominator = self.value.partition("/")
         if denominator and not int(denominator):
             raise self.flaw("the denominator is 0")
-        return Fraction(int(numerator), int(denominator or 1))
+        value = Fraction(int(numerator), int(denominator or 1))
+        if abs(value) > LARGEST:
+            raise self.flaw(f"a number of at most 10^300 is needed, not {_shown(self.value)}")
+        return value
 
 
 def _escaped(name: str) -> str:

@@ -15,13 +15,13 @@ from typing import Any
 from veridp.errors import NotExplorable
 from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number
-from veridp.program.path import Path, leaves, map_leaves, output_text
+from veridp.program.path import Form, Path
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Relation, Symbol, Unknown
+from veridp.program.template import Template
 from veridp.prove.convex import union_if_convex
 from veridp.prove.prices import price_of
 
-NUMERIC = "#"  # stands for a numeric entry in the name of an output
 ENTRY = re.compile(r"data\[(\d+)\]")
 
 
@@ -29,7 +29,7 @@ ENTRY = re.compile(r"data\[(\d+)\]")
 class Event:
     """Runs with one output: the noise that they draw, what it satisfies, and the entries that must not change."""
 
-    output: str
+    output: Template  # a slot for each number that is no constant
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
     numbers: tuple[Affine, ...]
@@ -40,24 +40,24 @@ class Event:
 
 def events_of(paths: Sequence[Path]) -> list[Event]:
     """The events of a mechanism's paths."""
-    groups: dict[tuple[str, tuple[Any, ...]], list[Path]] = {}
+    groups: dict[tuple[Template, tuple[Any, ...]], list[tuple[Path, Form]]] = {}
     for path in paths:
-        groups.setdefault((_name(path.output), _structure(path)), []).append(path)
-    found: list[Event] = []
-    for (name, _), members in groups.items():
-        found += _merged(name, members)
-    return found
+        form = Form.of(path.output)
+        groups.setdefault((form.template, _structure(path)), []).append((path, form))
+    return [event for members in groups.values() for event in _merged(members)]
 
 
-def _merged(name: str, paths: Sequence[Path]) -> list[Event]:
-    mergeable = len(paths) > 1 and not _numbers(paths[0].output) and all(path.weight == 1 for path in paths)
-    mergeable = mergeable and any(_can_move(symbol) for c in paths[0].conditions for symbol in c.slack.terms)
+def _merged(members: Sequence[tuple[Path, Form]]) -> list[Event]:
+    paths, (first, form) = [path for path, _ in members], members[0]
+    mergeable = len(paths) > 1 and not form.numbers and all(path.weight == 1 for path in paths)
+    mergeable = mergeable and any(_can_move(symbol) for c in first.conditions for symbol in c.slack.terms)
     if mergeable:
         union = union_if_convex([path.conditions for path in paths])
         if union is not None:
             asked = {id(c): site for path in paths for c, site in zip(path.conditions, _sites(path), strict=True)}
-            return [Event(name, paths[0].noises, union, (), 1, len(paths), tuple(asked[id(c)] for c in union))]
-    return [Event(name, p.noises, p.conditions, _numbers(p.output), p.weight, 1, _sites(p)) for p in paths]
+            sites = tuple(asked[id(c)] for c in union)
+            return [Event(form.template, first.noises, union, (), 1, len(paths), sites)]
+    return [Event(f.template, p.noises, p.conditions, f.numbers, p.weight, 1, _sites(p)) for p, f in members]
 
 
 def _can_move(symbol: Symbol) -> bool:
@@ -73,14 +73,6 @@ def _sites(path: Path) -> tuple[Site, ...]:
 def _structure(path: Path) -> tuple[Any, ...]:
     """What paths must share to be merged: the noise they draw, in order."""
     return tuple((noise.index, noise.distribution) for noise in path.noises)
-
-
-def _name(output: Any) -> str:
-    return output_text(map_leaves(lambda leaf: NUMERIC if isinstance(leaf, Affine) else leaf, output))
-
-
-def _numbers(output: Any) -> tuple[Affine, ...]:
-    return tuple(leaf for leaf in leaves(output) if isinstance(leaf, Affine))
 
 
 def entry_of(symbol: Unknown) -> int:

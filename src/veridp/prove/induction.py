@@ -2,8 +2,8 @@
 
 For each state of the loop: by how much its numbers differ between the two runs, and for each step and each way the
 query may move: the shift of the step's noise that keeps its conditions, what it releases, and the differences that the
-next state asks for. All this is linear, so one linear program finds the cheapest; what it finds is rounded to
-rationals, checked exactly, and the cost of the worst run is added up along the states.
+next state asks for. All this is linear, so one linear program finds the cheapest; the cost of the worst run is added up
+along the states.
 """
 
 from __future__ import annotations
@@ -13,19 +13,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
-
-from veridp.errors import NotInductive, VeridpError
+from veridp.errors import NotInductive, NotSolved, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import Affine
 from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.prove.exploring import rational_arguments
-from veridp.prove.prices import price_of
-from veridp.prove.shifts import DENOMINATORS
+from veridp.prove.linear import Infeasible, LinearProgram, solve
+from veridp.prove.prices import cost_of, price_of
 from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
 
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
@@ -134,8 +129,8 @@ class AlignedLoop:
 class _Alignment:
     system: System
     phases: Phases
+    program: LinearProgram = field(default_factory=LinearProgram)
     columns: dict[object, int] = field(default_factory=dict)
-    rows: list[tuple[dict[int, float], float, bool]] = field(default_factory=list)  # Σ + constant >= 0, or = 0
 
     def moves(self) -> Iterator[Move]:
         """The moves that runs can come to, from the entries on."""
@@ -166,162 +161,83 @@ class _Alignment:
     # --------------------------------------------------------------------------------------- the linear program
 
     def _column(self, key: object) -> int:
-        return self.columns.setdefault(key, len(self.columns))
+        """The variable of a key: ε is what is to be least, and a difference may be negative."""
+        if key not in self.columns:
+            is_difference = isinstance(key, tuple) and len(key) == 2 and key[0] != "left"
+            self.columns[key] = self.program.variable(Fraction(key == "epsilon"), free=is_difference)
+        return self.columns[key]
 
-    def _change(self, move: Move, expression: Affine | Number) -> tuple[dict[int, float], float]:
-        """By how much an expression differs between the two runs: coefficients of the unknowns, and a constant."""
-        row: dict[int, float] = {}
-        constant = 0.0
+    def _shift(self, move: Move, noise: Noise) -> dict[int, int]:
+        """The variables of a shift, with their signs. Integer noise stays: between corners no shift of it is whole."""
+        allowed = price_of(noise.distribution)
+        ways = () if noise.distribution.integer else (("up", allowed.up, 1), ("down", allowed.down, -1))
+        return {self._column((move, noise.index, way)): sign for way, unit, sign in ways if unit is not None}
+
+    def _change(self, move: Move, expression: Affine | Number) -> tuple[dict[int, Fraction], Fraction]:
+        """By how much an expression differs between the two runs: coefficients of the variables, and a constant."""
+        row: dict[int, Fraction] = {}
+        constant = Fraction(0)
         for symbol, coefficient in expression.terms.items() if isinstance(expression, Affine) else ():
             if symbol == QUERY:
-                constant += float(coefficient) * move.by
+                constant += Fraction(coefficient) * move.by
             elif isinstance(symbol, Noise):
-                row[self._column((move, symbol.index, "up"))] = float(coefficient)
-                row[self._column((move, symbol.index, "down"))] = -float(coefficient)
+                row |= {column: sign * Fraction(coefficient) for column, sign in self._shift(move, symbol).items()}
             elif isinstance(symbol, Unknown):
-                row[self._column((move.source, symbol.name))] = float(coefficient)
+                row[self._column((move.source, symbol.name))] = Fraction(coefficient)
         return row, constant
 
     def _add(self, move: Move) -> None:
+        program = self.program
         for condition in move.step.conditions:
-            self.rows.append((*self._change(move, condition.slack), condition.relation is Relation.EQUAL))
+            add = program.zero if condition.relation is Relation.EQUAL else program.at_least_zero
+            add(*self._change(move, condition.slack))
         for number in move.step.released:
-            self.rows.append((*self._change(move, number), True))
+            program.zero(*self._change(move, number))
         for name, value in move.step.updates.items():
             row, constant = self._change(move, value)
             place = self._column((move.target, name))
-            row[place] = row.get(place, 0.0) - 1.0
-            self.rows.append((row, constant, True))
-        costs = {self._column(("left", move.source)): 1.0} if move.source else {self._column("epsilon"): 1.0}
+            row[place] = row.get(place, Fraction(0)) - 1
+            program.zero(row, constant)
+        costs = {self._column(("left", move.source) if move.source else "epsilon"): Fraction(1)}
         if move.target is not None:
             left = self._column(("left", move.target))
-            costs[left] = costs.get(left, 0.0) - 1.0
+            costs[left] = costs.get(left, Fraction(0)) - 1
         for noise in move.step.noises:
-            allowed = price_of(noise.distribution)
-            for way, unit in (("up", allowed.up), ("down", allowed.down)):
-                costs[self._column((move, noise.index, way))] = -float(unit or 0)
-        self.rows.append((costs, 0.0, False))
+            price = price_of(noise.distribution)
+            for column, sign in self._shift(move, noise).items():
+                costs[column] = -((price.up if sign > 0 else price.down) or Fraction(0))
+        program.at_least_zero(costs)
 
     def solved(self) -> AlignedLoop:
         """The alignment whose worst run is the cheapest."""
         moves = list(self.moves())
         for move in moves:
             self._add(move)
-        solution = self._solve(moves)
-        for denominator in DENOMINATORS:
-            rounded = {
-                key: Fraction(float(solution[c])).limit_denominator(denominator) for key, c in self.columns.items()
-            }
-            checked = [_Checked(move, rounded) for move in moves]
-            if all(each.keeps for each in checked):
-                return _aligned(checked, rounded)
-        raise NotInductive("the alignment found is not exact")
-
-    def _solve(self, moves: Sequence[Move]) -> NDArray[np.float64]:
-        column = self._column("epsilon")
-        objective = np.zeros(len(self.columns))
-        objective[column] = 1.0
-        forbidden = {
-            (move, noise.index, way)
-            for move in moves
-            for noise in move.step.noises
-            for way, unit in (("up", price_of(noise.distribution).up), ("down", price_of(noise.distribution).down))
-            if unit is None
-        }
-        bounds = [_limits(key, key in forbidden) for key in self.columns]
-        equal, above = [r for r in self.rows if r[2]], [r for r in self.rows if not r[2]]
-        answer = linprog(
-            objective,
-            A_ub=-_matrix(above, len(objective)),
-            b_ub=[constant for _, constant, _ in above],
-            A_eq=_matrix(equal, len(objective)) if equal else None,
-            b_eq=[-constant for _, constant, _ in equal] if equal else None,
-            bounds=bounds,
-            method="highs",
-        )
-        if not answer.success:
+        try:
+            (answer,) = solve([self.program])
+        except NotSolved as error:
+            raise NotInductive(str(error)) from error
+        if isinstance(answer, Infeasible):
             raise NotInductive("no alignment is the same for every step: the cost may grow with the size")
-        return np.asarray(answer.x)
+        found = {key: answer.values[column] for key, column in self.columns.items()}
+        return _aligned([self._aligned_move(move, found) for move in moves], found)
+
+    def _aligned_move(self, move: Move, found: Mapping[object, Fraction]) -> AlignedMove:
+        shifts = tuple(
+            found.get((move, noise.index, "up"), Fraction(0)) - found.get((move, noise.index, "down"), Fraction(0))
+            for noise in move.step.noises
+        )
+        return AlignedMove(move, shifts, cost_of(move.step.noises, shifts))
 
 
-def _limits(key: object, forbidden: bool) -> tuple[float | None, float | None]:
-    if forbidden:
-        return 0.0, 0.0
-    is_difference = isinstance(key, tuple) and len(key) == 2 and key[0] != "left"
-    return (None, None) if is_difference else (0.0, None)
-
-
-def _matrix(rows: Sequence[tuple[dict[int, float], float, bool]], width: int) -> Any:
-    places = [(r, c, value) for r, (row, _, _) in enumerate(rows) for c, value in row.items()]
-    values, r, c = [p[2] for p in places], [p[0] for p in places], [p[1] for p in places]
-    return coo_array((values, (r, c)), shape=(len(rows), width)).tocsr()
-
-
-# ------------------------------------------------------------------------------------------------ the exact check
-
-
-@dataclass(frozen=True, eq=False)
-class _Checked:
-    """A move with rational shifts and differences."""
-
-    move: Move
-    found: Mapping[object, Fraction]
-
-    def _shift(self, index: int) -> Fraction:
-        return self.found[(self.move, index, "up")] - self.found[(self.move, index, "down")]
-
-    def change(self, expression: Affine | Number) -> Fraction:
-        total = Fraction(0)
-        for symbol, coefficient in expression.terms.items() if isinstance(expression, Affine) else ():
-            if symbol == QUERY:
-                total += coefficient * self.move.by
-            elif isinstance(symbol, Noise):
-                total += coefficient * self._shift(symbol.index)
-            else:
-                total += coefficient * self.found[(self.move.source, symbol.name)]
-        return total
-
-    @property
-    def shifts(self) -> tuple[Fraction, ...]:
-        return tuple(self._shift(noise.index) for noise in self.move.step.noises)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether conditions, releases and the next state's differences are kept, by shifts that are allowed."""
-        step = self.move.step
-        for noise in step.noises:
-            shift, allowed = self._shift(noise.index), price_of(noise.distribution)
-            if (shift > 0 and allowed.up is None) or (shift < 0 and allowed.down is None):
-                return False
-            if noise.distribution.integer and shift:  # between corners such a shift would not be whole
-                return False
-        for condition in step.conditions:
-            gain = self.change(condition.slack)
-            if gain < 0 or (condition.relation is Relation.EQUAL and gain != 0):
-                return False
-        if any(self.change(number) != 0 for number in step.released):
-            return False
-        asked = [(value, self.found[(self.move.target, name)]) for name, value in step.updates.items()]
-        return all(self.change(value) == difference for value, difference in asked)
-
-    @property
-    def cost(self) -> Fraction:
-        total = Fraction(0)
-        for noise in self.move.step.noises:
-            shift, allowed = self._shift(noise.index), price_of(noise.distribution)
-            total += abs(shift) * ((allowed.up if shift > 0 else allowed.down) or 0)
-        return total
-
-
-def _aligned(checked: Sequence[_Checked], found: Mapping[object, Fraction]) -> AlignedLoop:
-    moves = tuple(AlignedMove(each.move, each.shifts, each.cost) for each in checked)
+def _aligned(moves: Sequence[AlignedMove], found: Mapping[object, Fraction]) -> AlignedLoop:
     left = _left(moves)
     cost = max(m.cost + (left[m.move.target] if m.move.target else 0) for m in moves if m.move.source is None)
     differences = {
         place: {name: found[(place, name)] for name, value in place[0] if value is SYMBOL and (place, name) in found}
         for place in left
     }
-    return AlignedLoop(moves, differences, left, cost)
+    return AlignedLoop(tuple(moves), differences, left, cost)
 
 
 def _left(moves: Sequence[AlignedMove]) -> dict[Place, Fraction]:

@@ -1,89 +1,112 @@
-"""Many small linear programs side by side, solved in one call.
+"""Linear programs in rational numbers, solved exactly.
 
-Each block has a variable that measures by how much its inequalities are missed, at a price far above any shift; so one
-block that has no solution does not spoil the rest, and shows.
+A float solver tells which basis is optimal; the answer is the rational solution of that basis, checked to be feasible
+and, by its dual, optimal. Where the floats err, exact simplex steps go on from there (`simplex`). A program without a
+solution is shown to have none by a Farkas ray. Nothing of the floats is left in an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
-
-PENALTY = 1e4  # the cost of a unit by which an inequality is missed, where the dearest unit of a shift costs 1
-Terms = Mapping[int, float]
+from veridp.program.distribution import Number
+from veridp.prove.hints import Hint, hints
+from veridp.prove.simplex import ZERO, Basis, IntegerProgram, IntegerRow, Vertex, completed, optimum
 
 
-class Blocks:
-    """Variables that are not negative, with costs; rows that must not be negative."""
+class LinearProgram:
+    """The least Σ cost · variable where every row Σ coefficient · variable + constant is at least 0, or 0.
+
+    Variables are not negative, unless they are free. No cost is negative and free variables cost nothing, so the least
+    cost is at least 0.
+    """
 
     def __init__(self) -> None:
-        self.costs: list[float] = []
-        self.upper: list[float | None] = []
-        self.whole: list[int] = []
-        self.rows: list[int] = []
-        self.columns: list[int] = []
-        self.values: list[float] = []
-        self.constants: list[float] = []
-        self.miss = -1
-        self.unit = 1.0
+        self.costs: list[Fraction] = []
+        self.free: set[int] = set()
+        self.whole: set[int] = set()
+        self.rows: list[IntegerRow] = []
 
-    def start(self, unit: float) -> int:
-        """Begin a block whose dearest unit costs so much; the column of what is missed."""
-        self.unit = unit or 1.0
-        self.miss = len(self.costs)
-        self.costs.append(PENALTY)
-        self.upper.append(None)
-        self.whole.append(0)
-        return self.miss
+    def variable(self, cost: Fraction = ZERO, *, free: bool = False, whole: bool = False) -> int:
+        """The column of a new variable."""
+        if cost < 0 or (free and cost):
+            raise ValueError(f"a {'free ' if free else ''}variable cannot cost {cost}")
+        column = len(self.costs)
+        self.costs.append(cost)
+        if free:
+            self.free.add(column)
+        if whole:
+            self.whole.add(column)
+        return column
 
-    def variable(self, cost: float, *, allowed: bool = True, whole: bool = False) -> int:
-        """A new variable of the block; one that is not allowed is 0."""
-        self.costs.append(cost / self.unit)
-        self.upper.append(None if allowed else 0.0)
-        self.whole.append(int(whole))
-        return len(self.costs) - 1
+    def at_least_zero(self, terms: Mapping[int, Number], constant: Number = 0) -> None:
+        """Σ terms + constant >= 0."""
+        self._add(terms, constant, False)
 
-    def at_least_zero(self, terms: Terms, constant: float) -> None:
-        """Σ terms + constant >= 0, or missed by so much."""
-        row = len(self.constants)
-        self.rows += [row] * (len(terms) + 1)
-        self.columns += [*terms, self.miss]
-        self.values += [*terms.values(), 1.0]
-        self.constants.append(constant)
+    def zero(self, terms: Mapping[int, Number], constant: Number = 0) -> None:
+        """Σ terms + constant = 0."""
+        self._add(terms, constant, True)
 
-    def zero(self, terms: Terms, constant: float) -> None:
-        """Σ terms + constant = 0, or missed by so much."""
-        self.at_least_zero(terms, constant)
-        self.at_least_zero({column: -value for column, value in terms.items()}, -constant)
+    def _add(self, terms: Mapping[int, Number], constant: Number, equal: bool) -> None:
+        scale = math.lcm(constant.denominator, *[value.denominator for value in terms.values()])
+        if scale == 1:
+            integers = {column: value.numerator for column, value in terms.items() if value}
+        else:
+            integers = {c: value.numerator * (scale // value.denominator) for c, value in terms.items() if value}
+        self.rows.append(IntegerRow(integers, constant.numerator * (scale // constant.denominator), equal, scale))
 
-    def solve(self) -> NDArray[np.float64]:
-        """The values of all variables in a cheapest solution."""
-        if not self.costs:
-            return np.empty(0)
-        return np.asarray(self._answer().x)
+    def with_rows(self, rows: Sequence[IntegerRow]) -> LinearProgram:
+        """The program with other rows."""
+        found = LinearProgram()
+        found.costs, found.free, found.whole, found.rows = self.costs, self.free, self.whole, list(rows)
+        return found
 
-    def prices(self) -> NDArray[np.float64]:
-        """What each row adds to the cost for a unit by which it is asked for more: the dual solution, in row order."""
-        marginals: NDArray[np.float64] = np.asarray(self._answer().ineqlin.marginals)
-        return np.abs(marginals) * self.unit
+    @cached_property
+    def integers(self) -> IntegerProgram:
+        """The program with its costs, too, in whole numbers; to be asked for when it is complete."""
+        scale = math.lcm(*(cost.denominator for cost in self.costs))
+        costs = [cost.numerator * (scale // cost.denominator) for cost in self.costs]
+        return IntegerProgram(costs, scale, frozenset(self.free), self.rows)
 
-    def _answer(self) -> Any:
-        shape = (len(self.constants), len(self.costs))
-        matrix = coo_array((self.values, (self.rows, self.columns)), shape=shape).tocsr()
-        limits = np.array([(0.0, np.inf if upper is None else upper) for upper in self.upper])
-        answer = linprog(
-            self.costs,
-            A_ub=-matrix,
-            b_ub=self.constants,
-            bounds=limits,
-            method="highs",
-            integrality=self.whole if any(self.whole) else None,
-        )
-        if not answer.success:
-            raise ArithmeticError(f"the linear program was not solved: {answer.message}")
-        return answer
+
+@dataclass(frozen=True, eq=False)
+class Infeasible:
+    """That there is no solution: the rows at these prices (a Farkas ray) sum to what is negative for all variables."""
+
+    prices: tuple[Fraction, ...]
+
+
+Answer = Vertex | Infeasible
+
+
+def solve(programs: Sequence[LinearProgram]) -> list[Answer]:
+    """The optimum of each program, where variables that should be whole need not be; or why it has none.
+
+    Raises NotSolved where exact steps do not come to an end soon enough.
+    """
+    exact = [program.integers for program in programs]
+    return [_answer(program, hint) for program, hint in zip(exact, hints(exact), strict=True)]
+
+
+def _answer(program: IntegerProgram, hint: Hint | None) -> Answer:
+    if hint is not None and hint.missed:
+        ray = optimum(program.part(hint.priced))
+        if not isinstance(ray, Vertex):
+            prices = dict(zip(hint.priced, ray, strict=True))
+            return Infeasible(tuple(prices.get(row, ZERO) for row in range(len(program.rows))))
+        hint = None
+    found = optimum(program, None if hint is None else _vertex(program, hint))
+    return found if isinstance(found, Vertex) else Infeasible(found)
+
+
+def _vertex(program: IntegerProgram, hint: Hint) -> Vertex:
+    """The vertex that a hint tells of: rows and columns are a basis mostly, else what they lack is added."""
+    if len(hint.priced) == len(hint.positive):
+        with suppress(ZeroDivisionError):
+            return Vertex(program, Basis(tuple(hint.priced), tuple(hint.positive)))
+    return Vertex(program, completed(program, [*hint.priced, *hint.tight], [*hint.positive, *hint.idle]))

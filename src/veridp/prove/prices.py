@@ -26,9 +26,6 @@ class Price:
         """The cost of a move that is allowed."""
         return abs(move) * ((self.up if move > 0 else self.down) or 0)
 
-    def allows(self, move: Fraction) -> bool:
-        return not move or (self.up if move > 0 else self.down) is not None
-
 
 @cache
 def price_of(noise: d.Distribution) -> Price:
@@ -70,11 +67,3 @@ def why_no_price(noise: d.Distribution, up: bool) -> str | None:
 def cost_of(noises: Sequence[Noise], moves: Sequence[Fraction]) -> Fraction:
     """What the moves cost together."""
     return sum((price_of(n.distribution).of(move) for n, move in zip(noises, moves, strict=True)), start=Fraction(0))
-
-
-def are_allowed(noises: Sequence[Noise], moves: Sequence[Fraction]) -> bool:
-    """Whether each noise may be moved so: integer noise in whole steps only."""
-    return all(
-        price_of(noise.distribution).allows(move) and (not noise.distribution.integer or move.denominator == 1)
-        for noise, move in zip(noises, moves, strict=True)
-    )

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from veridp.errors import BadInput, MechanismFailed
+from veridp.program.identity import Pairs, Raised, leaf_key, leaf_text
+from veridp.program.path import entries_of, outline_of
+from veridp.program.scalar import raised
+from veridp.program.template import identity, is_finite_number
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
-from veridp.prove.check_cases import shape_in
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 from veridp.prove.enclosed import Enclosed
 from veridp.prove.inducted import Loop
@@ -65,7 +68,9 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
         try:
             output = function(recorder, copy.deepcopy(values))
         except Exception as error:
-            raise MechanismFailed(f"run {number}, on {values}: it raised {type(error).__name__}: {error}") from error
+            if isinstance(error, AttributeError) and error.obj is recorder:  # a draw that no certificate knows
+                raise MechanismFailed(f"run {number}, on {values}: it raised AttributeError: {error}") from error
+            output = raised(error)
         run = f"run {number}, on {_brief(values)}"
         if isinstance(certificate, Loop):
             undecided += not _stepped(certificate, values, recorder.draws, output, run)
@@ -203,11 +208,11 @@ def _told_by_case(
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise Flaw("/cases", f"{run}: no case has these data")
-    if certificate.shape is not None and _shape(output) != _shape(shape_in(certificate.shape)):
+    if certificate.shape is not None and str(outline_of(output)) != certificate.shape:
         raise Flaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
     for number in cases[0].parts:
         part = certificate.parts[number]
-        leaves = output if part.entries is None else [_flat(output)[entry] for entry in part.entries]
+        leaves = output if part.entries is None else [entries_of(output)[entry] for entry in part.entries]
         told = _Told(certificate.noises, part, f"/parts/{number}/events", run, weights)
         if not told.by_events(numbers, draws, leaves):
             return False
@@ -344,15 +349,6 @@ class _Values:
         return _evaluated(expression, noise, self.data)
 
 
-def _shape(output: Any) -> Any:
-    """The nesting of an output: tuples for lists and tuples, a mark for each entry."""
-    if isinstance(output, np.ndarray | np.generic):
-        output = output.tolist()
-    if isinstance(output, dict):
-        return {key: _shape(entry) for key, entry in output.items()}
-    return tuple(map(_shape, output)) if isinstance(output, list | tuple) else ...
-
-
 def _flat(output: Any) -> list[Any]:
     if isinstance(output, np.ndarray | np.generic):
         output = output.tolist()
@@ -400,28 +396,39 @@ def _stands(value: Fraction, relation: str) -> bool:
 
 def _matches(text: str, numbers: Sequence[float], output: Any) -> bool:
     """Whether the output is the one that is written in the text, with these numbers in place of its marks."""
+    if isinstance(output, Raised) or text.startswith("raises "):
+        return text == leaf_text(output) if isinstance(output, Raised) else False
     try:
-        template = ast.literal_eval(text)
+        pattern = _pattern(ast.parse(text.replace(NUMERIC, "..."), mode="eval").body)
     except (ValueError, SyntaxError):
-        template = text  # a text by itself is written without quotes
+        raise BadInput(f"the output {text} is no Python literal; a spot check needs outputs that are") from None
     left = list(numbers)
-    return _alike(template, output, left) and not left
+    return _alike(pattern, identity(output).tree, left) and not left
 
 
-def _alike(template: Any, output: Any, numbers: list[float]) -> bool:
-    if isinstance(output, np.ndarray | np.generic):
-        output = output.tolist()
-    if isinstance(template, str) and template == NUMERIC:
-        return bool(numbers) and isinstance(output, int | float) and _close(numbers.pop(0), output)
-    if isinstance(template, list | tuple):
-        same = isinstance(output, list | tuple) and len(template) == len(output)
-        return same and all(_alike(a, b, numbers) for a, b in zip(template, output, strict=True))
-    if isinstance(template, dict):
-        same = isinstance(output, dict) and list(template) == list(output)
-        return same and all(_alike(template[key], output[key], numbers) for key in template)
-    if isinstance(template, bool) or isinstance(output, bool) or not isinstance(template, int | float):
-        return type(template) is type(output) and bool(template == output)
-    return isinstance(output, int | float) and _close(template, output)
+def _pattern(node: ast.expr) -> Any:
+    """The tree of an output that is written as text; an Ellipsis stands for any number."""
+    match node:
+        case ast.List(elts=entries) | ast.Tuple(elts=entries):
+            return tuple(map(_pattern, entries))
+        case ast.Dict(keys=keys, values=values):
+            return Pairs((_pattern(key), _pattern(value)) for key, value in zip(keys, values, strict=True) if key)
+        case ast.Name(id="nan" | "inf" as name):
+            return float(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
+            return -math.inf
+    return ast.literal_eval(node)
+
+
+def _alike(pattern: Any, tree: Any, numbers: list[float]) -> bool:
+    if pattern is ...:
+        return bool(numbers) and is_finite_number(tree) and _close(numbers.pop(0), tree)
+    if isinstance(pattern, tuple):
+        same = type(pattern) is type(tree) and len(pattern) == len(tree)
+        return same and all(_alike(a, b, numbers) for a, b in zip(pattern, tree, strict=True))
+    if is_finite_number(pattern) and is_finite_number(tree):
+        return _close(pattern, tree)
+    return leaf_key(pattern) == leaf_key(tree)
 
 
 def _close(first: float, second: float) -> bool:

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from veridp.program.symbols import Noise
-from veridp.prove.linear import Blocks
+from veridp.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.prove.neighbours import Box, Corner
 from veridp.prove.prices import cost_of, price_of
-from veridp.prove.shifts import DENOMINATORS, Requirement, Task, moved_to
+from veridp.prove.shifts import Requirement, Signed, Task, moved_to, signed_variables
+from veridp.prove.simplex import ZERO
+from veridp.prove.whole import solve_whole
 
 MANY = 8  # entries: past this, corners are not gone through
 
@@ -39,131 +38,84 @@ class Rule:
         )
 
 
-class RuleProgram:
-    """For each task, a linear program for an affine rule: constants, and slopes in the mixed entries."""
+def cheapest_rules(tasks: Sequence[Task]) -> list[Rule | None]:
+    """An affine rule for each task; None where there is none."""
+    programs = [_RuleProgram(task) for task in tasks]
+    answers = solve_whole([each.program for each in programs])
+    return [each.rule(answer) for each, answer in zip(programs, answers, strict=True)]
 
-    def __init__(self) -> None:
-        self.blocks = Blocks()
-        self.found: list[tuple[Task, list[tuple[int, int]], dict[tuple[int, int], tuple[int, int]]]] = []
 
-    def add(self, task: Task) -> None:
-        """The shift of a noise is its value amid the box, plus slope · (difference - middle) for each mixed entry."""
-        box = task.box
-        half = {i: float(box.high[i] - box.low[i]) / 2 for i in task.mixed}
-        middle = {i: float(box.high[i] + box.low[i]) / 2 for i in task.mixed}
-        self.blocks.start(task.unit)
-        centres, slopes = [], {}
-        for place, noise in enumerate(task.noises):
-            price = price_of(noise.distribution)
-            whole = noise.distribution.integer
-            up, down = price.up is not None, price.down is not None
-            centre = (
-                self.blocks.variable(float(price.up or 0), allowed=up, whole=whole),
-                self.blocks.variable(float(price.down or 0), allowed=down, whole=whole),
-            )
-            centres.append(centre)
-            for i in task.mixed:
-                dear = float(max(price.up or 0, price.down or 0)) * half[i]
-                slopes[place, i] = (
-                    self.blocks.variable(dear, allowed=up, whole=whole),
-                    self.blocks.variable(dear, allowed=up, whole=whole),
-                )
-            if up and not down:  # never downwards, wherever in the box
-                reach = {column: -half[i] for i in task.mixed for column in slopes[place, i]}
-                self.blocks.at_least_zero({centre[0]: 1.0, **reach}, 0.0)
+class _RuleProgram:
+    """The linear program for the rule of a task: of each noise the shift amid the box, and slopes in mixed entries.
+
+    What a slope costs is bounded by what the shift at the ends of its entry costs more than in the middle.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.program = LinearProgram()
+        self.half = {i: (task.box.high[i] - task.box.low[i]) / 2 for i in task.mixed}
+        self.middle = {i: (task.box.high[i] + task.box.low[i]) / 2 for i in task.mixed}
+        self.centres: list[Signed] = []
+        self.slopes: list[dict[int, Signed]] = []
+        for noise in task.noises:
+            self._add_noise(noise)
         for each in task.requirements:
-            self._require(each, task, centres, slopes, half, middle)
-        self.found.append((task, centres, slopes))
+            self._require(each)
 
-    def _require(
-        self,
-        each: Requirement,
-        task: Task,
-        centres: Sequence[tuple[int, int]],
-        slopes: Mapping[tuple[int, int], tuple[int, int]],
-        half: Mapping[int, float],
-        middle: Mapping[int, float],
-    ) -> None:
+    def _add_noise(self, noise: Noise) -> None:
+        program, price = self.program, price_of(noise.distribution)
+        dear = max(price.up or ZERO, price.down or ZERO)
+        whole = noise.distribution.integer
+        centre = signed_variables(program, noise, whole=False)
+        slopes: dict[int, Signed] = {
+            i: [(program.variable(dear * self.half[i], whole=whole), sign) for sign in (1, -1)] if centre else []
+            for i in self.task.mixed
+        }
+        if centre and price.down is None:  # never downwards, wherever in the box
+            reach = {column: -self.half[i] for i, slope in slopes.items() for column, _ in slope}
+            program.at_least_zero({centre[0][0]: 1, **reach})
+        if centre and whole:  # what is left of the centre where all differences are 0
+            constant = {program.variable(free=True, whole=True): Fraction(-1)}
+            moved = {column: -sign * self.middle[i] for i, slope in slopes.items() for column, sign in slope}
+            program.zero({**constant, **dict(centre), **moved})
+        self.centres.append(centre)
+        self.slopes.append(slopes)
+
+    def _require(self, each: Requirement) -> None:
         """In the middle of the box it must be met with as much to spare as it may lose towards the worst corner."""
-        terms = {column: sign * float(c) for place, c in each.noise.items() for column, sign in _signed(centres[place])}
-        constant = float(each.constant) + sum(
-            float(c) * middle.get(entry, float(task.base[entry])) for entry, c in each.data.items()
-        )
+        program, task = self.program, self.task
+        add = program.zero if each.equal else program.at_least_zero
+        terms = {column: sign * c for place, c in each.noise.items() for column, sign in self.centres[place]}
         for i in task.mixed:
             change = {
-                column: sign * float(c) * half[i]
+                column: sign * c * self.half[i]
                 for place, c in each.noise.items()
-                for column, sign in _signed(slopes[place, i])
+                for column, sign in self.slopes[place][i]
             }
-            own = float(each.data.get(i, 0)) * half[i]
+            own = each.data.get(i, ZERO) * self.half[i]
             if each.equal:
-                self.blocks.zero(change, own)
+                program.zero(change, own)
             elif change or own:
-                loss = self.blocks.variable(0.0)
-                self.blocks.at_least_zero({loss: 1.0, **change}, own)
-                self.blocks.at_least_zero({loss: 1.0, **{column: -v for column, v in change.items()}}, -own)
-                terms[loss] = -1.0
-        (self.blocks.zero if each.equal else self.blocks.at_least_zero)(terms, constant)
+                loss = program.variable()
+                program.at_least_zero({loss: 1, **change}, own)
+                program.at_least_zero({loss: 1, **{column: -value for column, value in change.items()}}, -own)
+                terms[loss] = Fraction(-1)
+        add(terms, each.at(moved_to(task.base, task.mixed, [self.middle[i] for i in task.mixed])))
 
-    def rules(self) -> list[Rule | None]:
-        """The rules found, in the order in which they were asked for; None where there is none."""
-        if not self.found:
-            return []
-        solution = self.blocks.solve()
-        return [_rounded_rule(task, centres, slopes, solution) for task, centres, slopes in self.found]
+    def rule(self, answer: Answer) -> Rule | None:
+        if isinstance(answer, Infeasible):
+            return None
 
+        def value(signed: Signed) -> Fraction:
+            return sum((sign * answer.values[column] for column, sign in signed), start=ZERO)
 
-def _signed(columns: tuple[int, int]) -> tuple[tuple[int, float], tuple[int, float]]:
-    return (columns[0], 1.0), (columns[1], -1.0)
-
-
-def _rounded_rule(
-    task: Task,
-    centres: Sequence[tuple[int, int]],
-    slopes: Mapping[tuple[int, int], tuple[int, int]],
-    solution: NDArray[np.float64],
-) -> Rule | None:
-    box = task.box
-    for denominator in DENOMINATORS:
-
-        def rational(columns: tuple[int, int], denominator: int = denominator) -> Fraction:
-            return Fraction(float(solution[columns[0]] - solution[columns[1]])).limit_denominator(denominator)
-
-        steep = [
-            {i: slope for i in task.mixed if (slope := rational(slopes[place, i]))} for place in range(len(centres))
-        ]
-        middle = [rational(columns) for columns in centres]
+        slopes = [{i: slope for i, signed in each.items() if (slope := value(signed))} for each in self.slopes]
         constants = [
-            value - sum((s * (box.low[i] + box.high[i]) / 2 for i, s in slope.items()), start=Fraction(0))
-            for value, slope in zip(middle, steep, strict=True)
+            value(centre) - sum((slope * self.middle[i] for i, slope in each.items()), start=ZERO)
+            for centre, each in zip(self.centres, slopes, strict=True)
         ]
-        rule = Rule(tuple(constants), tuple(steep))
-        if keeps(task, rule):
-            return rule
-    return None
-
-
-def keeps(task: Task, rule: Rule) -> bool:
-    """Whether the rule meets every requirement for every difference of the box, by moves that the noise allows."""
-    box = task.box
-    for noise, constant, slopes in zip(task.noises, rule.constants, rule.slopes, strict=True):
-        least, most = bounds_of(constant, slopes, box)
-        price = price_of(noise.distribution)
-        if not (price.allows(least) and price.allows(most)):
-            return False
-        if noise.distribution.integer and any(x.denominator != 1 for x in (constant, *slopes.values())):
-            return False
-    for each in task.requirements:
-        total = dict(each.data)
-        constant = each.constant
-        for place, coefficient in each.noise.items():
-            constant += coefficient * rule.constants[place]
-            for i, slope in rule.slopes[place].items():
-                total[i] = total.get(i, Fraction(0)) + coefficient * slope
-        least, most = bounds_of(constant, total, box)
-        if least < 0 or (each.equal and most > 0):
-            return False
-    return True
+        return Rule(tuple(constants), tuple(slopes))
 
 
 def bounds_of(constant: Fraction, slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fraction]:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from veridp.errors import BadInput, EnginesDisagree, NotExplorable
+from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotSolved
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
+from veridp.program.identity import Raised
 from veridp.program.path import Path
 from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
@@ -67,6 +68,8 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
         raise type(error)(
             f"{error}; or give it a domain that is a list of values, which a proof can go through"
         ) from error
+    if all(isinstance(path.output, Raised) for path in paths):
+        raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; let it return something")
     bounded = prove_by_bounds(mechanism, size, paths)
     if bounded is not None and math.isfinite(bounded.epsilon):
         return _replayed(bounded, data, paths)  # no shift of uniform noise has a price: nothing else would prove less
@@ -97,7 +100,7 @@ def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path]) -> Proof:
         return proof
     try:
         coupled = prove_on_regions(proof.mechanism, proof.size, paths)
-    except NotExplorable:  # too many regions
+    except (NotExplorable, NotSolved):  # too many regions, or too large a program for the shares
         return proof
     return coupled if coupled.epsilon < proof.epsilon * CLEARLY else proof
 

@@ -1,7 +1,4 @@
-"""The cheapest shift of the noise that carries an event over one difference of the data: a small linear program.
-
-What the solver finds is rounded to rationals and checked exactly.
-"""
+"""The cheapest shift of the noise that carries an event over one difference of the data: a small linear program."""
 
 from __future__ import annotations
 
@@ -11,53 +8,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from veridp.program.affine import Affine
+from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Unknown
 from veridp.prove.events import Event, entry_of, is_equality
-from veridp.prove.linear import Blocks
+from veridp.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.prove.neighbours import Box, Corner, Hull, Polytope
-from veridp.prove.prices import are_allowed, cost_of, price_of
-
-DENOMINATORS = (
-    1,
-    2,
-    12,
-    10_000,
-)  # of the rationals that a solution is rounded to, in the order in which they are tried
-NEARLY = 1e-9  # what rounding may add to the cost of a shift
+from veridp.prove.prices import cost_of, price_of
+from veridp.prove.simplex import ZERO
+from veridp.prove.whole import solve_whole
 
 
 @dataclass(frozen=True)
 class Requirement:
     """Σ noise · move + Σ data · difference + constant must be at least 0, or 0; noise by its place in the event."""
 
-    noise: Mapping[int, Fraction]
-    data: Mapping[int, Fraction]
+    noise: Mapping[int, Number]
+    data: Mapping[int, Number]
     equal: bool
-    constant: Fraction = Fraction(0)
+    constant: Number = 0
 
-    def gain(self, moves: Sequence[Fraction], difference: Sequence[Fraction]) -> Fraction:
-        total = sum((c * moves[place] for place, c in self.noise.items()), start=self.constant)
-        return total + sum((c * difference[entry] for entry, c in self.data.items()), start=Fraction(0))
-
-    def met(self, moves: Sequence[Fraction], difference: Sequence[Fraction]) -> bool:
-        gain = self.gain(moves, difference)
-        return gain == 0 if self.equal else gain >= 0
+    def at(self, difference: Sequence[Fraction]) -> Number:
+        """What it comes to at a difference of the data where no noise moves."""
+        return sum((c * difference[entry] for entry, c in self.data.items()), start=self.constant)
 
 
 def requirement(expression: Affine, noises: Sequence[Noise], equal: bool) -> Requirement:
     """That the expression does not fall (or stays) when noise and data move."""
     place = {noise.index: k for k, noise in enumerate(noises)}
-    noise: dict[int, Fraction] = {}
-    data: dict[int, Fraction] = {}
+    noise: dict[int, Number] = {}
+    data: dict[int, Number] = {}
     for symbol, coefficient in expression.terms.items():
         if isinstance(symbol, Unknown):
-            data[entry_of(symbol)] = Fraction(coefficient)
+            data[entry_of(symbol)] = coefficient
         else:
-            noise[place[symbol.index]] = Fraction(coefficient)
+            noise[place[symbol.index]] = coefficient
     return Requirement(noise, data, equal)
 
 
@@ -111,15 +96,6 @@ class Task:
         values = [[*map(Fraction, range(int(low), int(high) + 1))] if whole else [low, high] for low, high in ends]
         return [moved_to(self.base, self.mixed, chosen) for chosen in itertools.product(*values)]
 
-    @property
-    def unit(self) -> float:
-        """The price of the dearest unit of a shift."""
-        prices = [price_of(noise.distribution) for noise in self.noises]
-        return max((float(price.up or 0) for price in prices), default=0.0)
-
-    def met(self, moves: Sequence[Fraction], corner: Corner) -> bool:
-        return are_allowed(self.noises, moves) and all(r.met(moves, corner) for r in self.requirements)
-
     def shift(self, moves: Sequence[Fraction]) -> Shift:
         return Shift(tuple(moves), cost_of(self.noises, moves))
 
@@ -151,13 +127,16 @@ def moved_to(base: Corner, entries: Sequence[int], values: Sequence[Fraction]) -
 
 def failing_corner(each: Requirement, polytope: Polytope) -> Corner | None:
     """A difference at which a requirement without noise is not met; None where it always is."""
+    corners: Sequence[Corner]
     if isinstance(polytope, Hull):
-        return next((corner for corner in polytope.listed if not each.met((), corner)), None)
-    low, high = list(_at_zero(polytope)), list(_at_zero(polytope))
-    for entry, coefficient in each.data.items():
-        ends = (polytope.low[entry], polytope.high[entry])
-        low[entry], high[entry] = ends if coefficient > 0 else ends[::-1]
-    return next((tuple(corner) for corner in (low, high) if not each.met((), corner)), None)
+        corners = polytope.listed
+    else:
+        low, high = list(_at_zero(polytope)), list(_at_zero(polytope))
+        for entry, coefficient in each.data.items():
+            ends = (polytope.low[entry], polytope.high[entry])
+            low[entry], high[entry] = ends if coefficient > 0 else ends[::-1]
+        corners = tuple(low), tuple(high)
+    return next((corner for corner in corners if (value := each.at(corner)) < 0 or (value and each.equal)), None)
 
 
 def _at_zero(box: Box) -> Corner:
@@ -168,59 +147,47 @@ def _at_zero(box: Box) -> Corner:
 # ------------------------------------------------------------------------------------------------ corner by corner
 
 
-class Corners:
-    """The linear programs of single differences, solved together; without prices, only whether they can be met.
+def program_at(task: Task, corner: Corner, *, priced: bool = True) -> LinearProgram:
+    """The linear program for the cheapest shift at one difference; without prices, only whether there is one.
 
-    Integer noise is asked to move in whole steps only where the solution without that is not whole: it mostly is.
+    Its rows are the requirements of the task.
     """
-
-    def __init__(self, *, priced: bool = True, whole: bool = False) -> None:
-        self.priced = priced
-        self.whole = whole
-        self.blocks = Blocks()
-        self.starts: list[tuple[Task, Corner, int]] = []
-
-    def add(self, task: Task, corner: Corner) -> None:
-        self.blocks.start(task.unit)
-        first = len(self.blocks.costs)
-        for noise in task.noises:
-            price = price_of(noise.distribution)
-            for unit in (price.up, price.down):
-                whole = self.whole and noise.distribution.integer and unit is not None
-                self.blocks.variable(float(unit or 0) * self.priced, allowed=unit is not None, whole=whole)
-        for each in task.requirements:
-            terms: dict[int, float] = {}
-            for place, coefficient in each.noise.items():
-                terms[first + 2 * place] = float(coefficient)
-                terms[first + 2 * place + 1] = -float(coefficient)
-            constant = float(each.constant + sum(c * corner[entry] for entry, c in each.data.items()))
-            (self.blocks.zero if each.equal else self.blocks.at_least_zero)(terms, constant)
-        self.starts.append((task, corner, first))
-
-    def shifts(self) -> list[Shift]:
-        """The cheapest shift of each task at its corner, in the order in which they were added."""
-        solution = self.blocks.solve()
-        found = [_rounded(task, corner, solution[first:]) for task, corner, first in self.starts]
-        again = (
-            [] if self.whole else [k for k, shift in enumerate(found) if shift is NO_SHIFT and self.starts[k][0].whole]
-        )
-        if again:
-            program = Corners(whole=True)
-            for k in again:
-                program.add(*self.starts[k][:2])
-            for k, shift in zip(again, program.shifts(), strict=True):
-                found[k] = shift
-        return found
+    program = LinearProgram()
+    columns = [
+        signed_variables(program, noise, priced=priced, whole=noise.distribution.integer) for noise in task.noises
+    ]
+    for each in task.requirements:
+        terms = {column: sign * c for place, c in each.noise.items() for column, sign in columns[place]}
+        (program.zero if each.equal else program.at_least_zero)(terms, each.at(corner))
+    return program
 
 
-def _rounded(task: Task, corner: Corner, solution: NDArray[np.float64]) -> Shift:
-    """The rational shift that the solver meant; none where that meets not all requirements, or costs more."""
-    count = len(task.noises)
-    floats = solution[: 2 * count : 2] - solution[1 : 2 * count : 2]
-    exact = [Fraction(float(x)) for x in floats]
-    least = float(sum(price_of(n.distribution).of(x) for n, x in zip(task.noises, exact, strict=True)))
-    for denominator in DENOMINATORS:
-        shift = task.shift([x.limit_denominator(denominator) for x in exact])
-        if task.met(shift.moves or (), corner) and shift.cost <= least + NEARLY * (1 + least):
-            return shift
-    return NO_SHIFT
+Signed = Sequence[tuple[int, int]]  # columns with their signs, which sum to a number that may be negative
+
+
+def signed_variables(program: LinearProgram, noise: Noise, *, priced: bool = True, whole: bool = False) -> Signed:
+    """Variables for the way up and the way down, as far as the noise may go there."""
+    price = price_of(noise.distribution)
+    return [
+        (program.variable(unit if priced else ZERO, whole=whole), sign)
+        for unit, sign in ((price.up, 1), (price.down, -1))
+        if unit is not None
+    ]
+
+
+def cheapest_shifts(asked: Sequence[tuple[Task, Corner]]) -> list[Shift]:
+    """The cheapest shift of each task at its corner; NO_SHIFT where there is none."""
+    answers = solve_whole([program_at(task, corner) for task, corner in asked])
+    return [_shift(task, answer) for (task, _), answer in zip(asked, answers, strict=True)]
+
+
+def _shift(task: Task, answer: Answer) -> Shift:
+    if isinstance(answer, Infeasible):
+        return NO_SHIFT
+    values = iter(answer.values)
+    moves = []
+    for noise in task.noises:
+        price = price_of(noise.distribution)
+        up = ZERO if price.up is None else next(values)
+        moves.append(up if price.down is None else up - next(values))
+    return Shift(tuple(moves), answer.cost)

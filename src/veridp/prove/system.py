@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from flint import fmpq, fmpq_mat
+
 from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, affine
 from veridp.program.distribution import Number
-from veridp.program.path import Fork, Path, leaves, output_text
+from veridp.program.identity import NUMERIC, leaf_text
+from veridp.program.path import Fork, Path, leaves, outline_of
 from veridp.program.symbols import Noise, Symbol, Unknown
+from veridp.program.template import constant
 from veridp.prove.convex import are_disjoint, cover_everything
-from veridp.prove.events import NUMERIC
 from veridp.prove.loop import Loop, Mark, loop_of, marked_paths
 
 QUERY = Unknown("the query")  # no variable has such a name
@@ -36,7 +39,7 @@ class Step:
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
     released: tuple[Affine, ...]  # numbers that go into the output
-    output: tuple[str, ...]  # what goes into the output, as Python writes it, NUMERIC for each of these numbers
+    output: tuple[str, ...]  # the text of what goes into the output, NUMERIC for each of these numbers
     target: State | None
     updates: Mapping[str, Affine | Number]  # of the target's symbols
 
@@ -75,8 +78,14 @@ def system_of(mechanism: Mechanism, size: int = 4) -> System:
     size = max(size, 2 * loop.period + 1)
     system = System(loop.period)
     seen: dict[tuple[State, int, int, bool], set[object]] = {}
+    forms: set[object] = set()
     for count in range(size + 1):
         for path, marks in marked_paths(mechanism, loop, count):
+            forms |= _forms(path.output)
+            if len(forms) > 1:
+                raise NotInductive(
+                    f"{mechanism.name} nests its outputs in several ways, of which the steps do not tell"
+                )
             if not marks:
                 raise NotInductive(f"{mechanism.name} may end before its loop begins")
             entry = _segment(path, None, marks[0], loop, 0)
@@ -89,6 +98,14 @@ def system_of(mechanism: Mechanism, size: int = 4) -> System:
                 seen.setdefault((state, count, number, ended), set()).add(step.key)
     _check_alike(system, seen, mechanism.name)
     return system
+
+
+def _forms(output: Any) -> set[object]:
+    """How the output is nested, as far as the list of its leaves does not tell: the form of each of its entries."""
+    tree = outline_of(output).outline
+    if not isinstance(tree, tuple):
+        return {"no list"}
+    return {(type(tree), branch) for branch in tree}
 
 
 def _check_alike(system: System, seen: Mapping[tuple[State, int, int, bool], set[object]], name: str) -> None:
@@ -169,18 +186,19 @@ class _Local:
         return affine(constant, {s: c for s, c in terms.items() if c})
 
     def _combination(self, old: dict[Symbol, Fraction]) -> dict[str, Fraction]:
-        """How the state's symbols make up what is older than this step: by elimination over the rationals."""
-        rows: list[tuple[dict[Symbol, Fraction], dict[str, Fraction]]] = []
-        for name, expression in self.basis.items():
-            row = ({s: Fraction(c) for s, c in expression.terms.items()}, {name: Fraction(1)})
-            row = _reduced(row, rows)
-            if not row[0]:
+        """How the state's symbols make up what is older than this step."""
+        vectors = {name: expression.terms for name, expression in self.basis.items()}
+        symbols = list(dict.fromkeys(symbol for terms in (*vectors.values(), old) for symbol in terms))
+        table = [[_exact(terms.get(symbol, 0)) for terms in (*vectors.values(), old)] for symbol in symbols]
+        reduced, rank = fmpq_mat(len(symbols), len(vectors) + 1, [x for row in table for x in row]).rref()
+        rows = reduced.tolist()
+        for k, name in enumerate(vectors):  # each is a pivot just if no variable follows from those before it
+            if k >= len(rows) or not rows[k][k]:
                 raise NotInductive(f"{name} always follows from other variables; leave it out")
-            rows.append(row)
-        left, made = _reduced((old, {}), rows)
-        if left:
+        if rank > len(vectors):
             raise NotInductive("a step uses something that is not in its local variables")
-        return {name: -factor for name, factor in made.items() if factor}
+        found = {name: Fraction(int(row[-1].p), int(row[-1].q)) for name, row in zip(vectors, rows, strict=False)}
+        return {name: factor for name, factor in found.items() if factor}
 
     def condition(self, condition: Condition) -> Condition | None:
         slack = self.of(condition.slack)
@@ -188,10 +206,8 @@ class _Local:
 
 
 def _text(value: Any) -> str:
-    """What goes into the output, as Python writes it."""
-    if isinstance(value, Affine):
-        return NUMERIC
-    return output_text(value) if isinstance(value, Fraction) else repr(value)
+    """What goes into the output, as the text of a template has it."""
+    return NUMERIC if isinstance(value, Affine) else leaf_text(constant(value))
 
 
 def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -> list[Any]:
@@ -203,17 +219,6 @@ def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -
     return entries[start : len(entries) if after is None else sum(after.collected.values())]
 
 
-def _reduced(
-    row: tuple[dict[Symbol, Fraction], dict[str, Fraction]],
-    rows: Sequence[tuple[dict[Symbol, Fraction], dict[str, Fraction]]],
-) -> tuple[dict[Symbol, Fraction], dict[str, Fraction]]:
-    terms, made = dict(row[0]), dict(row[1])
-    for other, parts in rows:
-        lead = next(iter(other))
-        factor = terms.get(lead, Fraction(0)) / other[lead]
-        if factor:
-            for symbol, c in other.items():
-                terms[symbol] = terms.get(symbol, Fraction(0)) - factor * c
-            for name, c in parts.items():
-                made[name] = made.get(name, Fraction(0)) - factor * c
-    return {s: c for s, c in terms.items() if c}, made
+def _exact(value: Number) -> fmpq:
+    value = Fraction(value)
+    return fmpq(value.numerator, value.denominator)

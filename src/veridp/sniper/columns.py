@@ -1,7 +1,8 @@
 """Outputs as columns of numbers for a classifier, whatever their form: nobody has to name flags, lengths or kinds.
 
 A leaf of an output is known by its path in the nesting, so that `[[1, 2], [True]]` and `[[1], [True]]` agree on where
-the truth value is. From training outputs it is learnt which columns vary; the others are left out.
+the truth value is. Numbers are finite: NaN, the infinities and what a run raises are flags. From training outputs it is
+learnt which columns vary; the others are left out.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.program.identity import Pairs, Raised
 from veridp.program.outputs import Outputs
-from veridp.program.template import Kind, Slot, Template, leaf_kind
+from veridp.program.template import Kind, Slot, Template, leaf_kind, mark_not_finite
 
 Floats = NDArray[np.float64]
 Path = tuple[int, ...]
 MOST_LEAVES = 256  # leaves past these have no columns of their own
 MOST_TEXTS = 32  # texts of one leaf that have a column each
-NUMBERS = (Kind.BOOL, Kind.INT, Kind.FLOAT)
+NUMBERS = (Kind.BOOL, Kind.FLOAT)
+DICT = -1  # at the end of a path: stands for a list of one entry where there is a dict, and of none elsewhere
 
 
 # ------------------------------------------------------------------------------------------ the leaves of outputs
@@ -34,9 +37,9 @@ NUMBERS = (Kind.BOOL, Kind.INT, Kind.FLOAT)
 class Leaves:
     """The leaves of some outputs: a row for each output, a column for each path."""
 
-    values: Floats  # NaN for what is no number
+    values: Floats  # NaN for what is no finite number
     kinds: NDArray[np.uint8]
-    texts: NDArray[np.int32]  # the place in the layout's texts, -1 for what is no text
+    texts: NDArray[np.int32]  # the place in the layout's texts, -1 for what is neither text nor raised
     lengths: NDArray[np.int32]  # a column for each list: how many entries it has, 0 where it is absent
 
 
@@ -57,21 +60,21 @@ class Layout:
 
     paths: tuple[Path, ...]
     lists: tuple[Path, ...]
-    texts: tuple[str, ...]
+    texts: tuple[str | Raised, ...]
     _forms: dict[Template, _Form] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, outputs: Outputs) -> Layout:
         paths: dict[Path, None] = {}
         lists: dict[Path, None] = {}
-        texts: Counter[str] = Counter()
+        texts: Counter[str | Raised] = Counter()
         for template in outputs.templates:
             for path, leaf in _walk(template.tree):
                 if isinstance(leaf, _List):
                     lists.setdefault(path)
                 else:
                     paths.setdefault(path)
-                    if isinstance(leaf, str):
+                    if isinstance(leaf, str | Raised):
                         texts[leaf] += 1
         return cls(
             tuple(sorted(paths)[:MOST_LEAVES]),
@@ -93,9 +96,13 @@ class Layout:
             else:
                 rows = np.flatnonzero(np.isin(codes, holders))
                 values[rows, place] = column[rows]
+        kinds = _taken([form.kinds for form in forms], codes, len(self.paths), np.uint8, Kind.ABSENT.value)
+        marked = mark_not_finite(values, kinds)
+        if marked is not None:
+            values[marked] = np.nan
         return Leaves(
             values,
-            _taken([form.kinds for form in forms], codes, len(self.paths), np.uint8, Kind.ABSENT.value),
+            kinds,
             _taken([form.texts for form in forms], codes, len(self.paths), np.int32, -1),
             _taken([form.lengths for form in forms], codes, len(self.lists), np.int32, 0),
         )
@@ -132,10 +139,11 @@ class Layout:
             place = self._place.get(path)
             if place is None:
                 continue
-            form.kinds[place] = leaf_kind(leaf).value
+            kind = leaf_kind(leaf)
+            form.kinds[place] = Kind.FLOAT if kind is Kind.INT else kind  # numbers compare across their types
             if isinstance(leaf, Slot):
                 slots.append((place, leaf))
-            elif isinstance(leaf, str):
+            elif isinstance(leaf, str | Raised):
                 form.texts[place] = self._place_of_text.get(leaf, -1)
             elif leaf is not None:
                 form.constants[place] = float(leaf)
@@ -150,7 +158,7 @@ class Layout:
         return {path: place for place, path in enumerate(self.lists)}
 
     @cached_property
-    def _place_of_text(self) -> dict[str, int]:
+    def _place_of_text(self) -> dict[str | Raised, int]:
         return {text: place for place, text in enumerate(self.texts)}
 
 
@@ -163,6 +171,8 @@ def _walk(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """The lists and leaves of a tree, with their paths."""
     if isinstance(tree, tuple):
         yield path, _List(len(tree))
+        if isinstance(tree, Pairs):
+            yield (*path, DICT), _List(1)
         for place, branch in enumerate(tree):
             yield from _walk(branch, (*path, place))
     else:
@@ -216,7 +226,7 @@ class IsKind:
 
 @dataclass(frozen=True)
 class IsText:
-    """Whether the leaf is this text."""
+    """Whether the leaf is this text, or this is what the run raised."""
 
     place: int
     text: int
@@ -362,20 +372,26 @@ def _plain(layout: Layout, leaves: Leaves) -> Iterator[Column]:
         kinds = np.unique(leaves.kinds[:, place])
         for kind in map(Kind, kinds[1:] if len(kinds) == 2 else kinds):  # of two kinds, one flag tells both
             yield IsKind(place, kind, f"[{name_of(path)} is {_WORDS[kind]}]")
-        if Kind.TEXT in kinds:
+        if Kind.TEXT in kinds or Kind.RAISED in kinds:
             for text in np.unique(leaves.texts[:, place][leaves.texts[:, place] >= 0]).tolist():
-                yield IsText(place, text, f"[{name_of(path)} is {layout.texts[text]!r}]")
+                shown = layout.texts[text]
+                raises = isinstance(shown, Raised)
+                yield IsText(place, text, f"[{shown}]" if raises else f"[{name_of(path)} is {shown!r}]")
     for place, path in enumerate(layout.lists):
-        yield Length(place, f"length of {name_of(path)}")
+        is_dict = path[-1:] == (DICT,)
+        yield Length(place, f"[{name_of(path[:-1])} is a dict]" if is_dict else f"length of {name_of(path)}")
 
 
 _WORDS = {
     Kind.ABSENT: "absent",
     Kind.NONE: "None",
     Kind.BOOL: "a truth value",
-    Kind.INT: "an integer",
     Kind.FLOAT: "a number",
     Kind.TEXT: "a text",
+    Kind.RAISED: "an exception",
+    Kind.NAN: "NaN",
+    Kind.INFINITY: "inf",
+    Kind.MINUS_INFINITY: "-inf",
 }
 
 
@@ -413,7 +429,7 @@ def _composed(layout: Layout, leaves: Leaves) -> Iterator[Column]:
         name = name_of(path)
         for which, words in (("count", "numbers in"), ("sum", "sum of")):
             yield Summary(which, tuple(numeric), f"{words} {name}")
-        if np.isin(leaves.kinds[:, numeric], (Kind.INT, Kind.FLOAT)).any():
+        if np.isin(leaves.kinds[:, numeric], Kind.FLOAT).any():
             for which in ("least", "largest"):
                 yield Summary(which, tuple(numeric), f"{which} of {name}")
             for before, after in itertools.pairwise(numeric):

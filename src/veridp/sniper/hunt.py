@@ -12,6 +12,7 @@ from veridp.adjacency import Pair
 from veridp.budget import Deadline, Progress
 from veridp.claim import Claim
 from veridp.errors import BadInput, MechanismError
+from veridp.program.sample import check_returns
 from veridp.sniper.classifier import QUICK, Family
 from veridp.sniper.confirm import Look, Spending, confirm, glance
 from veridp.sniper.crew import Crew
@@ -160,6 +161,7 @@ class Hunt:
                 f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
                 f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
             )
+        check_returns(self.setting.mechanism, (side for pair in starting for side in (pair.left, pair.right)))
         self.prepare(starting[0])
         self.tried = len(starting)
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in starting]

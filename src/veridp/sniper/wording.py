@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.program.identity import Raised, leaf_text, tree_text
 from veridp.program.outputs import Outputs
 from veridp.sniper.attack import ThresholdAttack
 from veridp.sniper.classifier import Entry, Linear, Model, Network
@@ -33,6 +34,8 @@ def described(attack: ThresholdAttack, outputs: Outputs) -> str:
     if isinstance(model, Entry):
         direction = sign * model.sign
         bound = direction * attack.level
+        if names[0].startswith("[") and 0 < bound <= 1:  # a flag, which is 0 or 1
+            return f"{'' if direction > 0 else 'not '}{names[0]}{_coin(attack)}"
         return f"{names[0]} {'>=' if direction > 0 else '<='} {bound:.6g}{_coin(attack)}"
     weights = _weights(model)
     if weights is not None:
@@ -50,14 +53,15 @@ def _coin(attack: ThresholdAttack) -> str:
 
 def _listed(attack: ThresholdAttack, outputs: Outputs) -> str | None:
     """The outputs of the attack one by one, or those that are not of it, where there are few in all."""
-    if any(template.slots for template in outputs.templates) and len(np.unique(outputs.matrix()[:500], axis=0)) > FEW:
+    first = np.nan_to_num(outputs.matrix()[:500])
+    if any(template.slots for template in outputs.templates) and len(np.unique(first, axis=0)) > FEW:
         return None
     counts = outputs.distinct()
     if len(counts) > FEW or attack.tie not in (0.0, 1.0):
         return None
-    inside = {output: attack.holds(output) for output in counts}
-    taken = sorted((output for output in counts if inside[output]), key=lambda output: -counts[output])
-    left_out = sorted((output for output in counts if not inside[output]), key=lambda output: -counts[output])
+    by_count = sorted(counts, key=lambda output: -counts[output])
+    taken = [output for output in by_count if attack.holds(output)]
+    left_out = [output for output in by_count if not attack.holds(output)]
     if len(left_out) < len(taken):
         return _choice(left_out, "not ", "none of ") if left_out else "any output"
     return _choice(taken, "", "one of ") if taken else "none of the outputs that were seen"
@@ -65,15 +69,19 @@ def _listed(attack: ThresholdAttack, outputs: Outputs) -> str | None:
 
 def _choice(outputs: Sequence[Any], one: str, several: str) -> str:
     if len(outputs) == 1:
-        return f"output is {one}{_shown(outputs[0])}"
+        only = outputs[0]
+        return str(only) if isinstance(only, Raised) and not one else f"output is {one}{_shown(only)}"
     more = f" or {len(outputs) - SHOWN} more" if len(outputs) > SHOWN else ""
     return f"output is {several}{', '.join(map(_shown, outputs[:SHOWN]))}{more}"
 
 
 def _shown(output: Any) -> str:
-    if isinstance(output, tuple):
-        return f"[{', '.join(map(_shown, output))}]"
-    return f"{output:.6g}" if isinstance(output, float) else repr(output)
+    def text(leaf: Any) -> str:
+        return (
+            f"{leaf:.6g}" if isinstance(leaf, float) else f"({leaf})" if isinstance(leaf, Raised) else leaf_text(leaf)
+        )
+
+    return tree_text(output, text)
 
 
 def _weights(model: Model) -> tuple[NDArray[np.float64], float] | None:

@@ -126,4 +126,5 @@ class _Columns:
         if feature not in self.parts:
             self.parts[feature] = feature.parts(self.sheet)
         found = [part for part, chosen in zip(self.parts[feature], forms, strict=True) if chosen and part is not None]
-        return np.concatenate(found) if found else np.zeros(0)
+        column = np.concatenate(found) if found else np.zeros(0)
+        return column[~np.isnan(column)]

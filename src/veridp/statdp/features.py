@@ -1,11 +1,13 @@
 """Features of an output: what an event may be about. Each is a number for every output, NaN where it has none.
 
 The kinds of the paper's Algorithm 3: the distance from the noise-free output, how often a value occurs, the length,
-single entries, and the average, least, largest and last of the numbers.
+single entries, and the average, least, largest and last of the numbers. Features of numbers speak of finite ones; NaN,
+the infinities and what a run raises are values that occur or do not.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +17,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.program.identity import NUMERIC, Raised, leaf_text, tree_text
 from veridp.program.outputs import Outputs, Rows
-from veridp.program.template import Kind, Scalar, Slot, Template, kind_of, leaf_kind
+from veridp.program.template import Kind, Scalar, Slot, Template, Tree, is_finite_number, kind_of, leaf_kind
 
 Array = NDArray[np.float64]
 NUMBERS = (Kind.INT, Kind.FLOAT)
-NUMBER = "#"  # stands for any number in a noise-free output
+NO_VALUE = 0.5  # stands for floats that are no values: these are whole numbers
 
 
 class Sheet:
@@ -36,12 +39,18 @@ class Sheet:
 
     @cached_property
     def _cells(self) -> Outputs:
-        """The forms alone, where they tell all values but floats; else all the outputs."""
+        """The forms alone, where they tell all values that events can name; else all the outputs."""
         forms = self.outputs.templates
-        if any(slot.kind is not Kind.FLOAT for form in forms for slot in form.slots):
+        if any(slot.kind is not Kind.FLOAT for form in forms for slot in form.slots) or self._floats_have_values:
             return self.outputs
-        columns = {slot: np.zeros(len(forms)) for form in forms for slot in form.slots}
+        columns = {slot: np.full(len(forms), NO_VALUE) for form in forms for slot in form.slots}
         return Outputs(np.arange(len(forms)).astype(np.uint32), forms, columns)
+
+    @cached_property
+    def _floats_have_values(self) -> bool:
+        """Whether floats are values that events can name: whole numbers, NaN or infinities."""
+        columns = (self.outputs.columns[slot][rows] for form, rows in self.forms for slot in form.slots)
+        return any(bool(np.any((column == np.rint(column)) | np.isnan(column))) for column in columns)
 
     @cached_property
     def _values(self) -> Array:
@@ -79,12 +88,15 @@ class Sheet:
 
     def shows(self, place: int, value: Scalar) -> NDArray[np.bool_]:
         """Where the cells show this value at this place."""
-        kind = kind_of(value)
         if self._cells is self.outputs:
-            return self._rows_that_show(place, kind, value)
+            return self._rows_that_show(place, value)
         if place >= self._values.shape[1]:
             return np.zeros(len(self._cells), dtype=np.bool_)
-        same_kind = self._kinds[:, place] == kind
+        if isinstance(value, Raised):
+            return np.array([form.tree == value for form in self._cells.templates], dtype=np.bool_)
+        if isinstance(value, float) and not math.isfinite(value):
+            return np.asarray(self._kinds[:, place] == _NOT_FINITE[str(value)])
+        same_kind = np.isin(self._kinds[:, place], _kinds_of(value))
         if value is None:
             return np.asarray(same_kind)
         known = self._cells.vocabulary
@@ -93,12 +105,13 @@ class Sheet:
         code = known.index(value) if isinstance(value, str) else value
         return np.asarray(same_kind & (self._values[:, place] == code))
 
-    def _rows_that_show(self, place: int, kind: Kind | None, value: Scalar) -> NDArray[np.bool_]:
+    def _rows_that_show(self, place: int, value: Scalar) -> NDArray[np.bool_]:
         shown = np.zeros(len(self.outputs), dtype=np.bool_)
         for form, rows in self.forms:
             leaf = form.leaves[place] if place < len(form.leaves) else ()
-            if leaf_kind(leaf) == kind:  # type: ignore[arg-type]
-                shown[rows] = self.outputs.columns[leaf][rows] == value if isinstance(leaf, Slot) else leaf == value
+            if leaf_kind(leaf) in _kinds_of(value):  # type: ignore[arg-type]
+                numbers = self.outputs.columns[leaf][rows] if isinstance(leaf, Slot) else leaf
+                shown[rows] = numbers != numbers if value != value else numbers == value
         return shown
 
     def of_kind(self, place: int, kinds: Sequence[Kind]) -> NDArray[np.bool_]:
@@ -121,8 +134,20 @@ class Sheet:
 
     def _column(self, leaf: Any, rows: Rows) -> Array:
         if isinstance(leaf, Slot):
-            return np.asarray(self.outputs.columns[leaf][rows], dtype=np.float64)
-        return np.full(len(self.outputs) if isinstance(rows, slice) else len(rows), float(leaf))
+            column = np.asarray(self.outputs.columns[leaf][rows], dtype=np.float64)
+            finite = np.isfinite(column)
+            return column if finite.all() else np.where(finite, column, np.nan)
+        count = len(self.outputs) if isinstance(rows, slice) else len(rows)
+        return np.full(count, float(leaf) if is_finite_number(leaf) else np.nan)
+
+
+_NOT_FINITE = {"nan": Kind.NAN, "inf": Kind.INFINITY, "-inf": Kind.MINUS_INFINITY}
+
+
+def _kinds_of(value: Scalar) -> Sequence[Kind]:
+    """The kinds of the leaves that may show the value: numbers compare across their types."""
+    kind = kind_of(value)
+    return NUMBERS if kind in NUMBERS else () if kind is None else (kind,)
 
 
 class Feature(ABC):
@@ -171,11 +196,13 @@ class Occurrences(Discrete):
         return sheet.by_form(count)
 
     def sentence(self, low: float, high: float) -> str:
+        if isinstance(self.value, Raised):
+            return leaf_text(self.value) if low >= 0 else f"it is not so that it {self.value}"
         if self.scalar:
-            return f"output is {'' if low >= 0 else 'not '}{self.value!r}"
+            return f"output is {'' if low >= 0 else 'not '}{leaf_text(self.value)}"
         if high == 0:
-            return f"`{self.value!r}` never occurs"
-        return f"`{self.value!r}` occurs {_amount(low, high, 'time', 'times')}"
+            return f"`{leaf_text(self.value)}` never occurs"
+        return f"`{leaf_text(self.value)}` occurs {_amount(low, high, 'time', 'times')}"
 
 
 @dataclass(frozen=True)
@@ -190,7 +217,7 @@ class Shown(Discrete):
         return sheet.by_form(lambda cells: sheet.shows(self.place, self.value).astype(np.float64))
 
     def sentence(self, low: float, high: float) -> str:
-        return f"output[{self.place}] is {'' if low >= 0 else 'not '}{self.value!r}"
+        return f"output[{self.place}] is {'' if low >= 0 else 'not '}{leaf_text(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -204,6 +231,25 @@ class Length(Discrete):
 
     def sentence(self, low: float, high: float) -> str:
         return f"output has {_amount(low, high, 'entry', 'entries')}"
+
+
+@dataclass(frozen=True)
+class Nesting(Discrete):
+    """1 where the output is nested like this, else 0; dicts and lists differ."""
+
+    outline: Tree
+    complexity = 1
+
+    def column(self, sheet: Sheet) -> Array:
+        def nested(cells: Outputs) -> Array:
+            table = [form.outline == self.outline for form in cells.templates]
+            return np.asarray(np.array(table, dtype=np.float64)[cells.codes])
+
+        return sheet.by_form(nested)
+
+    def sentence(self, low: float, high: float) -> str:
+        shape = tree_text(self.outline, lambda leaf: "_")
+        return f"output is {'' if low >= 0 else 'not '}of the form {shape}"
 
 
 @dataclass(frozen=True)
@@ -237,7 +283,7 @@ class Distance(Discrete):
 
     def sentence(self, low: float, high: float) -> str:
         shown = ", ".join(
-            NUMBER if loose else repr(value) for value, loose in zip(self.reference, self.any_number, strict=True)
+            NUMERIC if loose else leaf_text(value) for value, loose in zip(self.reference, self.any_number, strict=True)
         )
         noise_free = f"[{shown}], the noise-free output on {self.input}"
         if high == 0:
@@ -276,7 +322,7 @@ class Number(Feature):
         return column
 
     def known(self, sheet: Sheet) -> Array:
-        found = [part for part in self.parts(sheet) if part is not None]
+        found = [part[~np.isnan(part)] for part in self.parts(sheet) if part is not None]
         return np.concatenate(found) if found else np.zeros(0)
 
     def parts(self, sheet: Sheet) -> list[Array | None]:

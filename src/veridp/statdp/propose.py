@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from veridp.program.encode import encode
+from veridp.program.identity import leaf_key
 from veridp.program.outputs import Outputs
 from veridp.program.template import Kind, Scalar, Slot, Template, leaf_kind
 from veridp.statdp.events import Condition
@@ -22,6 +24,7 @@ from veridp.statdp.features import (
     Entry,
     Feature,
     Length,
+    Nesting,
     Occurrences,
     Sheet,
     Shown,
@@ -30,6 +33,7 @@ from veridp.statdp.features import (
 
 FEW_VALUES = 16  # so many different whole numbers are values to be told apart
 MOST_STEPS = 64  # so many different whole numbers are all cuts
+MOST_OUTLINES = 16  # ways of nesting that are told apart
 MOST_PLACES = 32  # places of an output that are looked at one by one
 LOOKED_AT = 4096  # outputs from which features are told apart and cuts are taken
 LEVELS = np.array(
@@ -133,9 +137,9 @@ class _Values:
     @classmethod
     def among(cls, samples: Sequence[Outputs], forms: Sequence[Template]) -> _Values:
         kinds = {leaf_kind(leaf) for form in forms for leaf in form.leaves}
-        constants = {(type(leaf), leaf): leaf for form in forms for leaf in form.leaves if not isinstance(leaf, Slot)}
-        plain = [leaf for leaf in constants.values() if leaf_kind(leaf) in (Kind.NONE, Kind.TEXT)]
-        values: list[Scalar] = sorted(plain, key=str)
+        constants = {leaf_key(leaf): leaf for form in forms for leaf in form.leaves if not isinstance(leaf, Slot)}
+        plain = [leaf for leaf in constants.values() if leaf_kind(leaf) in (Kind.NONE, Kind.TEXT, Kind.RAISED)]
+        values: list[Scalar] = [*sorted(plain, key=str), *_not_finite(samples)]
         if Kind.BOOL in kinds:
             values += [False, True]
         whole: set[int] = {leaf for leaf in constants.values() if leaf_kind(leaf) is Kind.INT}  # type: ignore[misc]
@@ -145,7 +149,17 @@ class _Values:
                     whole.update(np.unique(column).tolist())
         few = len(whole) <= FEW_VALUES
         values += sorted(whole if few else ())
-        return cls(tuple(values), (Kind.FLOAT,) if few else NUMBERS)
+        drawn = (form for outputs in samples for form in outputs.templates)
+        at_a_place = itertools.zip_longest(*([leaf_kind(leaf) for leaf in form.leaves] for form in drawn))
+        mixed = any(set(NUMBERS) <= set(kinds) for kinds in at_a_place)  # 1 and 1.0 are one value
+        return cls(tuple(values), (Kind.FLOAT,) if few and not mixed else NUMBERS)
+
+
+def _not_finite(samples: Sequence[Outputs]) -> list[float]:
+    """Those of NaN and the infinities that occur."""
+    seen = {kind for outputs in samples for kind in np.unique(outputs.kinds()).tolist()}
+    named = {Kind.NAN: math.nan, Kind.INFINITY: math.inf, Kind.MINUS_INFINITY: -math.inf}
+    return [value for kind, value in named.items() if kind in seen]
 
 
 def _is_scalar(forms: Sequence[Template]) -> bool:
@@ -157,6 +171,9 @@ def _of_values(forms: Sequence[Template], values: _Values, references: Sequence[
     for value in values.values:
         yield Occurrences(value, scalar)
     yield Length()
+    outlines = dict.fromkeys(form.outline for form in forms)
+    for outline in itertools.islice(outlines, MOST_OUTLINES if len(outlines) > 1 else 0):
+        yield Nesting(outline)
     for reference in references:
         leaves = Template(encode([reference.output])[0]).leaves
         loose = tuple(leaf_kind(leaf) in values.numbers for leaf in leaves)

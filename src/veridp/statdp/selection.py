@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from veridp.adjacency import Pair
 from veridp.budget import Deadline, Progress
 from veridp.mechanism import Mechanism
-from veridp.program.sample import sample
+from veridp.program.sample import check_returns, sample
 from veridp.statdp.inputs import Trial, trials
 from veridp.statdp.seeds import Seeds
 from veridp.statdp.select import Candidate, Clock, Scored, contenders, finalists, recounted, rescored
@@ -61,6 +61,7 @@ class Selection:
         """The candidate chosen for each ε; None where no event was frequent enough."""
         found: list[list[Scored]] = [[] for _ in self.epsilons]
         self.pairs = len(pairs)
+        check_returns(self.mechanism, (side for pair in pairs for side in (pair.left, pair.right)))
         for number, trial in enumerate(trials(self.mechanism, pairs)):
             if self.progress is not None:
                 self.progress(f"choosing events, {trial.pattern}", 0.5 * number / len(pairs), 0.0)
