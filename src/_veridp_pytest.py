@@ -6,9 +6,12 @@ mechanism is tested.
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -62,18 +65,66 @@ def pytest_configure(config: pytest.Config) -> None:
 # ---------------------------------------------------------------------------------------------------- collecting
 
 
-def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> DPItem | None:
-    """A test for a function, or mechanism, that is marked with `dp`, whatever its name."""
-    mechanism, marks = obj, list(getattr(obj, "pytestmark", ()))
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item | pytest.Collector] | None:
+    """Tests for a function, method or mechanism that is marked with `dp`: one for each set of parameters."""
+    mechanism, marks = obj, list(getattr(getattr(obj, "__func__", obj), "pytestmark", ()))
     if isinstance(obj, pytest.MarkDecorator) and obj.args:  # a mark above @mechanism holds it as an argument
         mechanism, marks = obj.args[-1], [obj.mark]
     elif hasattr(obj, "function"):
         marks += getattr(obj.function, "pytestmark", ())
-    if not any(mark.name == "dp" for mark in marks) or not callable(mechanism):
+    if not any(mark.name == "dp" for mark in marks) or not callable(getattr(mechanism, "__func__", mechanism)):
         return None
-    item = DPItem.from_parent(collector, name=name, mechanism=mechanism)
-    item.own_markers += [_without(mark, mechanism) for mark in marks]
-    return item
+    items: list[pytest.Item | pytest.Collector] = []
+    for case in _cases([mark for mark in marks if mark.name == "parametrize"]):
+        full_name = f"{name}[{case.name}]" if case.name else name
+        item = DPItem.from_parent(collector, name=full_name, mechanism=mechanism, case=case)
+        item.own_markers += [_without(mark, mechanism) for mark in marks if mark.name != "parametrize"]
+        item.own_markers += case.marks
+        items.append(item)
+    return items
+
+
+@dataclass(frozen=True)
+class Case:
+    """The values that one set of `pytest.mark.parametrize` gives to arguments and settings."""
+
+    name: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    marks: tuple[pytest.Mark, ...] = ()
+
+
+def _cases(marks: Sequence[pytest.Mark]) -> Iterator[Case]:
+    """Every combination of the sets of these marks, named as pytest does: the mark nearest to the function first."""
+    for chosen in itertools.product(*(list(_sets(*mark.args, **mark.kwargs)) for mark in marks)):
+        values = {name: value for case in chosen for name, value in case.values.items()}
+        yield Case(
+            "-".join(case.name for case in chosen), values, tuple(mark for case in chosen for mark in case.marks)
+        )
+
+
+def _sets(argnames: str | Sequence[str], argvalues: Iterable[Any], ids: Any = None, **other: Any) -> Iterator[Case]:
+    if any(other.values()):
+        raise pytest.Collector.CollectError(f"parametrize: {', '.join(other)} cannot be combined with the mark dp")
+    names = [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
+    for number, given in enumerate(argvalues):
+        parameters = given if hasattr(given, "values") and hasattr(given, "marks") else None
+        values = parameters.values if parameters is not None else (given,) if len(names) == 1 else tuple(given)
+        if len(values) != len(names):
+            raise pytest.Collector.CollectError(f"parametrize: {len(names)} names {names}, but the values {values!r}")
+        label = getattr(parameters, "id", None)
+        if label is None:
+            texts = [ids(value) if callable(ids) else None for value in values]
+            plain = [_id(name, value, number) for name, value in zip(names, values, strict=True)]
+            label = "-".join(str(text or fallback) for text, fallback in zip(texts, plain, strict=True))
+            label = label if ids is None or callable(ids) else str(list(ids)[number])
+        marks = tuple(getattr(mark, "mark", mark) for mark in getattr(parameters, "marks", ()))
+        yield Case(label, dict(zip(names, values, strict=True)), marks)
+
+
+def _id(name: str, value: object, number: int) -> str:
+    return str(value) if isinstance(value, str | int | float | bool | None) else f"{name}{number}"
 
 
 def _without(mark: pytest.Mark, mechanism: object) -> pytest.Mark:
@@ -89,16 +140,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class DPItem(pytest.Item):
     """A test that a mechanism keeps what its mark says."""
 
-    def __init__(self, *, mechanism: Any, **named: Any) -> None:
+    def __init__(self, *, mechanism: Any, case: Case, **named: Any) -> None:
         super().__init__(**named)
-        self.mechanism = mechanism
+        self.mechanism, self.case = mechanism, case
 
     def runtest(self) -> None:
         from veridp.audit import check
 
         mark = self.get_closest_marker("dp")
         if mark is not None:
-            check(self.mechanism, *mark.args, **mark.kwargs)
+            stated = dict(zip(("epsilon", "delta"), mark.args, strict=False))
+            check(self._bound(), **{**stated, **mark.kwargs, **self.case.values})
+
+    def _bound(self) -> Any:
+        """The mechanism; a method is bound to a new instance of its class."""
+        if not isinstance(self.parent, pytest.Class):
+            return self.mechanism
+        owner = self.parent.obj
+        if not hasattr(self.mechanism, "function"):
+            return self.mechanism.__get__(owner(), owner)
+        first = next(iter(inspect.signature(self.mechanism.function).parameters), "")
+        if first != "self":
+            return self.mechanism
+        return replace(self.mechanism, function=self.mechanism.function.__get__(owner()))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, AssertionError):
@@ -108,7 +172,7 @@ class DPItem(pytest.Item):
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        function = getattr(self.mechanism, "function", self.mechanism)
+        function = getattr(self.mechanism, "function", getattr(self.mechanism, "__func__", self.mechanism))
         line = getattr(getattr(function, "__code__", None), "co_firstlineno", 1)
         return self.path, line - 1, self.name
 
@@ -153,8 +217,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     sampled = sum(alpha > 0 for alpha in spent)
     terminalreporter.section("differential privacy")
+    count = "1 check" if len(spent) == 1 else f"{len(spent)} checks"
     terminalreporter.line(
-        f"{len(spent)} checks, {len(spent) - sampled} by proof or exactly, {sampled} by sampling; "
+        f"{count}, {len(spent) - sampled} by proof or exactly, {sampled} by sampling; "
         f"the probability of a false alarm in this session is at most {sum(spent):.3g} "
         f"(--dp-alpha {config.getoption('--dp-alpha'):g})"
     )

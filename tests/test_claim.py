@@ -189,7 +189,7 @@ def test_an_interval_has_its_ends_in_order() -> None:
 
 def test_an_interval_of_one_point_prints_as_a_number() -> None:
     assert str(Interval.exactly(0.25)) == "0.25"
-    assert str(Interval(0.25, math.inf)) == "[0.25, inf]"
+    assert str(Interval(0.25, math.inf)) == "[0.25, ∞]"
 
 
 # ------------------------------------------------------------------------------------------------------------- Witness

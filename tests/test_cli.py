@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -82,6 +83,13 @@ def run(own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return Result(int(ended.value.code or 0), printed.out, printed.err)
 
     return command
+
+
+def results_of(result: Result) -> list[dict[str, Any]]:
+    """The results in what a command printed with --json."""
+    document = json.loads(result.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert set(document) == {"version", "command", "results"}
+    return cast("list[dict[str, Any]]", document["results"])
 
 
 def assert_one_line(result: Result, message: str) -> None:
@@ -178,19 +186,22 @@ def test_paths_as_json(run: Run) -> None:
     result = run("explore", "mechanisms.py:coin", "--data", "[2]", "--arg", "p=0.25", "--json")
     noise = [{"name": "n0", "distribution": "uniform(scale=1)", "line": "mechanisms.py:5"}]
     assert (result.status, result.err) == (0, "")
-    assert json.loads(result.out) == {
-        "mechanism": "coin(p=0.25)",
-        "data": [2],
-        "paths": [
-            {"output": "True", "conditions": ["0.25 > n0"], "weight": 1.0, "noise": noise},
-            {"output": "False", "conditions": ["n0 >= 0.25"], "weight": 1.0, "noise": noise},
-        ],
-    }
+    assert results_of(result) == [
+        {
+            "target": "mechanisms.py:coin",
+            "mechanism": "coin(p=0.25)",
+            "data": [2],
+            "paths": [
+                {"output": "True", "conditions": ["0.25 > n0"], "weight": 1.0, "noise": noise},
+                {"output": "False", "conditions": ["n0 >= 0.25"], "weight": 1.0, "noise": noise},
+            ],
+        }
+    ]
 
 
 def test_what_user_code_prints_stays_out_of_the_result(run: Run) -> None:
     result = run("explore", "talkative.py:chatty", "--json")
-    assert [path["output"] for path in json.loads(result.out)["paths"]] == ["True", "False"]
+    assert [path["output"] for path in results_of(result)[0]["paths"]] == ["True", "False"]
     assert {"loading", "from a shell", "running", "from the system"} <= set(result.err.splitlines())
 
 
@@ -292,11 +303,12 @@ def test_the_catalogue_in_a_narrow_terminal_keeps_its_names(run: Run, monkeypatc
 
 def test_the_catalogue_as_json(run: Run) -> None:
     result = run("catalogue", "--json")
-    entries = json.loads(result.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    entries = results_of(result)
     assert (result.status, result.err) == (0, "")
     assert [entry["name"] for entry in entries] == list(catalogue)
     by_name = {entry["name"]: entry for entry in entries}
     assert by_name["svt4"] == {
+        "target": "svt4",
         "name": "svt4",
         "adjacency": "linf",
         "size": 10,
@@ -305,7 +317,7 @@ def test_the_catalogue_as_json(run: Run) -> None:
         "keeps_claim": False,
         "summary": catalogue["svt4"].summary,
     }
-    assert by_name["svt5"]["true_epsilon"] == "inf"
+    assert by_name["svt5"]["true_epsilon"] == {"infinite": 1}
     assert by_name["gaussian"]["claim"] == {"epsilon": 0.1, "delta": 1e-5}
 
 

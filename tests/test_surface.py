@@ -49,7 +49,7 @@ def test_public_functions_take_these_parameters() -> None:
     assert parameters(veridp.explore) == ["mechanism", "data", "max_paths", "defer", "arguments"]
     assert parameters(veridp.sample)[:4] == ["mechanism", "data", "count", "seed"]
     assert parameters(veridp.tally)[:5] == ["mechanism", "data", "count", "seed", "events"]
-    assert parameters(veridp.mechanism)[:3] == ["epsilon", "delta", "adjacency"]
+    assert parameters(veridp.mechanism)[:4] == ["function", "epsilon", "delta", "adjacency"]
 
 
 def test_importing_it_imports_nothing_slow() -> None:

@@ -150,7 +150,7 @@ def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:
 
 
 def _check_size(size: int) -> None:
-    if size < 1:
+    if not isinstance(size, int | np.integer) or size < 1:
         raise BadInput(f"size = {size} leaves no queries; give a size of at least 1")
 
 

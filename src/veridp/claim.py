@@ -6,13 +6,16 @@ Every comparison with a claim is made here, by one rule: `Claim.covers` and `Cla
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 
 from veridp.errors import BadInput
 
+MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 # How far the numbers of a claim are raised before anything is compared with them, as a share of each. The constants of
 # a program are floats (1/3 is not a third), so a mechanism written for ε = 1 may truly cost 1.0000000000000002.
 CLAIM_TOLERANCE = 1e-9
@@ -29,9 +32,9 @@ class Claim:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
+        if not isinstance(self.epsilon, Real) or not self.epsilon >= 0:
             raise BadInput(f"epsilon = {self.epsilon!r} is not a privacy budget; give a number >= 0")
-        if not 0 <= self.delta <= 1:
+        if not isinstance(self.delta, Real) or not 0 <= self.delta <= 1:
             raise BadInput(f"delta = {self.delta!r} is not a probability; give a number between 0 and 1")
 
     @property
@@ -99,8 +102,17 @@ class Interval:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        lower, upper = f"{self.lower + 0.0:.6g}", f"{self.upper + 0.0:.6g}"  # a zero has no sign here
+        lower, upper = _number(self.lower), _number(self.upper)
         return lower if lower == upper else f"[{lower}, {upper}]"
+
+    def statement(self, name: str) -> str:
+        """What the interval says about the value of this name: `ε = 2`, or `ε in [1, ∞]`."""
+        text = str(self)
+        return f"{name} in {text}" if text.startswith("[") else f"{name} = {text}"
+
+
+def _number(value: float) -> str:
+    return "∞" if value == math.inf else f"{value + 0.0:.6g}"  # a zero has no sign here
 
 
 @dataclass(frozen=True)
@@ -153,9 +165,24 @@ class Witness:
 
     def __str__(self) -> str:
         return (
-            f"{self.event}: probability {self.left_probability} on {self.left}, "
-            f"{self.right_probability} on {self.right}{' (as floats)' if self.as_floats else ''}"
+            f"{self.event}: probability {self.left_probability} on {data_text(self.left)}, "
+            f"{self.right_probability} on {data_text(self.right)}{' (as floats)' if self.as_floats else ''}"
         )
+
+
+def data_text(data: object) -> str:
+    """An input in a line; a long list as a sum of lists where it has few runs, else with its middle left out.
+
+    >>> data_text([1.0] * 999 + [2.0]), data_text([1.0, 2.0])
+    ('[1.0] * 999 + [2.0]', '[1.0, 2.0]')
+    """
+    values = data.tolist() if hasattr(data, "tolist") else data
+    if not isinstance(values, list) or len(values) <= MOST_ENTRIES:
+        return str(values)
+    runs = [(text, sum(1 for _ in run)) for text, run in itertools.groupby(values, repr)]
+    if len(runs) <= MOST_RUNS:
+        return " + ".join(f"[{text}]" if count == 1 else f"[{text}] * {count}" for text, count in runs)
+    return f"[{', '.join(map(repr, values[:5]))}, …, {', '.join(map(repr, values[-2:]))}] ({len(values)} entries)"
 
 
 def _log_ratio(above: float, below: float, outwards: int) -> float:
@@ -229,6 +256,8 @@ class Verdict:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     finished: bool = True  # False if time ran out or somebody interrupted
+    assumed: Mapping[str, object] = field(default_factory=dict)  # settings that nobody stated, with their defaults
+    caveats: tuple[str, ...] = ()  # what else the verdict depends on
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
@@ -245,6 +274,35 @@ class Verdict:
         """The seconds that all engines took together."""
         return sum(piece.seconds for piece in self.evidence)
 
+    @property
+    def assumption(self) -> str:
+        """The settings that nobody stated: `assumed: adjacency linf, size 5`; empty where all are stated."""
+        return assumed_text(self.assumed)
+
     def __str__(self) -> str:
         subject = f"{self.mechanism}: " if self.mechanism else ""
-        return f"{subject}{self.claim} is {self.standing.value.upper()}, ε in {self.epsilon}"
+        known = f"{subject}{self.claim} is {self.standing.value.upper()}, {self.epsilon.statement('ε')}"
+        return f"{known}; {self.assumption}" if self.assumed else known
+
+
+def assumed_text(assumed: Mapping[str, object]) -> str:
+    """The settings in a line.
+
+    >>> assumed_text({"adjacency": "linf", "domain": (-10, 10)})
+    'assumed: adjacency linf, domain [-10, 10]'
+    """
+    settings = ", ".join(f"{name} {setting_text(value)}" for name, value in assumed.items())
+    return f"assumed: {settings}" if settings else ""
+
+
+def with_assumptions(sentence: str, assumed: Mapping[str, object]) -> str:
+    """The sentence, the settings that it assumes, and the options of the command line that state them."""
+    options = ", ".join(f"--{name}" for name in assumed)
+    return f"{sentence}; {assumed_text(assumed)}; set {options}" if assumed else sentence
+
+
+def setting_text(value: object) -> str:
+    """A setting in words: an interval as [low, high], anything else as it prints."""
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, Real) for end in value):
+        return f"[{value[0]:g}, {value[1]:g}]"
+    return str(value)

@@ -1,5 +1,5 @@
 """From the name of a target to its mechanism: `file.py:function`, `package.module:function`, a catalogue
-name, or `command:` and a command line."""
+name, or `command:` and a command line. A `pytest.mark.dp` on the function states settings, as its decorator does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -18,12 +19,15 @@ from veridp.mechanism import Mechanism, adapters, as_mechanism
 
 Loaded = TypeVar("Loaded")
 COMMAND = "command:"
+MARK = "dp"
+CLAIM, SETTINGS = ("epsilon", "delta"), ("adjacency", "domain", "size")
+RUN_OPTIONS = ("proved", "seconds", "alpha", "seed", "black_box", "progress")  # of a test run, not of the mechanism
 
 
 def load(target: str) -> Mechanism:
     """The mechanism that the target names; loading a file or a module runs its top level."""
     if target.startswith(COMMAND):
-        return adapters.command(target.removeprefix(COMMAND))
+        return replace(adapters.command(target.removeprefix(COMMAND)), origin=target)
     place, colon, name = target.rpartition(":")
     if not colon:
         if target.endswith(".py"):
@@ -31,17 +35,23 @@ def load(target: str) -> Mechanism:
         return catalogue[target]
     if not name or not (place.endswith(".py") or all(part.isidentifier() for part in place.split("."))):
         raise BadTarget(f"{target!r} is no target; give file.py:function, package.module:function or a catalogue name")
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
-    return _mechanism(_member(module, name, target), target)
+    if place.endswith(".py"):
+        module, origin = _from_file(Path(place)), f"{Path(place).resolve()}:{name}"
+    else:
+        module, origin = _from_package(place), target
+    return replace(_mechanism(_member(module, name, target), target), origin=origin)
 
 
 def _member(module: ModuleType, name: str, target: str) -> Any:
+    found: Any = module
     try:
-        return getattr(module, name)
+        for part in name.split("."):  # a method is that of a new instance of its class
+            found = getattr(found() if isinstance(found, type) else found, part)
     except AttributeError:
         functions = [key for key, value in vars(module).items() if _is_own(value, module) and not key.startswith("_")]
         offer = f"it has {', '.join(functions)}" if functions else "it has no functions"
         raise BadTarget(f"{target}: there is no {name!r} there; {offer}") from None
+    return found
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
@@ -53,10 +63,27 @@ def _is_own(value: Any, module: ModuleType) -> bool:
 def _mechanism(found: Any, target: str) -> Mechanism:
     if isinstance(found, type):
         raise BadTarget(f"{target}: {found.__name__} is a class; give a function of (rng, data, **arguments)")
+    found, stated = _marked(found)
+    arguments = {name: value for name, value in stated.items() if name not in (*CLAIM, *SETTINGS, *RUN_OPTIONS)}
     try:
-        return as_mechanism(found)
+        mechanism = as_mechanism(found, **arguments).claiming(*map(stated.get, CLAIM))
+        return mechanism.stating(**{name: stated[name] for name in SETTINGS if name in stated})
     except BadInput as error:
         raise BadTarget(f"{target}: {error}") from None
+
+
+def _marked(found: Any) -> tuple[Any, Mapping[str, Any]]:
+    """The function or mechanism itself, and what a `pytest.mark.dp` on it states; pytest is not needed for this."""
+    mark: Any = getattr(found, "mark", None)
+    marks = [*getattr(found, "pytestmark", ())]
+    if getattr(mark, "name", None) == MARK and mark.args:  # a mark above @mechanism holds it as its last argument
+        *positional, found = mark.args
+        return found, dict(zip(CLAIM, positional, strict=False)) | mark.kwargs
+    marks += getattr(getattr(found, "function", None), "pytestmark", ())
+    stated: dict[str, Any] = {}
+    for mark in reversed([mark for mark in marks if mark.name == MARK]):  # the mark nearest to the function wins
+        stated |= dict(zip(CLAIM, mark.args, strict=False)) | mark.kwargs
+    return found, stated
 
 
 # ---------------------------------------------------------------------------------------------------- loading
@@ -111,7 +138,8 @@ def _run(name: str, action: Callable[[], Loaded]) -> Loaded:
         where = f"{error.filename or name}:{error.lineno}"
         raise BadTarget(f"{where}: syntax error: {error.msg}; {name} has to be Python") from error
     except (Exception, SystemExit) as error:
-        raise BadTarget(f"{_line_of(error, name)}: loading {name} raised {_named(error)}") from error
+        remedy = f"; install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else ""
+        raise BadTarget(f"{_line_of(error, name)}: loading {name} raised {_named(error)}{remedy}") from error
 
 
 def _named(error: BaseException) -> str:

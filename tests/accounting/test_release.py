@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -160,12 +159,12 @@ def test_a_budget_that_is_exceeded_is_status_1(
 ) -> None:
     status, shown = run(["account", str(file), "--budget", "0.5", "--json"], monkeypatch, capfd)
     assert status == 1
-    document: dict[str, Any] = json.loads(shown)
+    (document,) = json.loads(shown)["results"]
     assert document["within_budget"] is False
     assert document["not_refuted"] == ["median"]
     best = [bound for bound in document["bounds"] if bound["tightest"]]
     assert len(best) == 1
-    assert best[0]["epsilon"] == min(b["epsilon"] for b in document["bounds"] if b["epsilon"] != "inf")
+    assert best[0]["epsilon"] == min(b["epsilon"] for b in document["bounds"] if isinstance(b["epsilon"], float))
 
 
 def test_bad_files_are_status_2(file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -204,7 +203,7 @@ def test_a_composed_function_is_one_line(
     assert len(shown.strip().split("\n")) == 1
     status, shown = run([*given, "--arg", "sensitivity=1.0", "--no-attack", "--json"], monkeypatch, capfd)
     assert status == 1
-    document = json.loads(shown)
+    (document,) = json.loads(shown)["results"]
     assert document["exceeded"] is True
     assert document["exact_epsilon"] == pytest.approx(2.5)
 
@@ -226,7 +225,7 @@ def test_a_budget_in_a_file(
     assert status == 1
     assert "costs ε = 9" in shown
     status, shown = budget("show", "b.db", "--json")
-    document = json.loads(shown)
+    (document,) = json.loads(shown)["results"]
     assert [entry["what"] for entry in document["entries"]] == ["a count", "a release"]
     assert document["spent"]["epsilon"] + document["left"]["epsilon"] == pytest.approx(10.0)
     assert "a count: ε = 0.25" in budget("show", "b.db")[1]

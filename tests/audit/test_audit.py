@@ -256,3 +256,13 @@ def test_a_composition_is_shown_beside_its_ledger() -> None:
     assert verdict.alpha == pytest.approx(0.05)
     plain = veridp.audit(lambda rng, data: data[0] + rng.laplace(), epsilon=1.0, size=1, seconds=10.0)
     assert "ledger" not in {one.engine for one in plain.evidence}
+
+
+def test_a_loss_that_no_event_shows_is_left_to_samples() -> None:
+    """ε = 1 is reached a thousand standard deviations out only, where no float holds a probability."""
+
+    def mechanism(rng: Any, data: Any) -> Any:
+        return data[0] + rng.normal(scale=1000) + rng.laplace()
+
+    verdict = veridp.audit(mechanism, 0.5, size=1, seconds=3)
+    assert "sniper" in [evidence.engine for evidence in verdict.evidence]

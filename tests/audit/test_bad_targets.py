@@ -51,5 +51,5 @@ def test_no_file_and_no_python(tmp_path: Path) -> None:
 def test_among_several_targets_a_bad_one_is_a_line_of_the_table(tmp_path: Path) -> None:
     result = run(f"{MISTAKES}:returns_none", "laplace")
     assert result.returncode == 2
-    assert "not judged" in result.stdout
+    assert "UNJUDGED" in result.stdout
     assert "PROVED" in result.stdout

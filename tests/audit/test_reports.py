@@ -27,6 +27,7 @@ def test_one_verdict_is_a_page() -> None:
     assert result.returncode == 1
     lines = result.stdout.splitlines()
     assert lines[0].startswith("REFUTED  svt4 claims 0.1-DP: ε in [0.16")
+    assert lines[0].endswith("; assumed: domain [-10, 10]; set --domain")
     for heading in ("proof, where it costs most", "first look at", "searched", "engines", "to see it again"):
         assert heading in lines
 
@@ -46,7 +47,9 @@ def test_several_verdicts_are_a_table_and_a_report(tmp_path: Path) -> None:
 def test_json_is_one_document() -> None:
     result = run("audit", f"{MISTAKES}:budget_twice", "--adjacency", "l1", "--size", "1", "--time", "5", "--json")
     assert result.returncode == 1
-    document = json.loads(result.stdout)
+    (document,) = json.loads(result.stdout)["results"]
+    assert document["target"] == f"{MISTAKES}:budget_twice"
+    assert document["assumed"] == {"domain": [-10, 10]}
     assert document["standing"] == "refuted"
     assert document["epsilon"]["lower"] == pytest.approx(2.0)
     assert document["witness"]["confidence"] == 1.0
@@ -61,7 +64,7 @@ def test_junit_and_sarif_name_the_file_and_the_line(tmp_path: Path) -> None:
         *("--time", "5", "--junit", "junit.xml", "--sarif", "log.sarif"),
         cwd=tmp_path,
     )
-    assert result.returncode == 2
+    assert result.returncode == 1  # refuted wins over not judged
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()  # noqa: S314 - our own file
     assert suite.attrib | {"time": ""} == {"name": "veridp", "tests": "3", "failures": "1", "errors": "1", "time": ""}
     (run_,) = json.loads((tmp_path / "log.sarif").read_text())["runs"]
@@ -84,9 +87,11 @@ def test_what_is_not_proved_is_open() -> None:
 def test_a_starter_is_right_and_is_a_test(tmp_path: Path) -> None:
     result = run("new", "mech.py", cwd=tmp_path)
     assert result.returncode == 0
-    assert "veridp audit mech.py:noisy_counts" in result.stdout
-    audited = run("audit", "mech.py:noisy_counts", "--adjacency", "l1", "--time", "5", cwd=tmp_path)
-    assert audited.stdout.startswith("PROVED")
+    assert "veridp audit mech.py:mean_age mech.py:noisy_counts" in result.stdout
+    audited = run("audit", "mech.py:noisy_counts", "--time", "5", cwd=tmp_path)
+    assert audited.stdout.splitlines()[0] == "PROVED  noisy_counts claims 1-DP: ε = 1"  # its settings are in the file
+    audited = run("audit", "mech.py:mean_age", "--time", "5", cwd=tmp_path)
+    assert audited.stdout.splitlines()[0] == "NOT REFUTED  mean_age claims 1-DP: ε in [1, ∞]"
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "mech.py"], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )

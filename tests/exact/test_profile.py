@@ -170,7 +170,7 @@ def test_two_numbers_that_both_move_are_enclosed(epsilon: float) -> None:
 def test_events_above_a_level_of_several_moving_numbers_have_no_short_name() -> None:
     """δ is enclosed; the event is not told, and the message says what may be asked instead."""
     comparison = compare(lambda rng, x: [x + rng.laplace(), x + rng.laplace()], 0.0, 1.0)
-    with pytest.raises(NotExact, match="not a product of intervals; ask for their probability"):
+    with pytest.raises(NotExact, match="not a product of intervals; ask for δ"):
         comparison.event_above(0.5)
     with pytest.raises(
         NotExact, match=r"several independent numeric entries that all move.*ask for δ, which is enclosed"

@@ -39,7 +39,7 @@ def test_what_keeps_its_claim_exits_with_zero(capfd: Any, monkeypatch: Any) -> N
 
 def test_json_is_one_document(capfd: Any, monkeypatch: Any) -> None:
     status, out, _ = run(capfd, monkeypatch, "at4", "--random", "--json", *FEW)
-    document = json.loads(out)
+    (document,) = json.loads(out)["results"]
     assert document["verified"] == "exact"
     assert document["refuted"] is (status == 1)
     assert [restart["number"] for restart in document["restarts"]] == [0, 1]
@@ -49,7 +49,7 @@ def test_json_is_one_document(capfd: Any, monkeypatch: Any) -> None:
 
 def test_arguments_and_claims_are_those_of_the_options(capfd: Any, monkeypatch: Any) -> None:
     status, out, _ = run(capfd, monkeypatch, "finder_sum", "--epsilon", "0.5", "--json", *FEW)
-    document = json.loads(out)
+    (document,) = json.loads(out)["results"]
     assert document["epsilon"] == pytest.approx(0.5)
     assert (status, document["claim"]["epsilon"]) == (0, 0.5)
 

@@ -63,7 +63,7 @@ def test_labels_go_through_files_to_estimates(run: Run, tmp_path: Path, oracle: 
     assert "3,000 rows read, 0 skipped" in made[2]
     assert run("aggregate", reports, "--plan", "plan.json", "-o", "counts.json")[0] == 0
     status, out, _ = run("estimate", "counts.json", "--json", "--confidence", "0.999999")
-    document = json.loads(out)
+    (document,) = json.loads(out)["results"]
     assert (status, document["users"], document["steps"]) == (0, 3000, [])
     truth = {colour: people(3000).count(f",{colour},") / 3000 for colour in COLOURS}
     for row in document["estimates"]:
@@ -82,7 +82,7 @@ def test_numbers_go_through_a_pipe_to_a_mean(run: Run, tmp_path: Path, oracle: s
     status, counts, _ = run("aggregate", "--plan", "plan.json", stdin=reports)
     (tmp_path / "counts.json").write_text(counts)
     status, out, _ = run("estimate", "counts.json", "--json", "--confidence", "0.999999")
-    document = json.loads(out)
+    (document,) = json.loads(out)["results"]
     if oracle == "binned":
         assert abs(document["mean"] - np.mean(ages)) < 5 * document["mean_error"]
         assert len(document["estimates"]) == 20
@@ -191,14 +191,16 @@ def test_counts_of_shards_add_up(run: Run, tmp_path: Path) -> None:
         run("aggregate", f"r{shard}.csv", "--plan", "plan.json", "-o", f"c{shard}.json")
     run("aggregate", "r0.csv", "r1.csv", "r2.csv", "--plan", "plan.json", "-o", "all.json")
     apart = run("estimate", "c0.json", "c1.json", "c2.json", "--json")[1]
-    assert json.loads(apart) == json.loads(run("estimate", "all.json", "--json")[1])
-    assert json.loads(apart)["users"] == 1500
+    (alone,) = json.loads(run("estimate", "all.json", "--json")[1])["results"]
+    (added,) = json.loads(apart)["results"]
+    assert added == alone | {"target": added["target"]}
+    assert added["users"] == 1500
 
 
 def test_steps_and_tables_of_estimates(run: Run, tmp_path: Path) -> None:
     run("perturb", *LABELLED, "--save-plan", "plan.json", "-o", "r.csv", stdin=people(100))
     run("aggregate", "r.csv", "--plan", "plan.json", "-o", "c.json")
-    document = json.loads(run("estimate", "c.json", "--step", "clip", "--step", "normalise", "--json")[1])
+    (document,) = json.loads(run("estimate", "c.json", "--step", "clip", "--step", "normalise", "--json")[1])["results"]
     assert document["steps"] == ["clip", "normalise"]
     assert sum(row["estimate"] for row in document["estimates"]) == pytest.approx(1)
     assert run("estimate", "c.json", "-o", "e.csv") == (0, "", "")
@@ -280,7 +282,7 @@ def test_counts_are_read_from_standard_input(run: Run) -> None:
     counts = run("aggregate", *plan, stdin=reports)[1]
     for words in ((), ("-",)):
         status, out, _ = run("estimate", *words, "--json", stdin=counts)
-        assert (status, json.loads(out)["users"]) == (0, 500)
+        assert (status, json.loads(out)["results"][0]["users"]) == (0, 500)
     assert "no document of counts" in run("estimate", stdin="nonsense")[2]
 
 
@@ -312,7 +314,7 @@ def test_attacks_are_played_on_files(run: Run, tmp_path: Path) -> None:
         (*numeric, "--oracle", "pm", "--attack", "fine-grained", "--target-mean", "60", "--target-variance", "500"),
     ):
         status, out, _ = run("attack", *words, "--repetitions", "10", "--json")
-        document = json.loads(out)
+        (document,) = json.loads(out)["results"]
         assert (status, document["users"]) == (0, 4000)
         for outcome in document["outcomes"]:
             assert abs(outcome["change"] - outcome["expected"]) < 6 * outcome["error"] + 1e-9
@@ -329,7 +331,7 @@ def test_a_study_of_ones_own_column_is_written(run: Run, tmp_path: Path) -> None
     words = ("evaluate", "--data", "people.csv", "--column", "age", "--quick", "--repetitions", "2", "-o", "out")
     assert run(*words)[0] == 2
     status, out, err = run(*words, "--on-error", "skip", "--json")
-    document = json.loads(out)
+    (document,) = json.loads(out)["results"]
     assert (status, document["users"], document["finished"]) == (0, 300, True)
     assert "people.csv:302: 'abc' is not a number" in err
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import veridp
 from veridp.adjacency import Scaled, adjacency
 from veridp.claim import Claim
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, NotExplorable
-from veridp.mechanism import as_mechanism
+from veridp.mechanism import adapters, as_mechanism
 from veridp.report.exact import judged
 from veridp.target import load
 
@@ -337,3 +338,25 @@ def test_what_is_not_of_the_library_is_refused() -> None:
         veridp.adapters.diffprivlib(3)
     with pytest.raises(BadInput, match="is not a mechanism"):
         as_mechanism(3)
+
+
+def test_functions_with_randomness_of_their_own_are_sampled_and_follow_from_the_seed() -> None:
+    def noisy(rng: Any, data: Any, *, epsilon: float = 1.0) -> Any:
+        return [data[0] + np.random.laplace(scale=1 / epsilon), random.random()]  # noqa: NPY002
+
+    mechanism = adapters.unseeded(noisy, adjacency="l1", size=1)
+    state = np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]  # noqa: NPY002
+    first, again, other = (veridp.sample(mechanism, [0.0], 4000, seed=seed, workers=2).matrix() for seed in (1, 1, 2))
+    assert np.random.get_state()[1].tolist() == state  # type: ignore[index, union-attr]  # noqa: NPY002
+    assert (first == again).all()
+    assert len(np.unique(np.concatenate([first, other]), axis=0)) == 8000  # no block repeats another
+    assert abs(np.mean(np.abs(first[:, 0])) - 1) < 0.1  # six standard errors
+    assert (mechanism.claim, mechanism.assumed) == (Claim(1.0), {"domain"})
+    with pytest.raises(NotExplorable, match="draws its noise out of sight"):
+        veridp.explore(mechanism, [0.0])
+
+
+def test_what_a_library_does_not_say_is_assumed() -> None:
+    assert adapters.diffprivlib(ibm.Laplace(epsilon=1, sensitivity=1)).assumed == {"domain"}
+    bounded = ibm.LaplaceTruncated(epsilon=1, sensitivity=1, lower=0, upper=1)
+    assert adapters.diffprivlib(bounded).assumed == set()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,3 +179,47 @@ def test_a_budget_is_an_argument_where_there_is_one_and_a_claim_where_there_is_n
     assert Mechanism(lambda rng, data: data).claiming().claim is None
     with pytest.raises(BadInput, match="not a privacy budget"):
         without.claiming(-1.0)
+
+
+def test_the_decorator_needs_no_parentheses() -> None:
+    bare = mechanism(shifted)
+    assert bare.function is shifted
+    assert bare.assumed == {"adjacency", "domain", "size"}
+    with pytest.raises(BadInput, match=r"takes named settings only, got 1\.0; write epsilon="):
+        mechanism(1.0)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": "1"}, "epsilon = '1' is not a privacy budget"),
+        ({"epsilon": -1.0}, "epsilon = -1.0 is not a privacy budget"),
+        ({"epsilon": float("nan")}, "epsilon = nan is not a privacy budget"),
+        ({"epsilon": 1.0, "delta": 2}, "delta = 2 is not a probability"),
+        ({"epsilon": 1.0, "delta": "small"}, "delta = 'small' is not a probability"),
+        ({"size": 2.5}, "size must be an integer >= 1, got 2.5"),
+        ({"size": 0}, "size must be an integer >= 1, got 0"),
+        ({"domain": 5}, "domain must be a pair (low, high) or a list of values, got 5"),
+        ({"domain": "abc"}, "domain must be a pair (low, high) or a list of values, got 'abc'"),
+    ],
+)
+def test_the_decorator_refuses_settings_that_mean_nothing(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        mechanism(**settings)(shifted)
+
+
+def test_an_argument_that_is_no_claim_is_named() -> None:
+    def rude(rng: Any, data: Any, *, epsilon: str = "high") -> Any:
+        return data
+
+    with pytest.raises(BadInput, match="rude claims epsilon = 'high', which is not a number; set epsilon="):
+        _ = as_mechanism(rude).claim
+
+
+def test_what_is_stated_is_no_longer_assumed() -> None:
+    plain = as_mechanism(shifted)
+    stated = plain.stating(adjacency="l1").stating(size=3)
+    assert plain.assumptions == {"adjacency": "linf", "size": 5, "domain": (-10, 10)}
+    assert stated.assumptions == {"domain": (-10, 10)}
+    assert (stated.adjacency.name, stated.size) == ("l1", 3)
+    assert stated.bind(shift=2.0).assumed == {"domain"}

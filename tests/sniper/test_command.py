@@ -34,7 +34,7 @@ def test_a_refuted_claim(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 def test_one_json_document(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     status = run("randomized_response", "--epsilon", "1", *QUICK, "--refute", "--json", monkeypatch=monkeypatch)
-    document = json.loads(capfd.readouterr().out)
+    (document,) = json.loads(capfd.readouterr().out)["results"]
     assert status == 0
     assert 0.8 < document["epsilon_lower"] <= 1.0  # above with probability 0.05 at most, were the seed not fixed
     assert document["refuted"] is False
@@ -86,7 +86,7 @@ def test_ctrl_c_prints_the_bound_reached_so_far(tmp_path: Path) -> None:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
-    document = json.loads(out)
+    (document,) = json.loads(out)["results"]
     assert process.returncode == 1, err
     assert document["finished"] is False
     assert 1.0 < document["epsilon_lower"] <= 10.0

@@ -39,7 +39,7 @@ MIXED = Distance((None, None, 3.5), "[0, 0, 4]", (False, False, True))
         ([(Nesting((None, (None,))), 0, INF)], "output is of the form [_, [_]]", [[1, [2]]], [[1, 2], 1, {1: [2]}]),
         ([(Entry(0, "output"), 0, INF)], "output > 0", [1.0], [INF, float("nan"), Raised("E")]),
         ([(Occurrences(2, True), -INF, 0)], "output is not 2", [0], [2]),
-        ([(Shown(1, None), 0, INF)], "output[1] is None", [[1, None]], [[None], [None, 1]]),
+        ([(Shown(1, None, "output[1]"), 0, INF)], "output[1] is None", [[1, None]], [[None], [None, 1]]),
         ([(Length(), 2, 3)], "output has 3 entries", [[1, 2, 3]], [[1, 2]]),
         ([(Length(), -INF, 1)], "output has at most 1 entry", [[1], []], [[1, 2]]),
         ([(Length(), 1, 3)], "output has 2 to 3 entries", [[1, 2]], [[1]]),
@@ -162,7 +162,7 @@ def sentences(mechanism) -> list[str]:
         (values_and_numbers, ["`None` occurs 2 times and the last number is in (", "`None` occurs 3 times"]),
         (clipped, ["output is 0", "output is 1", "output is in ("]),
         (whole_numbers, ["output[0] >= ", "output[1] is 3 to 6"]),
-        (nested, ["`False` occurs 1 time and the smallest number is in (", "leaf 4 > "]),
+        (nested, ["`False` occurs 1 time and the smallest number is in (", "output['noisy'][0] > "]),
     ],
 )
 def test_the_events_of_each_kind_of_output(mechanism, begins):

@@ -144,7 +144,7 @@ def test_the_command_exits_with_1_where_the_claim_is_refuted(monkeypatch, capfd,
 def test_the_command_as_json(monkeypatch, capfd):
     levels = ["--test-epsilons", "0.5,1", "--arg", "threshold=0.5", "--alpha", "0.01"]
     assert run(monkeypatch, "svt1", "--epsilon", "0.7", *levels, "--json", *OPTIONS) == 0
-    document = json.loads(capfd.readouterr().out)
+    (document,) = json.loads(capfd.readouterr().out)["results"]
     assert [point["epsilon"] for point in document["curve"]] == [0.5, 0.7, 1.0]
     assert document["alpha"] == 0.01
     assert document["witness"]["arguments"] == {"epsilon": 0.7, "threshold": 0.5}

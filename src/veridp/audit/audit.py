@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from veridp.adjacency import Adjacency, Domain
-from veridp.adjacency import adjacency as relation_named
 from veridp.audit import explored, sampled
 from veridp.audit.case import Case
 from veridp.audit.composed import compare_with_ledger
 from veridp.audit.findings import Findings
+from veridp.audit.growth import look_for_caveats
 from veridp.audit.pilot import run_once
 from veridp.audit.randomness import reused_noise
+from veridp.audit.rounding import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.claim import Verdict
 from veridp.mechanism import Mechanism, as_mechanism
@@ -45,23 +45,24 @@ def audit(
 
     >>> def halved(rng, data, *, epsilon=0.1): return data[0] + rng.laplace(scale=0.5 / epsilon)
     >>> print(audit(halved, size=1))
-    halved: 0.1-DP is REFUTED, ε in 0.2
+    halved: 0.1-DP is REFUTED, ε = 0.2; assumed: adjacency linf, domain [-10, 10]
     """
     bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta)
-    if adjacency is not None:
-        bound = replace(bound, adjacency=relation_named(adjacency))
-    if domain is not None:
-        bound = replace(bound, domain=domain)
+    bound = bound.stating(adjacency=adjacency, domain=domain)
     findings = Findings(Case.of(bound, size, alpha, seed), Deadline(seconds), progress)
     findings.tell("running it once")
     run_once(findings.case, seconds)
     try:
         findings.remarks += reused_noise(findings.case)
+        if not black_box:
+            look_for_caveats(findings)
         _sample_only(findings) if black_box else _explore_first(findings)
         compare_with_ledger(findings)
     except KeyboardInterrupt:
         findings.finished = False
         findings.note("audit", "interrupted", 0.0)
+    if findings.witness is not None:
+        findings.witness = rounded_witness(findings.case, findings.witness)
     return findings.verdict()
 
 

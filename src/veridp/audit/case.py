@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -25,14 +26,15 @@ class Case:
     @classmethod
     def of(cls, mechanism: Mechanism, size: int | None, alpha: float, seed: int) -> Case:
         """The case of a mechanism as it is bound; BadInput where there is nothing to judge."""
+        mechanism = mechanism.stating(size=size)
         mechanism.bound()  # an error if arguments are missing
         if mechanism.claim is None:
             raise BadInput(f"{mechanism.name} claims nothing; say what it should keep, with epsilon=…")
-        if not 0 < alpha < 1:
+        if not isinstance(alpha, Real) or not 0 < alpha < 1:
             raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
-        if seed < 0:
+        if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise BadInput(f"seed = {seed!r} is not a seed; give an integer >= 0")
-        return cls(mechanism, mechanism.claim, mechanism.size if size is None else size, alpha, seed)
+        return cls(mechanism, mechanism.claim, int(mechanism.size), alpha, int(seed))
 
     @property
     def example(self) -> object:

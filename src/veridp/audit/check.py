@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from veridp.audit.audit import ALPHA, audit
-from veridp.claim import Standing, Verdict
+from veridp.claim import Standing, Verdict, data_text
+from veridp.errors import VeridpError
 
 SECONDS = 20.0
 PLUGIN = "_veridp_pytest"
@@ -27,16 +28,20 @@ def check(
     With `proved`, a claim that is not proved is an error too. In a pytest run with veridp's plugin, `seconds` and
     `alpha` are those of `--dp-time`, and a part of `--dp-alpha`, unless they are given here.
     """
+    __tracebackhide__ = True  # pytest shows the test that failed, not this function
     share = _session()
     if share is not None:
         seconds, alpha = seconds or share.seconds, alpha or share.next_alpha()
-    verdict = audit(mechanism, epsilon, delta, seconds=seconds or SECONDS, alpha=alpha or ALPHA, **options)
+    try:
+        verdict = audit(mechanism, epsilon, delta, seconds=seconds or SECONDS, alpha=alpha or ALPHA, **options)
+    except VeridpError as error:
+        raise error.with_traceback(None) from None  # its message says what is wrong, and where in the mechanism
     if share is not None:
         share.record(verdict.alpha)
     if verdict.standing is Standing.REFUTED:
         raise AssertionError(falsified(verdict))
     if proved and verdict.standing is not Standing.PROVED:
-        raise AssertionError(f"{verdict.mechanism}: {verdict.claim} is not proved, ε in {verdict.epsilon}")
+        raise AssertionError(f"{verdict}; a proof was asked for")
     return verdict
 
 
@@ -57,11 +62,13 @@ def falsified(verdict: Verdict) -> str:
         f"{verdict.mechanism} does not keep {verdict.claim}",
         "",
         "Falsifying example:",
-        f"    left  = {witness.left!r}",
-        f"    right = {witness.right!r}",
+        f"    left  = {data_text(witness.left)}",
+        f"    right = {data_text(witness.right)}",
         f"    event: {witness.event}",
         f"    probability {witness.left_probability} on left, {witness.right_probability} on right ({sure})",
         f"    so ε >= {ratio.lower:.6g} where {verdict.claim.epsilon:g} is claimed",
+        *([f"    {verdict.assumption}"] if verdict.assumed else []),
+        *(f"    {caveat}" for caveat in verdict.caveats),
         *(["", f"First look at {verdict.look_at[0]}"] if verdict.look_at else []),
         "",
         "To see it again:",

@@ -19,10 +19,13 @@ USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at whe
 def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     """The witness of the comparison.
 
-    For a claim with δ it is the event that attains δ(ε) at the claimed ε, where its probability can be computed.
+    For a claim with δ, or where the largest loss is shown only by events too rare for a float, it is the event that
+    attains δ(ε) at the claimed ε, if its probability can be computed.
     """
-    above = witness_above(comparison, claim.tolerated.epsilon) if claim.delta else None
-    return comparison.witness if above is None else above
+    witness = comparison.witness
+    if claim.delta or not witness.refutes(claim):
+        witness = witness_above(comparison, claim.tolerated.epsilon) or witness
+    return witness
 
 
 def class_witnesses(case: Case, comparison: Comparison, deadline: Deadline) -> Iterator[Witness]:

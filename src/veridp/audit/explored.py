@@ -68,7 +68,10 @@ def prove_every_size(findings: Findings) -> None:
 
 
 def compare_exactly(findings: Findings) -> bool:
-    """Search the worst pair by its exact loss; whether the exact engine can speak of this mechanism."""
+    """Search the worst pair by its exact loss; whether that settles what the exact engine can say of this mechanism.
+
+    It does not where the loss is above the claim but no event shows it: then samples may.
+    """
     from veridp.exact import worst
 
     case = findings.case
@@ -91,12 +94,13 @@ def compare_exactly(findings: Findings) -> bool:
         comparison, epsilon = search.comparison, search.epsilon
         witness = exact_witness(comparison, case.claim)
         found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
+        unshown = comparison.refutes(case.claim) and not witness.refutes(case.claim)
         findings.witness_found(epsilon, witness)
         if case.mechanism.probability_error:
             for other in class_witnesses(case, comparison, findings.deadline):
                 findings.witness_found(epsilon, other)
             found += _as_floats(findings, epsilon)
-        elif comparison.refutes(case.claim) and not witness.refutes(case.claim):
+        elif unshown:
             found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
         findings.smallest_mass = 0.0
         if findings.refuted and not case.mechanism.probability_error:
@@ -104,7 +108,7 @@ def compare_exactly(findings: Findings) -> bool:
             if certain is not None:
                 findings.witness = certain
                 found.append("certified by interval arithmetic")
-    return True
+    return not unshown or bool(case.mechanism.probability_error)
 
 
 def ascend(findings: Findings) -> None:

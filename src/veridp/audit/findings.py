@@ -29,6 +29,7 @@ class Findings:
         self.evidence: list[Evidence] = []
         self.searched: list[str] = []
         self.remarks: list[Remark] = []
+        self.caveats: list[str] = []
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
         self.alignment = self.scope = ""
         self.alpha = 0.0
@@ -141,6 +142,8 @@ class Findings:
             seed=case.seed,
             versions=_versions(),
             finished=self.finished,
+            assumed=case.mechanism.assumptions,
+            caveats=tuple(self.caveats),
         )
 
     def _look_at(self) -> tuple[Remark, ...]:

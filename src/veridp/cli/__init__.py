@@ -19,6 +19,7 @@ from veridp.cli.explore import show_paths
 from veridp.cli.finder import show_found
 from veridp.cli.local import app as local_commands
 from veridp.cli.prove import show_proof
+from veridp.cli.schema import show_schema
 from veridp.cli.shown import accept_any_text, complain
 from veridp.cli.sniper import show_attack
 from veridp.cli.statdp import show_detection
@@ -39,6 +40,7 @@ app.command("statdp")(show_detection)
 app.command("sniper")(show_attack)
 app.command("finder")(show_found)
 app.command("account")(show_account)
+app.command("schema")(show_schema)
 app.add_typer(budget_commands, name="budget")
 app.add_typer(collect_commands, name="collect")
 

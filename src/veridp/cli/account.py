@@ -12,7 +12,7 @@ import typer
 
 from veridp.claim import Claim
 from veridp.cli.given import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
-from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.shown import print_json, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
 from veridp.target import load
 
@@ -56,7 +56,7 @@ def show_account(
     if schema:
         from veridp.accounting.release import schema as release_schema
 
-        show_json(release_schema())
+        print_json(release_schema())
         return 0
     if source is None:
         raise BadInput("what is to be accounted? give release.yaml, or file.py:function; --schema tells the format")
@@ -69,7 +69,7 @@ def show_account(
     allowed = math.inf if budget is None else budget
     above = found.exceeded or found.ledger.epsilon > allowed
     if as_json:
-        show_json(_line_document(found, budget))
+        show_json("account", {"target": source, **_line_document(found, budget)})
     else:
         show(str(found) if budget is None else f"{found}; budget {budget:g}: {'exceeded' if above else 'kept'}")
     return EXCEEDED if above else 0
@@ -135,7 +135,7 @@ def _show_file(path: Path, delta: float | None, budget: float | None, step: floa
     allowed = given.budget if budget is None else Claim(budget, wanted)
     found = account(given.release, wanted, step=step)
     if as_json:
-        show_json(_document(found, allowed))
+        show_json("account", {"target": str(path), **_document(found, allowed)})
     else:
         show(_table(found))
         show("\n".join([found.standing, *found.assumptions]))

@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Seed, Size, Time, chosen_mechanism, literal
-from veridp.cli.shown import progress_bar, show, show_json, user_code, write_report
+from veridp.cli.given import (
+    Arg,
+    AsJson,
+    Delta,
+    Epsilon,
+    MarkdownFile,
+    Relation,
+    Seed,
+    Size,
+    Time,
+    Values,
+    chosen_mechanism,
+)
+from veridp.cli.shown import complain, progress_bar, show, show_json, user_code, write_report
 from veridp.errors import BadInput, VeridpError
 
 if TYPE_CHECKING:
@@ -31,28 +43,31 @@ def show_audit(
     epsilon: Epsilon = None,
     delta: Delta = None,
     relation: Relation = None,
-    domain: Annotated[str | None, typer.Option(help="the values of data: '(low, high)', or a list of them")] = None,
+    domain: Values = None,
     arg: Arg = None,
     time: Time = 60.0,
     alpha: Annotated[float, typer.Option(help="the probability of a false alarm, in all and for each target")] = 0.05,
     seed: Seed = 0,
     black_box: Annotated[bool, typer.Option("--black-box", help="sample only, whatever the code would tell")] = False,
-    report: Annotated[Path | None, typer.Option(help="also write a page to this file")] = None,
+    report: MarkdownFile = None,
     junit: Annotated[Path | None, typer.Option(help="also write JUnit XML to this file")] = None,
     sarif: Annotated[Path | None, typer.Option(help="also write a SARIF log to this file")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Judge what a mechanism claims: proved, refuted with a witness, or not refuted; exit 1 if one is refuted."""
-    options: dict[str, Any] = {"size": size, "seconds": time, "alpha": alpha, "seed": seed, "black_box": black_box}
-    if domain is not None:
-        options["domain"] = literal("--domain", domain)
-    chosen = partial(chosen_mechanism, epsilon=epsilon, arg=arg, delta=delta, relation=relation)
+    """Judge what a mechanism claims: proved, refuted with a witness, or not refuted.
+
+    Exit status: 1 if a claim is refuted, else 2 if one could not be judged, else 0.
+    """
+    options: dict[str, Any] = {"seconds": time, "alpha": alpha, "seed": seed, "black_box": black_box}
+    chosen = partial(
+        chosen_mechanism, epsilon=epsilon, arg=arg, delta=delta, relation=relation, domain=domain, size=size
+    )
     results = []
     for target in targets:
         try:
             results.append(_audited(target, chosen, options))
         except VeridpError as error:
-            if len(targets) == 1:
+            if len(targets) == 1 and not as_json:
                 raise
             results.append(_unjudged(target, error))
     _write(results, report, junit, sarif)
@@ -69,7 +84,7 @@ def _audited(target: str, chosen: Callable[[str], Mechanism], options: dict[str,
         mechanism = chosen(target)
         with progress_bar(target) as progress:
             verdict = audit(mechanism, progress=progress, **options)
-        file, line = Case.of(mechanism, options["size"], options["alpha"], options["seed"]).defined_at()
+        file, line = Case.of(mechanism, None, options["alpha"], options["seed"]).defined_at()
     return Audited(target, verdict, file=file, line=line)
 
 
@@ -96,52 +111,61 @@ def _write(results: list[Audited], report: Path | None, junit: Path | None, sari
 
 
 def _show(results: list[Audited], as_json: bool) -> None:
-    from veridp.report.audit import audited_table, verdict_document, verdict_page
+    from veridp.report.audit import audited_document, audited_page, verdict_page
 
     if as_json:
-        documents = [
-            {"target": one.target, "reason": one.reason} if one.verdict is None else verdict_document(one.verdict)
-            for one in results
-        ]
-        show_json(documents[0] if len(documents) == 1 else documents)
+        show_json("audit", *map(audited_document, results))
+        for one in results:
+            if one.verdict is None:
+                complain(f"{one.target}: {one.reason}")
     elif len(results) == 1 and results[0].verdict is not None:
         show(verdict_page(results[0].verdict))
     else:
-        show(audited_table(results))
+        show(audited_page(results))
 
 
 def _status(results: list[Audited]) -> int:
-    """The worst of all: not judged, refuted, or neither."""
-    from veridp.claim import Standing
-
-    if any(one.verdict is None for one in results):
-        return NOT_JUDGED
-    return REFUTED if any(one.verdict and one.verdict.standing is Standing.REFUTED for one in results) else 0
+    """Refuted, whatever else happened; else not judged; else neither."""
+    if any(one.refuted for one in results):
+        return REFUTED
+    return NOT_JUDGED if any(one.verdict is None for one in results) else 0
 
 
-STARTER = '''"""A mechanism and its test.
+STARTER = '''"""Two mechanisms with their claims, and a test of them.
 
-Audit it with `veridp audit {name}:noisy_counts --adjacency l1`, or test it with `pytest {name}`.
+Audit them with `veridp audit {name}:mean_age {name}:noisy_counts`, or test them with `pytest {name}`.
 """
 
-import pytest
+import veridp
 
 
-@pytest.mark.dp(epsilon=1.0, adjacency="l1", size=3)
-def noisy_counts(rng, counts, *, epsilon=1.0):
+@veridp.mechanism(epsilon=1.0, adjacency="replace", domain=(0, 120), size=5)
+def mean_age(rng, ages):
+    """The mean of ages, of which one person's may be replaced by any other from 0 to 120."""
+    clipped = [min(max(age, 0), 120) for age in ages]
+    return sum(clipped) / len(ages) + rng.laplace(scale=120 / len(ages))
+
+
+@veridp.mechanism(epsilon=1.0, adjacency="l1", domain=(0, 100), size=3)
+def noisy_counts(rng, counts):
     """Counts of which one person changes one by 1, each with Laplace noise."""
-    return [count + rng.laplace(scale=1 / epsilon) for count in counts]
+    return [count + rng.laplace(scale=1) for count in counts]
+
+
+def test_privacy():
+    for mechanism in (mean_age, noisy_counts):
+        veridp.check(mechanism)
 '''
 
 
 def write_starter(
     file: Annotated[Path, typer.Argument(help="the Python file to write")],
 ) -> int:
-    """Write a starter: a mechanism with its claim, ready for `veridp audit` and for pytest."""
+    """Write a starter: two mechanisms with their claims, ready for `veridp audit` and for pytest."""
     if file.suffix != ".py":
-        raise BadInput(f"{file} is no Python file; give for instance mech.py")
+        raise BadInput(f"{file} is not a Python file; give for instance mech.py")
     if file.exists():
         raise BadInput(f"{file} exists already; give the name of a new file")
     write_report(file, STARTER.format(name=file.name))
-    show(f"wrote {file}; now run: veridp audit {file}:noisy_counts --adjacency l1")
+    show(f"wrote {file}; now run: veridp audit {file}:mean_age {file}:noisy_counts")
     return 0

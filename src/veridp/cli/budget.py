@@ -63,7 +63,7 @@ def spend(
         return SPENT
     statement = ledger.statement()
     if as_json:
-        show_json(_document(statement))
+        show_json("budget spend", {"target": str(file), **_document(statement)})
     else:
         paid, left = (_told(each, statement.method) for each in (entry.cost, statement.left))
         show(f"{entry.number}. {entry.what}: {paid}; left: {left}")
@@ -77,7 +77,7 @@ def show_ledger(file: File, as_json: AsJson = False) -> int:
 
     statement = Ledger(file).statement()
     if as_json:
-        show_json(_document(statement))
+        show_json("budget show", {"target": str(file), **_document(statement)})
         return 0
     for entry in statement.entries:
         show(f"{entry.number}. {entry.at}  {entry.who}  {entry.what}: {_told(entry.cost, statement.method)}")

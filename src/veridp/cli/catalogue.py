@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
 from rich.console import Console
 
 from veridp.catalogue import catalogue
-from veridp.cli.given import AsJson
+from veridp.cli.given import AsJson, MarkdownFile
 from veridp.cli.shown import show, show_json, write_report
 from veridp.report.catalogue import entries, listing, markdown
 
 
 def list_catalogue(
     as_json: AsJson = False,
-    report: Annotated[Path | None, typer.Option(help="also write the list to this file, as Markdown")] = None,
+    report: MarkdownFile = None,
 ) -> None:
     """List the mechanisms of the literature that veridp knows, right and wrong, with their true costs."""
     listed = entries(catalogue)
     if report is not None:
         write_report(report, markdown(listed))
     if as_json:
-        show_json([entry.as_dict() for entry in listed])
+        show_json("catalogue", *({"target": entry.name, **entry.as_dict()} for entry in listed))
     else:
         show(listing(listed, Console().width))

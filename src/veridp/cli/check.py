@@ -39,7 +39,7 @@ def show_check(
     if target is not None and checked.verified:
         checked, differences = _with_target(checked, target, runs, seed)
     if as_json:
-        show_json(_document(checked, differences))
+        show_json("check", {"target": str(certificate), **_document(checked, differences)})
     else:
         show(_page(certificate, checked, differences))
     return 0 if checked.verified else REJECTED

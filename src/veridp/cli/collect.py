@@ -139,7 +139,7 @@ def take_part(
     except Refused as refusal:
         accepted, reason = False, str(refusal)
     if as_json:
-        show_json({"task": name, "accepted": accepted, "reason": reason})
+        show_json("collect join", {"target": name, "task": name, "accepted": accepted, "reason": reason})
     else:
         show("accepted" if accepted else f"not accepted: {reason}")
     return 0 if accepted else REFUSED
@@ -207,7 +207,8 @@ def verify_log(
         raise BadInput(f"{file}: {error.strerror}; give a log of veridp collect export") from None
     document = status(found.task, found.support, found.attendance, found.rejected, confidence)
     if as_json:
-        show_json({**document, "faults": found.fault_count, "first_faults": found.faults})
+        faults = {"faults": found.fault_count, "first_faults": found.faults}
+        show_json("collect verify-log", {"target": str(file), **document, **faults})
     else:
         _show_status(document, False)
         show("\n".join(found.faults) if found.faults else "every session is as it should be")
@@ -226,7 +227,7 @@ def _write(file: Path, pieces: Iterable[bytes]) -> None:
 
 def _show_status(status: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_json(status)
+        show_json("collect estimate", {"target": status["task"], **status})
         return
     from rich.table import Table
 

@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from veridp.catalogue import catalogue
-from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, chosen_mechanism, literal
-from veridp.cli.shown import show, show_json, user_code, write_report
+from veridp.cli.given import (
+    Arg,
+    AsJson,
+    Delta,
+    Epsilon,
+    MarkdownFile,
+    Relation,
+    Size,
+    Values,
+    chosen_mechanism,
+    literal,
+)
+from veridp.cli.shown import progress_bar, show, show_json, status_line, user_code, write_report
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
 
@@ -34,6 +43,7 @@ def show_exact(
     epsilon: Epsilon = None,
     delta: Delta = None,
     relation: Relation = None,
+    domain: Values = None,
     arg: Arg = None,
     seconds: Annotated[
         float | None, typer.Option("--time", min=0.0, help="seconds for a search; 60, or 3 each with --all")
@@ -44,7 +54,7 @@ def show_exact(
         Path | None, typer.Option(help="draw both distributions and the privacy profile to this file")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="compare every mechanism of the catalogue")] = False,
-    report: Annotated[Path | None, typer.Option(help="with --all: also write the table to this file")] = None,
+    report: MarkdownFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the exact ε between two inputs (--left, --right), or of the worst pair found; exit 1 if above the claim."""
@@ -61,7 +71,7 @@ def show_exact(
 
     enclosing = {"certified": True} if certified else {}
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
         if left is not None and right is not None:
             pair = literal("--left", left), literal("--right", right)
             search, comparison = None, compare(mechanism, *pair, **enclosing)
@@ -79,7 +89,7 @@ def show_exact(
 
         plot_comparison(comparison, plot)
     if as_json:
-        show_json(document)
+        show_json("exact", {"target": target, **document})
     else:
         show(page)
     return status
@@ -88,11 +98,10 @@ def show_exact(
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[str, int, float], None]]:
     """A line on stderr that tells how the search stands, where somebody may be looking."""
-    console = Console(stderr=True, emoji=False)
-    with console.status(f"{name}: exploring") as status:
+    with status_line(f"{name}: exploring") as tell:
 
         def update(stage: str, tried: int, best: float) -> None:
-            status.update(f"{name}: {stage}, {tried} pairs tried, ε >= {best:.6g}")
+            tell(f"{name}: {stage}, {tried} pairs tried, ε >= {best:.6g}")
 
         yield update
 
@@ -101,13 +110,14 @@ def _show_all(seconds: float, report: Path | None, as_json: bool) -> int:
     from veridp.report.exact import catalogue_markdown, catalogue_table
 
     lines = []
-    with Progress(*Progress.get_default_columns(), console=Console(stderr=True), transient=True) as progress:
-        for name in progress.track(catalogue, description="comparing"):
+    with progress_bar("comparing") as progress:
+        for number, name in enumerate(catalogue):
+            progress(name, number / len(catalogue), 0.0)
             lines.append(_line(name, catalogue[name], seconds))
     if report is not None:
         write_report(report, catalogue_markdown(lines))
     if as_json:
-        show_json([line.as_dict() for line in lines])
+        show_json("exact", *({"target": line.name, **line.as_dict()} for line in lines))
     else:
         show(catalogue_table(lines))
     return 0

@@ -29,7 +29,10 @@ def show_paths(
         given = chosen_data(mechanism, size, data)
         paths = explore(mechanism, given, max_paths=max_paths, defer=defer)
     if as_json:
-        show_json({"mechanism": str(mechanism), "data": given, "paths": path_lines(paths)})
+        show_json(
+            "explore",
+            {"target": target, "mechanism": str(mechanism), "data": given, "paths": path_lines(paths)},
+        )
         return
     plural = "" if len(paths) == 1 else "s"
     show(path_tree(f"{mechanism} on {given}: {len(paths)} path{plural}", paths, limit))

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from veridp.claim import with_assumptions
 from veridp.cli.given import (
     Arg,
     AsJson,
@@ -20,6 +21,7 @@ from veridp.cli.given import (
     Seed,
     Size,
     Target,
+    Values,
     chosen_mechanism,
     seconds,
 )
@@ -37,6 +39,7 @@ def show_found(
     epsilon: Epsilon = None,
     delta: Delta = None,
     relation: Relation = None,
+    domain: Values = None,
     arg: Arg = None,
     restarts: Annotated[int, typer.Option(min=1, help="random pairs and events to climb from")] = 50,
     random: Annotated[
@@ -56,7 +59,7 @@ def show_found(
     from veridp.finder import search  # numerics take longer to import than all the rest: only where needed
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
         with progress_bar(target) as progress:
             found = search(
                 mechanism,
@@ -70,7 +73,7 @@ def show_found(
                 confidence=confidence,
             )
     if as_json:
-        show_json(_document(found))
+        show_json("finder", {"target": target, **_document(found)})
     else:
         show(_page(target, found, most))
     return REFUTED if _refuted(found) else 0
@@ -94,7 +97,8 @@ def _page(target: str, found: Found, most: int) -> RenderableType:
         lines.append(f"by Hoeffding's inequality alone, from the same samples: ε >= {_number(found.hoeffding)}")
     claim = found.mechanism.claim
     if claim is not None:
-        lines.append(f"claimed {claim}: {'refuted' if _refuted(found) else 'not refuted'}")
+        judged = f"claimed {claim}: {'refuted' if _refuted(found) else 'not refuted'}"
+        lines.append(with_assumptions(judged, found.mechanism.assumptions))
     table = Table("restart", "relaxed", "unrelaxed", "verified", "correlation", "event")
     for restart in sorted(found.restarts, key=lambda restart: -restart.rank)[:most]:
         table.add_row(*map(Text, _row(restart)))
@@ -133,6 +137,7 @@ def _document(found: Found) -> dict[str, Any]:
         "verified": found.verified,
         "hoeffding": found.hoeffding,
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "assumed": found.mechanism.assumptions,
         "refuted": None if claim is None else _refuted(found),
         "witness": {
             "left": witness.left,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from veridp.adjacency import BY_NAME, adjacency
+from veridp.adjacency import BY_NAME
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.target import load
@@ -23,10 +23,22 @@ Epsilon = Annotated[
 ]
 Delta = Annotated[float | None, typer.Option(help="the δ that is claimed")]
 Relation = Annotated[str | None, typer.Option("--adjacency", help=f"who is a neighbour: one of {', '.join(BY_NAME)}")]
+Values = Annotated[str | None, typer.Option("--domain", help="the values of data: '(low, high)', or a list of them")]
 Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it alone")]
 Confidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="how sure a statistical bound must be")]
 Data = Annotated[str | None, typer.Option(help="the input itself, as a Python literal such as '[1, 2, 3]'")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON document")]
+
+
+def _markdown(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in (".md", ".markdown"):
+        raise typer.BadParameter(f"reports are Markdown, {path.name!r} is not; give for instance {path.stem}.md")
+    return path
+
+
+MarkdownFile = Annotated[
+    Path | None, typer.Option("--report", callback=_markdown, help="also write a Markdown page, such as report.md")
+]
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -37,11 +49,13 @@ def chosen_mechanism(
     arg: list[str] | None,
     delta: float | None = None,
     relation: str | None = None,
+    *,
+    domain: str | None = None,
+    size: int | None = None,
 ) -> Mechanism:
-    """The mechanism that the target names, with its arguments, its claim and its adjacency as the options say."""
-    mechanism = load(target).claiming(epsilon, delta)
-    if relation is not None:
-        mechanism = replace(mechanism, adjacency=adjacency(relation))
+    """The mechanism that the target names, with its arguments, its claim and its settings as the options say."""
+    values = None if domain is None else literal("--domain", domain, "(0, 100)")
+    mechanism = load(target).claiming(epsilon, delta).stating(adjacency=relation, domain=values, size=size)
     arguments: dict[str, Any] = {}
     for text in arg or []:
         name, value = _parsed_argument(text)
@@ -71,12 +85,12 @@ def chosen_data(mechanism: Mechanism, size: int | None, data: str | None) -> Any
     return literal("--data", data)
 
 
-def literal(option: str, text: str) -> Any:
+def literal(option: str, text: str, example: str = "[1, 2, 3]") -> Any:
     """The value that the text of an option writes out."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise BadInput(f"{option} {text!r} is not a Python literal; write for instance {option} '[1, 2, 3]'") from None
+        raise BadInput(f"{option} {text!r} is not a Python literal; write for instance {option} '{example}'") from None
 
 
 def seconds(text: str | float) -> float:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, chosen_mechanism
-from veridp.cli.shown import show, show_json, user_code, write_report
+from veridp.claim import with_assumptions
+from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Values, chosen_mechanism
+from veridp.cli.shown import show, show_json, status_line, user_code, write_report
 from veridp.errors import NotExact, NotExplorable
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def show_proof(
     epsilon: Epsilon = None,
     delta: Delta = None,
     relation: Relation = None,
+    domain: Values = None,
     arg: Arg = None,
     certificate: Annotated[Path | None, typer.Option(help="write the certificate to this file")] = None,
     every: Annotated[
@@ -42,8 +43,8 @@ def show_proof(
     from veridp.prove import prove, prove_sizes
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
-        with Console(stderr=True, emoji=False).status(f"{mechanism.name}: proving"):
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
+        with status_line(f"{mechanism.name}: proving"):
             sizes = prove_sizes(mechanism, size) if every else None
             proof = prove(mechanism, size) if sizes is None else sizes.proofs[-1]
             found = _witness(proof, seconds)
@@ -53,7 +54,7 @@ def show_proof(
         written = proof.certificate if sizes is None or sizes.induction is None else sizes.certificate
         write_report(certificate, certificate_text(written))
     if as_json:
-        show_json(_document(proof, sizes, found))
+        show_json("prove", {"target": target, **_document(proof, sizes, found)})
     else:
         show("\n".join(_lines(proof, sizes, found, certificate)))
     return REFUTED if _refuted(proof, found) else 0
@@ -99,7 +100,7 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
             if _refuted(proof, found)
             else "neither proved nor refuted"
         )
-        lines.append(f"claimed {claim}: {judged}")
+        lines.append(with_assumptions(f"claimed {claim}: {judged}", proof.mechanism.assumptions))
     if certificate is not None:
         scope = "for every size" if sizes is not None and sizes.induction is not None else f"for size {proof.size}"
         written = math.isfinite(proof.epsilon)
@@ -116,6 +117,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
         "epsilon": proof.epsilon,
         "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "assumed": proof.mechanism.assumptions,
         "proved": bool(proof.keeps_claim),
         "restriction": proof.restriction,
         "refuted": _refuted(proof, found),

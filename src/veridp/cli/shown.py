@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from veridp.errors import BadInput, MechanismFailed
 from veridp.program.site import raised_at
 
 UNBOUNDED = 1_000_000  # columns
+JSON_VERSION = 1  # of the documents that --json prints: raised when a field changes its meaning or goes
 
 
 def accept_any_text() -> None:
@@ -39,8 +40,13 @@ def show(result: RenderableType) -> None:
     console.print(result)
 
 
-def show_json(document: object) -> None:
-    """Print a result as one JSON document; infinities, which JSON has not, are the strings "inf" and "-inf"."""
+def show_json(command: str, *results: Mapping[str, object]) -> None:
+    """Print the results of a command as the one document that `veridp schema` describes; each names its target."""
+    print_json({"version": JSON_VERSION, "command": command, "results": results})
+
+
+def print_json(document: object) -> None:
+    """Print plain data as JSON: an infinity as {"infinite": 1} or {"infinite": -1}, NaN as null."""
     json.dump(_plain(document), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write("\n")
 
@@ -54,7 +60,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        return None if math.isnan(value) else {"infinite": 1 if value > 0 else -1}
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
@@ -77,6 +83,9 @@ def complain(message: str) -> None:
 def progress_bar(name: str) -> Iterator[Progress]:
     """A function that shows, on stderr, what is being done, how much of it is done, and the best ε so far."""
     console = Console(stderr=True, emoji=False)
+    if not console.is_terminal:  # nobody watches, and the bar would leave an empty line behind
+        yield lambda stage, share, best: None
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
     with rich.progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"{name}: exploring", total=1.0)
@@ -86,6 +95,17 @@ def progress_bar(name: str) -> Iterator[Progress]:
             bar.update(task, description=f"{name}: {stage}{known}", completed=min(share, 1.0))
 
         yield update
+
+
+@contextlib.contextmanager
+def status_line(text: str) -> Iterator[Callable[[str], None]]:
+    """A function that changes the line on stderr that shows what is being done, where somebody may be looking."""
+    console = Console(stderr=True, emoji=False)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status(text) as status:
+        yield lambda text: status.update(text)
 
 
 @contextlib.contextmanager

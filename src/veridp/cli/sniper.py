@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veridp.claim import with_assumptions
 from veridp.cli.given import (
     Arg,
     AsJson,
@@ -17,6 +18,7 @@ from veridp.cli.given import (
     Seed,
     Size,
     Target,
+    Values,
     chosen_mechanism,
     literal,
     seconds,
@@ -36,6 +38,7 @@ def show_attack(
     epsilon: Epsilon = None,
     delta: Delta = None,
     relation: Relation = None,
+    domain: Values = None,
     arg: Arg = None,
     pairs: Annotated[
         str | None,
@@ -70,7 +73,7 @@ def show_attack(
     from veridp.sniper import search  # numerics take longer to import than all the rest: only where needed
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
         if refute and mechanism.claim is None:
             raise BadInput("--refute needs a claim; give --epsilon")
         with progress_bar(target) as progress:
@@ -96,7 +99,7 @@ def show_attack(
 
         plot_profile(finding, plot)
     if as_json:
-        show_json(finding.document())
+        show_json("sniper", {"target": target, **finding.document()})
     else:
         show("\n".join(_lines(target, finding)))
     return REFUTED if finding.refuted else 0
@@ -132,5 +135,5 @@ def _lines(target: str, finding: Finding) -> list[str]:
         judged = "refuted" if finding.refuted else "not refuted"
         if finding.refuted and witness is not None and witness.as_floats:
             judged = "refuted as floats: the event may look at their low bits; round the output to a grid and try again"
-        lines.append(f"claimed {finding.claim}: {judged}")
+        lines.append(with_assumptions(f"claimed {finding.claim}: {judged}", finding.mechanism.assumptions))
     return lines

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from veridp.cli.given import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, chosen_mechanism, seconds
+from veridp.cli.given import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, Values, chosen_mechanism, seconds
 from veridp.cli.shown import progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
 
@@ -28,6 +28,7 @@ def show_detection(
     test_epsilons: Levels = None,
     size: Size = None,
     relation: Relation = None,
+    domain: Values = None,
     arg: Arg = None,
     selection_samples: Annotated[int, typer.Option(min=1, help="runs on either side to choose events")] = 100_000,
     samples: Annotated[int, typer.Option(min=1, help="fresh runs on either side to test them")] = 500_000,
@@ -45,7 +46,7 @@ def show_detection(
 
     levels = None if test_epsilons is None else parsed_levels(test_epsilons)
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, None, relation)
+        mechanism = chosen_mechanism(target, epsilon, arg, None, relation, domain=domain, size=size)
         with progress_bar(target) as progress:
             detection = detect(
                 mechanism,
@@ -62,7 +63,7 @@ def show_detection(
     if plot is not None:
         write_plot([detection], plot)
     if as_json:
-        show_json(detection_document(detection))
+        show_json("statdp", {"target": target, **detection_document(detection)})
     else:
         show(detection_page(detection))
     return REFUTED if detection.refuted else 0

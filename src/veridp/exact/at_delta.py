@@ -34,13 +34,15 @@ def witness_above(comparison: Comparison, epsilon: float) -> Witness | None:
     turned = backward.delta(epsilon).lower > forward.delta(epsilon).lower
     loss = backward if turned else forward
     try:
-        left, right = loss.above(epsilon)
-        parts = loss.where_above(epsilon)
+        parts = loss.parts_above(epsilon)
     except NotExact:
         return None
     if not parts:
         return None
     inputs = (comparison.right, comparison.left) if turned else (comparison.left, comparison.right)
-    event = parts[0] if len(parts) == 1 else Event(either=tuple(parts))
-    above, below = (Interval.of_probability(min(1.0, probability)) for probability in (left, right))
+    event = parts[0].event if len(parts) == 1 else Event(either=tuple(part.event for part in parts))
+    above, below = (
+        Interval.of_probability(min(1.0, math.fsum(side)))
+        for side in ([part.left for part in parts], [part.right for part in parts])
+    )
     return Witness(*inputs, event, above, below, arguments=dict(comparison.mechanism.arguments))

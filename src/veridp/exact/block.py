@@ -15,7 +15,9 @@ from scipy.optimize import minimize
 from veridp.errors import NotExact
 from veridp.exact.event import Entry, Event, Span
 from veridp.exact.line import Numbers
-from veridp.exact.loss import Loss, Peak, log_ratio
+from veridp.exact.loss import Loss, Part, Peak, log_ratio
+from veridp.exact.noise import as_float
+from veridp.program.distribution import Number, exact
 
 Array = NDArray[np.float64]
 STARTS = 2000
@@ -37,26 +39,37 @@ class Block(Loss):
 
     def _reversed(self) -> Block:
         turned = Block(self.entries, self.right, self.left)
-        turned.__dict__.update(_starts=self._starts, _start_losses=-self._start_losses)
+        turned.__dict__.update(_centres=self._centres, _sides=self._sides[::-1], _starts=self._starts)
         return turned
 
+    @cached_property
+    def _centres(self) -> tuple[Number, ...]:
+        """Where the distances of each entry are counted from, so that they are small wherever the data lie."""
+        return tuple(number.constant for number in self.left.pieces[0].numbers)
+
+    @cached_property
+    def _sides(self) -> tuple[Numbers, Numbers]:
+        """Left and right, as distances from the centres."""
+        back = [-centre for centre in self._centres]
+        return self.left.moved(back), self.right.moved(back)
+
     def _losses(self, points: Array) -> Array:
-        return log_ratio(self.left.density(points), self.right.density(points))
+        return log_ratio(self._sides[0].density(points), self._sides[1].density(points))
+
+    @cached_property
+    def _scale(self) -> float:
+        return max(side.density.tail for side in self._sides) / 45
 
     @cached_property
     def _starts(self) -> Array:
         """Points between and beyond the places where the densities have kinks."""
-        scale = max(self.left.density.tail, self.right.density.tail) / 45
         columns: list[Sequence[float]] = []
         for place in range(len(self.entries)):
-            kinks = {
-                number.constant
-                for side in (self.left, self.right)
-                for p in side.pieces
-                for number in [p.numbers[place]]
-            }
-            levels = sorted(float(k) for k in kinks)
-            around = [level + shift * scale for level in levels for shift in (-20, -3, -0.7, -0.01, 0.01, 0.7, 3, 20)]
+            kinks = {piece.numbers[place].constant for side in self._sides for piece in side.pieces}
+            levels = sorted(map(as_float, kinks))
+            around = [
+                level + shift * self._scale for level in levels for shift in (-20, -3, -0.7, -0.01, 0.01, 0.7, 3, 20)
+            ]
             columns.append(sorted(set(around)))
         grid = itertools.islice(itertools.product(*columns), STARTS)
         return np.array(list(grid))
@@ -71,8 +84,7 @@ class Block(Loss):
         losses = self._start_losses
         order = np.argsort(losses)[::-1]
         best, point = float(losses[order[0]]), self._starts[order[0]]
-        plateau = len(order) > CLIMBS and best - losses[order[CLIMBS]] < FLAT
-        if math.isfinite(best) and not plateau:
+        if math.isfinite(best) and not (len(order) > CLIMBS and best - losses[order[CLIMBS]] < FLAT):
             settings = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 300}
             for start in self._starts[order[:CLIMBS]]:
                 found = minimize(lambda z: -self._losses(z[None, :])[0], start, method="Nelder-Mead", options=settings)
@@ -86,8 +98,11 @@ class Block(Loss):
     def _peak(self) -> Peak:
         """The peak, with a box around its point on which the loss varies little."""
         loss, point = self._best
-        size = max(self.left.density.tail, self.right.density.tail) / 4500
-        spans = [Span(float(at - size), float(at + size)) for at in point]
+        size = self._scale / 100
+        spans = [
+            Span(as_float(centre + exact(at - size)), as_float(centre + exact(at + size)))
+            for centre, at in zip(self._centres, point.tolist(), strict=True)
+        ]
         within = tuple((entry, (span,)) for entry, span in zip(self.entries, spans, strict=True))
         return Peak(loss, Event(within=within), self.left.log_mass(spans), self.right.log_mass(spans))
 
@@ -101,7 +116,7 @@ class Block(Loss):
             f"δ over {len(self.entries)} entangled numeric entries is out of reach; use an engine that samples"
         )
 
-    def where_above(self, level: float) -> list[Event]:
+    def parts_above(self, level: float) -> list[Part]:
         raise NotExact(
             f"the outputs above a level of loss, over {len(self.entries)} entangled entries, have no short name"
         )

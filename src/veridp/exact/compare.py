@@ -15,7 +15,7 @@ from veridp.claim import LOSS_ERROR, Claim, Interval, Witness
 from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
-from veridp.exact.paths import factors_of, replayed_paths
+from veridp.exact.paths import factors_of, replayed_paths, within_floats
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.identity import Raised
@@ -129,7 +129,7 @@ class Comparison:
 
     def event_above(self, epsilon: float) -> list[Event]:
         """The event that attains δ(ε) from left to right, as disjoint parts."""
-        return self.loss.where_above(epsilon)
+        return [part.event for part in self.loss.parts_above(epsilon)]
 
     def profile(self, epsilons: Sequence[float] | Array | None = None) -> tuple[Array, Array]:
         """The privacy profile: ε values, and δ at each."""
@@ -200,6 +200,11 @@ def compare(
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"
         )
+    with within_floats():
+        return _compared(mechanism, left, right, certified)
+
+
+def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:
     if not certified:
         return Comparison(mechanism, left, right, _loss(mechanism, left, right))
     from veridp.exact.certified import certify  # balls are loaded only where they are asked for

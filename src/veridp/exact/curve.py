@@ -17,15 +17,17 @@ from veridp.errors import NotExact
 from veridp.exact.canonical import with_multiplicity
 from veridp.exact.measure import Form, Region
 from veridp.exact.noise import Noise as Numeric
-from veridp.exact.noise import numeric
+from veridp.exact.noise import as_float, check_scale, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.program.affine import Affine, Condition
-from veridp.program.distribution import Number
+from veridp.program.distribution import Number, exact
 from veridp.program.symbols import Noise, Relation, Symbol
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 600
+LARGE = Fraction(10**60)  # numbers between 1/LARGE and LARGE are taken as they come
+FARTHEST = Fraction(10**130)  # far beyond what noise of the largest scale reaches
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,15 @@ class PieceDensity:
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
         self.entries = len(piece.numbers)
+        for number in piece.numbers:
+            for symbol, factor in number.terms.items():
+                if isinstance(symbol, Noise):
+                    check_scale(abs(as_float(factor)) * numeric(symbol.distribution).scale)
         solved, self.log_jacobian = _solve(piece)
         self.log_weight = _log(piece.weight)
         self.noise = {n.index: numeric(n.distribution) for n in piece.noises if n not in solved}
         self.inequalities = [
-            self._linear(slack, solved) for condition in piece.conditions for slack in slacks(condition)
+            self._linear(moderate(slack), solved) for condition in piece.conditions for slack in slacks(condition)
         ]
         self.densities = [(numeric(n.distribution), self._linear(Affine(0, {n: 1}), solved)) for n in solved]
 
@@ -73,8 +79,8 @@ class PieceDensity:
             on_entries = [a + coefficient * b for a, b in zip(on_entries, solution.on_entries, strict=True)]
             for other, c in solution.terms.items():
                 terms[other.index] = terms.get(other.index, Fraction(0)) + coefficient * c
-        kept = tuple((index, float(c)) for index, c in sorted(terms.items()) if c)
-        return _Linear(kept, np.array([float(c) for c in on_entries]), float(constant))
+        kept = tuple((index, as_float(c)) for index, c in sorted(terms.items()) if c)
+        return _Linear(kept, np.array([as_float(c) for c in on_entries]), as_float(constant))
 
     def log_density(self, entries: Array) -> Array:
         """ln of the density at the entries, a row of them for each point (one empty row where there are none)."""
@@ -89,14 +95,14 @@ class PieceDensity:
     @property
     def rate(self) -> float:
         """How fast its logarithm may change along an entry."""
-        steepest = [abs(float(c)) for number in self.piece.numbers for c in number.terms.values()]
+        steepest = [abs(as_float(c)) for number in self.piece.numbers for c in number.terms.values()]
         return sum(numeric(n.distribution).rate for n in self.piece.noises) / min(steepest)
 
     @property
     def tail(self) -> float:
         """How far past its last break its mass still counts."""
         return max(
-            abs(float(c)) * numeric(n.distribution).tail * numeric(n.distribution).scale
+            abs(as_float(c)) * numeric(n.distribution).tail * numeric(n.distribution).scale
             for number in self.piece.numbers
             for n, c in number.terms.items()
             if isinstance(n, Noise)
@@ -158,6 +164,16 @@ def slacks(condition: Condition) -> list[Affine]:
     return [Affine(half - least, terms)]
 
 
+def moderate(slack: Affine) -> Affine:
+    """An inequality `slack >= 0` that says the same in numbers that floats hold: no noise reaches beyond FARTHEST."""
+    sizes = [abs(Fraction(factor)) for factor in slack.terms.values()]
+    if max([*sizes, abs(Fraction(slack.constant))]) <= LARGE and min(sizes) >= 1 / LARGE:
+        return slack
+    largest = max(sizes) or Fraction(1)
+    constant = max(-FARTHEST, min(FARTHEST, slack.constant / largest))
+    return Affine(exact(constant), {symbol: exact(factor / largest) for symbol, factor in slack.terms.items()})
+
+
 # ---------------------------------------------------------------------------------------- solving for the entries
 
 
@@ -207,7 +223,7 @@ def _solve(piece: Piece) -> tuple[dict[Noise, _Solution], float]:
         for pivot, (terms, made, constant) in zip(pivots, rows, strict=True)
     }
     continuous = any(not pivot.distribution.integer for pivot in pivots)
-    return solved, -math.log(abs(determinant)) if continuous else 0.0
+    return solved, -_log(abs(determinant)) if continuous else 0.0
 
 
 _Row = tuple[dict[Symbol, Fraction], list[Fraction], Fraction]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from veridp.errors import NotExact
 from veridp.exact.convolution import Cells
 from veridp.exact.curve import Density
 from veridp.exact.event import Entry, Event, Span
-from veridp.exact.loss import ZERO, Loss, Peak, log_ratio
+from veridp.exact.loss import ZERO, Loss, Part, Peak, log_ratio
+from veridp.exact.noise import as_float
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import edges, log_sum, panels
+from veridp.exact.tail import limit, limit_of, rises_without_bound
 from veridp.program.affine import Affine, Condition
-from veridp.program.distribution import exact
-from veridp.program.symbols import Relation
+from veridp.program.distribution import Number, exact
+from veridp.program.symbols import Noise, Relation
 
 Array = NDArray[np.float64]
 
@@ -27,18 +31,21 @@ INSIDE = 1e-12  # how far inside a panel, relative to its width, its end is look
 SPOTS = np.concatenate([[INSIDE], 0.5 - np.cos(np.linspace(0, np.pi, 8)[1:-1]) / 2, [1 - INSIDE]])  # within a panel
 BLUR = 2e-13  # breaks are known to 13 digits; on a break itself, two pieces that meet there would both count
 CLOSER = np.array([1e-4, 1e-7, 1e-10])  # how far from a panel's end, of its width, a loss without bound is looked for
-FAR = (60.0, 120.0, 180.0)  # at how many panel widths past the last break a tail is looked at
-NEAR = (1e-9, 1e-3)  # the event shown for a supremum is where the loss comes this close to it, relatively
-SNAP = 1e-8  # an end of an event this close to a break is put there
+DOUBLINGS = 6  # how often the distance to the last break is doubled to look at a tail
+ACROSS = np.sort((0.1 + np.arange(12) * (math.sqrt(5) - 1) / 2) % 1)  # where a period of a tail is looked at
+NEAR = (1e-9, 1e-3, 1e-2, 1e-1)  # the event shown for a supremum is where the loss comes this close to it, relatively
+RARE = math.log(1e-20)  # an event that is rarer than this gives way to one that comes less close
+SNAP = 1e-9  # an end of an event this close to a break, in widths of a panel, is put there
 CELLS = 1500  # into about how many steps the range of a loss is cut before it is convolved
-
-
-def _grows(tail: Array) -> bool:
-    """Whether the loss at three evenly spaced points of a tail, outwards, rises without an end in sight."""
-    if not np.all(np.isfinite(tail)):
-        return False
-    first, second = np.diff(tail)
-    return bool(first > 1e-7 and second > 0.9 * first)
+ULP = 2.0**-52
+MOST_ERROR = 1e-7  # a loss that rounding may have changed by more, relatively, is not used
+LEAST_DENSITY = -700.0  # ln of a density; what is less likely has no probability that a float can hold
+MOST_LATTICE_POINTS = 2_000_000
+TOO_FAR_APART = (
+    "the locations of an output entry lie too far apart, for its noise, to be told from rounding; "
+    "use an engine that samples"
+)
+MOST_PANELS_OUT = 1500  # how many panels past the last break a convolution is still computed well
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +63,19 @@ class Numbers:
         inside = [Piece(piece.weight, (*piece.conditions, *_bounds(piece.numbers, spans)), ()) for piece in self.pieces]
         return Density(inside).mass
 
+    def mass(self, spans: Sequence[Span]) -> float:
+        """The probability that the only entry lies in one of the disjoint spans."""
+        return math.fsum(math.exp(self.log_mass([span])) for span in spans)
+
+    def moved(self, offsets: Sequence[Number]) -> Numbers:
+        """The same with each entry moved."""
+        return Numbers(
+            tuple(
+                Piece(p.weight, p.conditions, tuple(n + by for n, by in zip(p.numbers, offsets, strict=True)))
+                for p in self.pieces
+            )
+        )
+
 
 def _bounds(numbers: Sequence[Affine], spans: Sequence[Span]) -> list[Condition]:
     found = []
@@ -68,74 +88,169 @@ def _bounds(numbers: Sequence[Affine], spans: Sequence[Span]) -> list[Condition]
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the loss is looked at, in order: `inner` of them between the tails, and rows of them far out in either."""
+
+    points: Array
+    inner: slice
+    row: int  # how many points lie at each distance in a tail
+
+    def alike(self) -> list[Array]:
+        """The points in groups that lie about as far out: an integral for one of them is as hard as for the others."""
+        low, high = self.tails(self.points)
+        return [*(row[::-1] for row in low[::-1]), self.points[self.inner], *high]
+
+    def tails(self, values: Array) -> tuple[Array, Array]:
+        """The values at the points of either tail: a row for each distance, outwards."""
+        low, high = values[: self.inner.start], values[self.inner.stop :]
+        return low[::-1].reshape(-1, self.row), high.reshape(-1, self.row)
+
+
 class Line(Loss):
-    """The outputs of a class with one numeric entry."""
+    """The outputs of a class with one numeric entry.
+
+    Everything is computed in distances from a centre, a location of the noise that is kept exactly. So what is rounded
+    is small against the noise wherever the data lie. Only the ends of events are rounded as outputs are, and
+    their probabilities are those of the rounded events.
+    """
 
     def __init__(self, entry: Entry, left: Numbers, right: Numbers, lattice: float | None) -> None:
         self.entry, self.left, self.right, self.lattice = entry, left, right, lattice
 
     def _reversed(self) -> Line:
         turned = Line(self.entry, self.right, self.left, self.lattice)
-        turned.__dict__.update(_breaks=self._breaks, points=self.points, _values=(self._values[1], self._values[0]))
+        shared = {name: getattr(self, name) for name in ("centre", "_breaks", "_width", "_places", "_errors")}
+        turned.__dict__.update(shared, _sides=self._sides[::-1], _values=self._values[::-1])
         return turned
 
     # ------------------------------------------------------------------------------------ looking at the loss
 
-    @property
-    def _densities(self) -> list[Density]:
-        return [side.density for side in (self.left, self.right) if side.pieces]
+    @cached_property
+    def centre(self) -> Number:
+        """Where distances are counted from."""
+        constant = self.left.pieces[0].numbers[0].constant
+        return constant if self.lattice is None else math.floor(constant)
+
+    @cached_property
+    def _sides(self) -> tuple[Numbers, Numbers]:
+        """Left and right, as distances from the centre."""
+        return self.left.moved([-self.centre]), self.right.moved([-self.centre])
+
+    @cached_property
+    def _width(self) -> float:
+        """The length on which a density changes by at most e^16: what distances are small or large against."""
+        return 16.0 / max(side.density.rate for side in self._sides)
 
     @cached_property
     def _breaks(self) -> Array:
         """Where either density may fail to be smooth, in order."""
-        return np.array(sorted({point for density in self._densities for point in density.breaks()}) or [0.0])
+        return np.array(sorted({point for side in self._sides for point in side.density.breaks()}) or [0.0])
 
     @cached_property
-    def points(self) -> Array:
-        """Where the loss is looked at, in order: inside every panel and at its ends, or at lattice points."""
-        densities, breaks = self._densities, self._breaks
-        width = 16.0 / max(density.rate for density in densities)
-        tail = max(density.tail for density in densities)
+    def _places(self) -> _Places:
+        """Inside every panel and at its ends, or at lattice points; and in the tails, at distances that double."""
+        breaks, tail = self._breaks, max(side.density.tail for side in self._sides)
+        most: float = MOST_LATTICE_POINTS
+        if breaks[-1] - breaks[0] > self._width / ULP:
+            raise NotExact(TOO_FAR_APART)
         if self.lattice is not None:
-            first, last = math.floor(breaks[0] - tail), math.ceil(breaks[-1] + tail)
-            return np.arange(first, last + 1) + self.lattice
-        ends = edges(breaks[None, :], width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
-        ends = ends[np.concatenate([[True], np.diff(ends) > 1e-12 * (1 + np.abs(ends[1:]))])]
-        inner = ends[:-1, None] + np.diff(ends)[:, None] * SPOTS
-        blur = BLUR * np.abs(ends)
-        inner = np.clip(inner, (ends + blur)[:-1, None], (ends - blur)[1:, None]).ravel()
-        far = tail * np.array(FAR) / 45.0 + tail
-        return np.concatenate([ends[0] - far[::-1], inner, ends[-1] + far])
+            first, last, tail = math.floor(breaks[0] - tail), math.ceil(breaks[-1] + tail), math.ceil(tail)
+            if last - first > MOST_LATTICE_POINTS:
+                raise NotExact(f"an output entry spreads over {last - first:.1e} integers; use an engine that samples")
+            inner, across = np.arange(first, last + 1) + self.lattice, np.zeros(1)
+        else:
+            ends = edges(breaks[None, :], self._width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
+            apart = np.maximum(1e-12 * self._width, 8 * ULP * np.abs(ends[1:]))
+            ends = ends[np.concatenate([[True], np.diff(ends) > apart])]
+            blur = BLUR * np.maximum(np.abs(ends), self._width)
+            inner = ends[:-1, None] + np.diff(ends)[:, None] * SPOTS
+            inner = np.clip(inner, (ends + blur)[:-1, None], (ends - blur)[1:, None]).ravel()
+            most = math.inf if self._in_closed_form else max(8 * tail, MOST_PANELS_OUT * self._width)
+            across = self._period * ACROSS if self._period else np.zeros(1)
+        doubled = tail * 2.0 ** np.arange(DOUBLINGS + 1)
+        out = ((doubled[doubled <= most] - tail)[:, None] + across).ravel()
+        points = np.concatenate([inner[0] - out[::-1], inner, inner[-1] + out])
+        return _Places(points, slice(len(out), len(out) + len(inner)), len(across))
+
+    @property
+    def _in_closed_form(self) -> bool:
+        """Whether no density takes an integral."""
+        return all(len(piece.noises) == 1 for side in self._sides for piece in side.pieces)
+
+    @cached_property
+    def _period(self) -> float:
+        """After which distance continuous noise on top of integer noise repeats its pattern; 0 without such noise."""
+        steps = [
+            abs(as_float(c))
+            for side in self._sides
+            for piece in side.pieces
+            for symbol, c in piece.numbers[0].terms.items()
+            if isinstance(symbol, Noise) and symbol.distribution.integer
+        ]
+        return max(steps, default=0.0)
+
+    @property
+    def points(self) -> Array:
+        """Outputs between the tails at which the loss is looked at, in order."""
+        return as_float(self.centre) + self._places.points[self._places.inner]
 
     @cached_property
     def _values(self) -> tuple[Array, Array]:
-        points = self.points[:, None]
-        return self.left.density(points), self.right.density(points)
+        """ln of both densities at the places."""
+        rows = self._places.alike()
+        left, right = (np.concatenate([side.density(row[:, None]) for row in rows]) for side in self._sides)
+        return left, right
+
+    @cached_property
+    def _errors(self) -> Array:
+        """How far rounding may have carried the loss at each place, in either direction."""
+        sizes = sum(np.where(np.isfinite(side), np.abs(side), 0.0) for side in self._values)
+        return 4 * ULP * (sizes + np.abs(self._places.points) * (16.0 / self._width))
 
     @cached_property
     def losses(self) -> Array:
-        return log_ratio(*self._values)
+        """The loss at the places; -inf where rounding has drowned it, which must not be where events are likely."""
+        losses = log_ratio(*self._values)
+        with np.errstate(invalid="ignore"):
+            drowned = self._errors > MOST_ERROR * (1 + np.where(np.isfinite(losses), np.abs(losses), 0.0))
+        if np.any(drowned & (np.maximum(*self._values) > LEAST_DENSITY)):
+            raise NotExact(TOO_FAR_APART)
+        return np.where(drowned, -np.inf, losses)
 
-    def _losses_at(self, points: Array) -> Array:
-        return log_ratio(self.left.density(points[:, None]), self.right.density(points[:, None]))
+    def _losses_at(self, places: Array) -> Array:
+        left, right = self._sides
+        return log_ratio(left.density(places[:, None]), right.density(places[:, None]))
 
-    def loss_at(self, point: float) -> float:
-        return float(self._losses_at(np.array([point]))[0])
+    def _loss_at(self, place: float) -> float:
+        return float(self._losses_at(np.array([place]))[0])
 
     # -------------------------------------------------------------------------------------------- the supremum
 
     @cached_property
-    def _growing_tail(self) -> Span | None:
-        """The tail in which the loss rises without an end in sight, if there is one."""
-        if self.lattice is None and _grows(self.losses[-3:]) and self._rises(self.points[-3:]):
-            return Span(float(self.points[-4]), math.inf)
-        if self.lattice is None and _grows(self.losses[:3][::-1]) and self._rises(self.points[:3][::-1]):
-            return Span(-math.inf, float(self.points[3]))
-        return None
+    def _tails(self) -> tuple[list[float], list[float]]:
+        """The largest loss at each distance in either tail, as far out as there is one."""
+        low, high = ([float(row.max()) for row in rows] for rows in self._places.tails(self.losses))
+        return _finite(low), _finite(high)
 
-    def _rises(self, tail: Array) -> bool:
-        """Whether the loss rises all the way along a tail; one that integer noise makes go up and down does not."""
-        return bool(np.all(np.diff(self._losses_at(np.linspace(tail[0], tail[-1], 12))) > 0))
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """What the loss tends to in either tail: inf where it rises without bound, -inf where that is not known."""
+        pieces = self._sides[0].pieces, self._sides[1].pieces
+        known = limit_of(*pieces, -1), limit_of(*pieces, 1)
+        low, high = (
+            (math.inf if rises_without_bound(tail) else limit(tail)) if value is None else value
+            for value, tail in zip(known, self._tails, strict=True)
+        )
+        return low, high
+
+    @cached_property
+    def _growing_tail(self) -> Span | None:
+        """The tail in which the loss rises without bound, if there is one."""
+        low, high = self._places.points[self._places.inner][[0, -1]].tolist()
+        if self._limits[1] == math.inf:
+            return Span(high, math.inf)
+        return Span(-math.inf, low) if self._limits[0] == math.inf else None
 
     @cached_property
     def _pole(self) -> Span | None:
@@ -146,7 +261,7 @@ class Line(Loss):
         """
         if self.lattice is not None:
             return None
-        losses, points = (row[3:-3].reshape(-1, len(SPOTS)) for row in (self.losses, self.points))
+        losses, points = (row[self._places.inner].reshape(-1, len(SPOTS)) for row in (self.losses, self._places.points))
         for towards in (slice(None), slice(None, None, -1)):
             with np.errstate(invalid="ignore"):
                 rise = losses[:, towards][:, 0] - losses[:, towards][:, 1]
@@ -157,20 +272,25 @@ class Line(Loss):
                     return Span(*sorted((float(end), float(near[0]))))
         return None
 
+    @cached_property
+    def _best(self) -> int:
+        """The place of the largest loss, of those that differ by rounding the one that is known best."""
+        return int(np.argmax(self.losses - self._errors))
+
     def _supremum(self) -> float:
-        best = int(np.argmax(self.losses))
-        loss = float(self.losses[best])
-        if not math.isfinite(loss):
-            return loss
+        best = float(self.losses[self._best])
+        if not math.isfinite(best):
+            return best
         if self._growing_tail is not None or self._pole is not None:
             return math.inf
-        if self.lattice is None and 0 < best < len(self.points) - 1:
-            return self._climbed(float(self.points[best - 1]), float(self.points[best + 1]), loss)
-        return loss
+        if self.lattice is None and 0 < self._best < len(self.losses) - 1:
+            low, high = self._places.points[[self._best - 1, self._best + 1]].tolist()
+            best = self._climbed(low, high, best)
+        return max(best, *self._limits)
 
     def _climbed(self, low: float, high: float, best: float) -> float:
         """The largest loss between two points, by looking ever closer around the best of a row of points."""
-        while high - low > 1e-9 * (1 + abs(low)):
+        while high - low > 1e-10 * self._width + 8 * ULP * abs(low):
             row = np.linspace(low, high, 25)
             losses = self._losses_at(row)
             top = int(np.argmax(losses))
@@ -184,38 +304,62 @@ class Line(Loss):
         loss = self.supremum
         if loss == -math.inf:
             return Peak(loss, Event(), -math.inf, -math.inf)
-        if self._growing_tail is not None:
-            return self._told(self._growing_tail)
         if loss == math.inf:
-            return self._told(
-                self._impossible() if np.any(np.isposinf(self.losses)) else self._pole or self._stretch(loss)
-            )
-        tight, loose = (self._told(self._stretch(loss - near * abs(loss) - ZERO)) for near in NEAR)
-        return tight if tight.log_left > loose.log_left - math.log(100) else loose
+            return self._told(self._growing_tail or (self._pole if math.isfinite(self.losses[self._best]) else None))
+        found = self._told(self._stretch(loss - NEAR[0] * abs(loss) - ZERO))
+        for place, near in enumerate(NEAR[1:]):
+            if place and found.log_left > RARE:
+                break
+            looser = self._told(self._stretch(loss - near * abs(loss) - ZERO))
+            found = looser if looser.log_left > found.log_left + math.log(100) else found
+        return found
 
     def _stretch(self, level: float) -> Span:
-        """The interval around the best point on which the loss stays above the level."""
-        best = float(self.points[int(np.argmax(self.losses))])
-        spans = self._spans(level, at_least=True)
-        found = next((span for span in spans if span.low - 1e-9 <= best <= span.high + 1e-9), Span(best, best))
-        return Span(self._snapped(found.low), self._snapped(found.high))
-
-    def _snapped(self, end: float) -> float:
-        """The break that the end is but rounding away from, or the end itself."""
-        nearest = float(self._breaks[np.argmin(np.abs(self._breaks - end))])
-        return nearest if abs(nearest - end) < SNAP * (1 + abs(nearest)) else end
+        """The interval around the best place, or else the tail, on which the loss stays above the level."""
+        best = float(self._places.points[self._best])
+        spans, close = self._spans(level, at_least=True), SNAP * self._width
+        around = [span for span in spans if span.low - close <= best <= span.high + close]
+        tails = [span for span in spans if math.isinf(span.low) or math.isinf(span.high)]
+        return (around or tails or [Span(best, best)])[0]
 
     def _impossible(self) -> Span:
         """The longest interval on which the right side has no density at all."""
-        start, stop = max(
-            _runs(np.isposinf(self.losses)), key=lambda run: self.points[run[1] - 1] - self.points[run[0]]
-        )
-        low = -math.inf if start == 0 else float(self.points[start])
-        return Span(low, math.inf if stop == len(self.points) else float(self.points[stop - 1]))
+        points = self._places.points
+        start, stop = max(_runs(np.isposinf(self.losses)), key=lambda run: points[run[1] - 1] - points[run[0]])
+        low = -math.inf if start == 0 else float(points[start])
+        return Span(low, math.inf if stop == len(points) else float(points[stop - 1]))
 
-    def _told(self, span: Span) -> Peak:
-        event = Event(within=((self.entry, (span,)),))
-        return Peak(self.supremum, event, self.left.log_mass([span]), self.right.log_mass([span]))
+    # ------------------------------------------------------------------------------------------------- events
+
+    def _told(self, span: Span | None) -> Peak:
+        """The supremum, with an event that shows it."""
+        part = self._part([span or self._impossible()])
+        return Peak(self.supremum, part.event, _log(part.left), _log(part.right))
+
+    def _part(self, spans: Sequence[Span]) -> Part:
+        """The event that the entry lies in one of the spans, with its probabilities."""
+        outputs = tuple(map(self._outputs, spans))
+        left, right = (
+            math.fsum(math.exp(side.log_mass([span])) for span in outputs) for side in (self.left, self.right)
+        )
+        return Part(Event(within=((self.entry, outputs),)), left, right)
+
+    def _outputs(self, span: Span) -> Span:
+        """The outputs of a span of distances: rounded to floats, outwards where nothing else would be left of it."""
+        low, high = map(self._output, (self._snapped(span.low), self._snapped(span.high)))
+        if low < high or (self.lattice is not None and low == high):
+            return Span(low, high)
+        return Span(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
+
+    def _output(self, place: float) -> float:
+        return as_float(self.centre + exact(place)) if math.isfinite(place) else place
+
+    def _snapped(self, end: float) -> float:
+        """The break that the end is but rounding away from, or the end itself."""
+        if self.lattice is not None or math.isinf(end):
+            return end
+        nearest = float(self._breaks[np.argmin(np.abs(self._breaks - end))])
+        return nearest if abs(nearest - end) < SNAP * self._width + 8 * ULP * abs(end) else end
 
     # ----------------------------------------------------------------------------------------- above a level
 
@@ -230,52 +374,61 @@ class Line(Loss):
         return spans
 
     def _crossing(self, before: int, after: int, level: float) -> float:
-        """Where between two neighbouring points the loss crosses the level; at a jump, where it jumps."""
-        low, high = float(self.points[before]), float(self.points[after])
-        if self.lattice is not None:
-            return high if self.losses[after] > self.losses[before] else low
+        """Where between two neighbouring places the loss crosses the level; at a jump, where it jumps."""
+        low, high = float(self._places.points[before]), float(self._places.points[after])
         ends = self.losses[before], self.losses[after]
-        if not np.all(np.isfinite(ends)) or math.isinf(level) or high - low < 1e-9 * (1 + abs(low)):
-            return (low + high) / 2 if high - low < 1e-9 * (1 + abs(low)) else self._jump(low, high, level)
-        if (ends[0] - level) * (ends[1] - level) >= 0:
-            return low if abs(ends[0] - level) < abs(ends[1] - level) else high
-        return float(brentq(lambda z: self.loss_at(z) - level, low, high, xtol=1e-13 * (1 + abs(low)), rtol=1e-14))
+        if self.lattice is not None:
+            return self._lattice_crossing(low, high, level, rising=bool(ends[1] > ends[0]))
+        narrow = high - low < 1e-9 * self._width
+        if not np.all(np.isfinite(ends)) or math.isinf(level) or narrow:
+            return (low + high) / 2 if narrow else self._jump(low, high, level)
+        gaps = self._loss_at(low) - level, self._loss_at(high) - level
+        if not gaps[0] * gaps[1] < 0:
+            return low if abs(gaps[0]) < abs(gaps[1]) else high
+        close = 1e-14 * self._width + 4 * ULP * abs(low)
+        return float(brentq(lambda place: self._loss_at(place) - level, low, high, xtol=close, rtol=1e-14))
+
+    def _lattice_crossing(self, low: float, high: float, level: float, rising: bool) -> float:
+        """The lattice point on the side above the level that is next to the other side."""
+        while high - low > 1.5:
+            middle = low + math.floor((high - low) / 2)
+            low, high = (low, middle) if (self._loss_at(middle) > level) is rising else (middle, high)
+        return high if rising else low
 
     def _jump(self, low: float, high: float, level: float) -> float:
-        rising = self.loss_at(high) > self.loss_at(low)
+        rising = self._loss_at(high) > self._loss_at(low)
         for _ in range(60):
             middle = (low + high) / 2
-            inside = self.loss_at(middle) >= level
+            inside = self._loss_at(middle) >= level
             low, high = (low, middle) if inside is rising else (middle, high)
         return (low + high) / 2
 
     def above(self, level: float) -> tuple[float, float]:
         spans = self._spans(level)
-        return (
-            sum(math.exp(self.left.log_mass([span])) for span in spans),
-            sum(math.exp(self.right.log_mass([span])) for span in spans),
-        )
+        return self._sides[0].mass(spans), self._sides[1].mass(spans)
 
-    def where_above(self, level: float) -> list[Event]:
-        spans = tuple(self._spans(level))
-        return [Event(within=((self.entry, spans),))] if spans else []
+    def parts_above(self, level: float) -> list[Part]:
+        spans = self._spans(level)
+        return [self._part(spans)] if spans else []
 
     def cells(self) -> Cells:
+        points = self._places.points[self._places.inner]
         if self.lattice is not None:
-            return Cells(np.exp(self._values[0]), np.exp(self._values[1]), self.losses)
+            left, right = (np.exp(side[self._places.inner]) for side in self._values)
+            return self._with_tails(left, right, self.losses[self._places.inner], points[[0, -1]] + [-0.5, 0.5])
         ends = self._fine_ends()
         inside = panels(ends[None, :])
         shape = (len(ends) - 1, -1)
         left, right = (
             np.exp(log_sum((side.density(inside.points.T) + inside.log_weights[0]).reshape(shape)))
-            for side in (self.left, self.right)
+            for side in self._sides
         )
         losses = self._losses_at(ends)
-        return self._with_tails(left, right, np.maximum(losses[:-1], losses[1:]))
+        return self._with_tails(left, right, np.maximum(losses[:-1], losses[1:]), ends[[0, -1]])
 
     def _fine_ends(self) -> Array:
         """The points between the tails, and more of them where the loss changes fast."""
-        points, losses = self.points[3:-3], self.losses[3:-3]
+        points, losses = (row[self._places.inner] for row in (self._places.points, self.losses))
         finite = losses[np.isfinite(losses)]
         if not len(finite):
             return points
@@ -286,23 +439,30 @@ class Line(Loss):
         rows = [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(points[:-1], points[1:], counts, strict=True)]
         return np.concatenate([*rows, points[-1:]])
 
-    def _with_tails(self, left: Array, right: Array, largest: Array) -> Cells:
-        """The cells between the outermost breaks, and the two tails beyond."""
-        tails = Span(-math.inf, float(self.points[3])), Span(float(self.points[-4]), math.inf)
-        unbounded = self._growing_tail
-        ends = [
-            math.inf if unbounded is not None and unbounded == tail else float(side.max())
-            for tail, side in zip(tails, (self.losses[:4], self.losses[-4:]), strict=True)
+    def _with_tails(self, left: Array, right: Array, largest: Array, ends: Array) -> Cells:
+        """The cells between the tails, and the two tails."""
+        spans = Span(-math.inf, float(ends[0])), Span(float(ends[1]), math.inf)
+        top = [
+            max([far, *tail, float(edge)])
+            for far, tail, edge in zip(self._limits, self._tails, largest[[0, -1]], strict=True)
         ]
+        masses = [[math.exp(side.log_mass([span])) for span in spans] for side in self._sides]
         return Cells(
-            np.concatenate([left, [math.exp(self.left.log_mass([tail])) for tail in tails]]),
-            np.concatenate([right, [math.exp(self.right.log_mass([tail])) for tail in tails]]),
-            np.concatenate([largest, ends]),
+            np.concatenate([left, masses[0]]), np.concatenate([right, masses[1]]), np.concatenate([largest, top])
         )
 
     def masses(self) -> tuple[float, float]:
         everywhere = [Span(-math.inf, math.inf)]
         return math.exp(self.left.log_mass(everywhere)), math.exp(self.right.log_mass(everywhere))
+
+
+def _finite(losses: Sequence[float]) -> list[float]:
+    """The values before the first that is not finite."""
+    return list(itertools.takewhile(math.isfinite, losses))
+
+
+def _log(mass: float) -> float:
+    return math.log(mass) if mass > 0 else -math.inf
 
 
 def _runs(inside: NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -34,6 +34,15 @@ class Peak:
     log_right: float
 
 
+@dataclass(frozen=True)
+class Part:
+    """An event, with its probability on either side."""
+
+    event: Event
+    left: float
+    right: float
+
+
 class Loss(ABC):
     """The loss of left against right, over a space of outputs."""
 
@@ -71,8 +80,11 @@ class Loss(ABC):
         """The probabilities, left and right, of the outputs whose loss is above the level."""
 
     @abstractmethod
-    def where_above(self, level: float) -> list[Event]:
-        """The outputs whose loss is above the level, as disjoint events."""
+    def parts_above(self, level: float) -> list[Part]:
+        """The outputs whose loss is above the level, as disjoint events.
+
+        Their ends are floats, so that the probabilities differ from those of `above` where floats are coarse.
+        """
 
     @abstractmethod
     def masses(self) -> tuple[float, float]:
@@ -81,7 +93,7 @@ class Loss(ABC):
     def delta(self, epsilon: float) -> Interval:
         """∫ max(0, p - e^ε q): exactly, up to rounding, or between bounds where it takes a convolution."""
         left, right = self.above(epsilon)
-        return Interval.exactly(max(0.0, left - math.exp(epsilon) * right) if right else left)
+        return Interval.exactly(max(0.0, left - math.exp(min(epsilon + math.log(right), 1.0))) if right else left)
 
     def cells(self) -> Cells:
         """The outputs in small sets, on each of which the loss varies little."""
@@ -130,8 +142,8 @@ class Atom(Loss):
     def _reversed(self) -> Atom:
         return Atom(self.event, self.log_right, self.log_left)
 
-    def where_above(self, level: float) -> list[Event]:
-        return [self.event] if self.supremum > level else []
+    def parts_above(self, level: float) -> list[Part]:
+        return [Part(self.event, *self.masses())] if self.supremum > level else []
 
     def cells(self) -> Cells:
         left, right = self.masses()
@@ -165,8 +177,8 @@ class Mixture(Loss):
     def _reversed(self) -> Mixture:
         return Mixture(tuple(part.reversed for part in self.parts))
 
-    def where_above(self, level: float) -> list[Event]:
-        return [event for part in self.parts for event in part.where_above(level)]
+    def parts_above(self, level: float) -> list[Part]:
+        return [found for part in self.parts for found in part.parts_above(level)]
 
     def delta(self, epsilon: float) -> Interval:
         deltas = [part.delta(epsilon) for part in self.parts]
@@ -265,16 +277,20 @@ class Product(Loss):
     def _reversed(self) -> Product:
         return Product(tuple(part.reversed for part in self.parts))
 
-    def where_above(self, level: float) -> list[Event]:
+    def parts_above(self, level: float) -> list[Part]:
         atoms = [part for part in self._flat if isinstance(part, Atom)]
         others = [part for part in self._moving if not isinstance(part, Atom)]
+        if len(others) > 1:
+            raise NotExact(
+                "the outputs above a level of loss are not a product of intervals; ask for δ, which is enclosed"
+            )
         base = reduce(Event.__and__, (atom.event for atom in atoms), Event())
         rest = level - sum(atom.supremum for atom in atoms)
+        still = [part.masses() for part in self._flat if part not in others]
+        left, right = math.prod(mass for mass, _ in still), math.prod(mass for _, mass in still)
         if not others:
-            return [base] if rest < 0 else []
-        if len(others) == 1:
-            return [base & event for event in others[0].where_above(rest)]
-        raise NotExact("the outputs above a level of loss are not a product of intervals; ask for their probability")
+            return [Part(base, left, right)] if rest < 0 else []
+        return [Part(base & p.event, left * p.left, right * p.right) for p in others[0].parts_above(rest)]
 
     def masses(self) -> tuple[float, float]:
         pairs = [part.masses() for part in self.parts]

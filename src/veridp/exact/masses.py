@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from veridp.exact.components import Component, Splitter
-from veridp.exact.curve import Density, slacks
-from veridp.exact.noise import Noise, numeric
+from veridp.exact.curve import Density, moderate, slacks
+from veridp.exact.noise import Noise, as_float, numeric
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import log_sum
 from veridp.exact.star import Middle, Ray, log_measures
+from veridp.exact.sums import collapsed
 from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number
 from veridp.program.symbols import Noise as Symbol
@@ -92,12 +93,12 @@ class Masses:
             parts = [self._part(part) for part in _connected(forms)]
             if None not in parts:
                 return parts  # type: ignore[return-value]
-        return [Density([Piece(1, component.conditions, ())]).mass]
+        return [Density([collapsed(Piece(1, component.conditions, ()))]).mass]
 
     def _parsed(self, condition: Condition) -> list[_Form]:
         known = self.forms.get(id(condition))
         if known is None:
-            found = [(_terms(slack), float(slack.constant)) for slack in slacks(condition)]
+            found = [(_terms(slack), as_float(slack.constant)) for slack in map(moderate, slacks(condition))]
             known = self.forms[id(condition)] = (condition, found)
         return known[1]
 
@@ -171,7 +172,7 @@ def _total(logs: Sequence[float]) -> float:
 
 
 def _terms(slack: Affine) -> tuple[tuple[int, float], ...]:
-    return tuple((symbol.index, float(c)) for symbol, c in slack.terms.items() if isinstance(symbol, Symbol) and c)
+    return tuple((symbol.index, as_float(c)) for symbol, c in slack.terms.items() if isinstance(symbol, Symbol) and c)
 
 
 def _connected(forms: Sequence[_Form]) -> list[list[_Form]]:

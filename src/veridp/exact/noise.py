@@ -8,16 +8,28 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache, singledispatch
+from functools import cache, cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from veridp.errors import NotExact
 from veridp.program import distribution as d
 
 Array = NDArray[np.float64]
+
+
+LEAST_SCALE, MOST_SCALE = 1e-100, 1e100  # between these, what is computed from a scale stays a finite float
+
+
+def as_float(number: d.Number) -> float:
+    """The number as a float; raises NotExact where floats do not reach so far."""
+    try:
+        return float(number)
+    except OverflowError:
+        raise NotExact("a number above 1e308 is beyond what floats hold; use smaller data or noise") from None
 
 
 def log_difference(larger: Array, smaller: Array) -> Array:
@@ -119,6 +131,55 @@ class Laplace(Noise):
         return self.log_below(-x)
 
 
+@dataclass(frozen=True)
+class LaplaceSum(Noise):
+    """The sum of `count` Laplace draws: e^-|x| times a polynomial in |x| whose coefficients are all positive.
+
+    It is the difference of two gamma variables, whose convolution is expanded by the binomial theorem.
+    """
+
+    count: int = 1
+
+    @property
+    def tail(self) -> float:  # type: ignore[override]
+        return 45.0 + 4.0 * self.count
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    @cached_property
+    def _log_coefficients(self) -> Array:
+        """ln of the coefficients of the density's polynomial, by power, for scale 1."""
+        k = self.count
+        found = [math.comb(k - 1, m) * math.factorial(2 * k - 2 - m) << m for m in range(k)]
+        return np.array([math.log(c) for c in found]) - 2 * math.lgamma(k) - (2 * k - 1) * math.log(2)
+
+    @cached_property
+    def _log_tail_coefficients(self) -> Array:
+        """The same for the probability above x: each power, integrated by parts, leaves all lower ones."""
+        powers = special.gammaln(np.arange(1.0, self.count + 1))
+        from_top = np.logaddexp.accumulate((self._log_coefficients + powers)[::-1])[::-1]
+        return np.asarray(from_top - powers)
+
+    def _log_polynomial(self, coefficients: Array, z: Array) -> Array:
+        powers = np.arange(self.count)
+        logs = coefficients + special.xlogy(powers, np.asarray(z)[..., None])
+        return np.asarray(np.logaddexp.reduce(np.where(np.isnan(logs), -np.inf, logs), axis=-1) - z)
+
+    def log_density(self, x: Array) -> Array:
+        return self._log_polynomial(self._log_coefficients, np.abs(x) / self.scale) - math.log(self.scale)
+
+    def log_below(self, x: Array) -> Array:
+        z = np.asarray(x) / self.scale
+        outer = self._log_polynomial(self._log_tail_coefficients, np.minimum(np.abs(z), 1e300))
+        outer = np.where(np.isinf(z), -np.inf, outer)
+        return np.where(z < 0, outer, np.log1p(-np.exp(outer)))
+
+    def log_above(self, x: Array) -> Array:
+        return self.log_below(-x)
+
+
 class Exponential(Noise):
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -177,8 +238,9 @@ class Normal(Noise):
     tail = 12.0
 
     def log_density(self, x: Array) -> Array:
-        z = x / self.scale
-        return -z * z / 2 - math.log(self.scale * math.sqrt(2 * math.pi))
+        with np.errstate(over="ignore"):
+            z = x / self.scale
+            return -z * z / 2 - math.log(self.scale * math.sqrt(2 * math.pi))
 
     def log_below(self, x: Array) -> Array:
         return np.asarray(special.log_ndtr(x / self.scale))
@@ -300,14 +362,27 @@ class Geometric(Integers):
 
 @cache
 def numeric(distribution: d.Distribution) -> Noise:
-    """The numbers of a distribution; the same object for the same distribution."""
-    return _numeric(distribution)
+    """The numbers of a distribution; the same object for the same distribution.
+
+    Raises NotExact where its scale is beyond what floats can compute with.
+    """
+    noise = _numeric(distribution)
+    check_scale(noise.scale)
+    return noise
+
+
+def check_scale(scale: float) -> None:
+    """Raises NotExact where noise has a scale that floats cannot compute with."""
+    if not LEAST_SCALE <= scale <= MOST_SCALE:
+        raise NotExact(f"noise of scale {scale:g} is outside of [{LEAST_SCALE:g}, {MOST_SCALE:g}]; rescale the data")
 
 
 @singledispatch
 def _numeric(distribution: d.Distribution) -> Noise:
     raise NotImplementedError(f"no numbers for {distribution}")
 
+
+registered = _numeric.register  # for distributions that are made elsewhere, of those here
 
 for _symbolic, _kind in (
     (d.Laplace, Laplace),
@@ -317,7 +392,7 @@ for _symbolic, _kind in (
     (d.Gumbel, Gumbel),
     (d.Logistic, Logistic),
 ):
-    _numeric.register(_symbolic, lambda noise, kind=_kind: kind(float(noise.scale)))
+    _numeric.register(_symbolic, lambda noise, kind=_kind: kind(as_float(noise.scale)))
 
 
 @_numeric.register
@@ -337,3 +412,62 @@ def _(noise: d.Binomial) -> Noise:
     trials, p = noise.trials, float(noise.p)
     spread = max(1.0, math.sqrt(trials * p * (1 - p)))
     return Integers(spread, stats.binom(trials, p), high=float(trials), centre=math.floor(trials * p))
+
+
+# ------------------------------------------------------------------------------------------ exponential tails
+
+
+@dataclass(frozen=True)
+class Pole:
+    """A tail that decays exponentially: the transform E[e^(tX)] has a pole at t = rate, of this order."""
+
+    rate: float
+    order: int
+    log_coefficient: float  # of the density x^(order - 1) e^(-rate x) / (order - 1)!
+
+
+def tail_rate(noise: Noise, factor: float) -> Pole | None:
+    """The upper tail of noise times a factor; None where it is lighter than any exponential."""
+    rate = 1 / (abs(factor) * noise.scale)
+    match noise:
+        case Laplace():
+            return Pole(rate, 1, math.log(rate / 2))
+        case LaplaceSum(count=count):
+            return Pole(rate, count, count * math.log(rate / 2))
+        case Logistic():
+            return Pole(rate, 1, math.log(rate))
+        case Exponential() | Gumbel() if factor > 0:
+            return Pole(rate, 1, math.log(rate))
+        case Geometric(decay=decay) if factor > 0 and math.isfinite(decay):
+            return Pole(decay / factor, 1, math.log(math.expm1(decay)))
+    return None
+
+
+def log_transform(noise: Noise, t: float) -> float:
+    """ln E[e^(tX)], for a t below the rate at which the tail of the noise decays; inf where floats do not reach."""
+    z = t * noise.scale
+    match noise:
+        case Integers() if t > 700:
+            return math.inf
+        case Laplace():
+            return -math.log1p(-z * z)
+        case LaplaceSum(count=count):
+            return -count * math.log1p(-z * z)
+        case Exponential():
+            return -math.log1p(-z)
+        case Uniform():
+            return (z if z > 0 else 0.0) + math.log(-math.expm1(-abs(z)) / abs(z))
+        case Normal():
+            return z * z / 2
+        case Gumbel():
+            return math.lgamma(1 - z)
+        case Logistic():
+            return math.lgamma(1 - z) + math.lgamma(1 + z)
+        case Geometric(decay=decay):
+            return math.log(math.expm1(decay)) + t - decay - math.log(-math.expm1(t - decay))
+        case Integers(law=law) if law.dist.name == "poisson":
+            return float(law.mean()) * math.expm1(t)
+        case Integers(law=law):
+            trials, p = law.args
+            return float(trials * math.log1p(p * math.expm1(t)))
+    raise NotImplementedError(f"no transform of {noise}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from veridp.errors import MechanismFailed, NotAffine
+from veridp.errors import MechanismFailed, NotAffine, NotExact
 from veridp.exact.pieces import Factor, factors
 from veridp.mechanism import Mechanism
 from veridp.program.explore import walk
@@ -13,6 +14,15 @@ from veridp.program.path import Path
 from veridp.program.replay import Listing
 
 Read = TypeVar("Read")
+
+
+@contextmanager
+def within_floats() -> Iterator[None]:
+    """Turns a number that floats cannot hold into NotExact."""
+    try:
+        yield
+    except OverflowError:
+        raise NotExact("a number of the mechanism or its data is beyond what floats hold; rescale the data") from None
 
 
 def paths_of(mechanism: Mechanism, data: Any) -> Sequence[Path]:

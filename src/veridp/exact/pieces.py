@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from veridp.errors import NotExact
+from veridp.program.access import leaf_names
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Number, exact
 from veridp.program.feasible import has_room
@@ -77,8 +78,12 @@ class Factor:
 
     positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
     classes: dict[ClassKey, list[Piece]]
-    flat: bool = False  # whether the whole output is a list of scalars
     outline: Template | None = None  # of the whole output, where this is a part of it: a slot for each leaf
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The leaves of the whole output as Python would reach them, where this is a part of it."""
+        return () if self.outline is None else leaf_names(self.outline.tree)
 
 
 def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
@@ -119,13 +124,8 @@ def _split(path: Path) -> list[Factor]:
         chosen = tuple(leaves[position] for position in positions)
         classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
         told = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
-        answer.append(Factor(told, classes, flat=_is_flat(path.output), outline=outline))
+        answer.append(Factor(told, classes, outline))
     return answer
-
-
-def _is_flat(output: Any) -> bool:
-    tree = tree_of(output, lambda value, kind: None, kind_of_expression)
-    return isinstance(tree, tuple) and not any(isinstance(branch, tuple) for branch in tree)
 
 
 def _leaves(output: Any) -> list[Leaf]:

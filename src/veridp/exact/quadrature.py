@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 ORDER = 16
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 GROWTH = np.array([1, 2, 3, 4, 6, 8, 11, 14, 18, 23, 29, 36, 45, 60, 80, 110, 150, 200, 280, 400], dtype=float)
+WIDER = 1.2  # by what panels grow beyond these
 MOST_STEPS = 4000
 
 
@@ -47,13 +48,17 @@ def edges(breaks: Array, width: float, tail: float, low: Array, high: Array) -> 
     Rows are cut to [low, high]; panels beyond these ends have no length.
     """
     first, last = breaks.min(axis=1, keepdims=True), breaks.max(axis=1, keepdims=True)
-    steps = min(MOST_STEPS, int(np.ceil(np.max(last - first) / width)) + 1)
-    between = first + (last - first) * np.linspace(0.0, 1.0, steps + 1)[1:-1]
+    with np.errstate(over="ignore"):
+        steps = float(np.ceil(np.max(last - first) / width)) + 1
+    between = first + (last - first) * np.linspace(0.0, 1.0, int(min(MOST_STEPS, steps)) + 1)[1:-1]
+    if steps > MOST_STEPS:  # what changes fast does so around breakpoints
+        around = np.unique(breaks, axis=1)[:, :, None] + width * np.concatenate([-GROWTH, GROWTH])
+        between = np.concatenate([between, np.clip(around.reshape(len(breaks), -1), first, last)], axis=1)
     reach = np.minimum(GROWTH * width, tail)
     reach = reach[: int(np.searchsorted(reach, tail)) + 1]
-    if reach[-1] < tail:
-        reach = np.append(reach, np.arange(reach[-1], tail, reach[-1] - reach[-2])[1:])
-        reach = np.append(reach, tail)
+    if reach[-1] < tail:  # so far out only noise of a larger scale is left: panels grow with the distance
+        count = int(np.ceil(np.log(tail / reach[-1]) / np.log(WIDER)))
+        reach = np.concatenate([reach, np.minimum(reach[-1] * WIDER ** np.arange(1.0, count + 1), tail)])
     ends = np.concatenate([breaks, between, first - reach, last + reach], axis=1)
     return np.sort(np.clip(ends, low[:, None], high[:, None]), axis=1)
 

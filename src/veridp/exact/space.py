@@ -11,11 +11,14 @@ from veridp.errors import NotExact
 from veridp.exact.block import Block
 from veridp.exact.components import Component, Kinds, Splitter, kind_of
 from veridp.exact.event import Entry, Event
+from veridp.exact.gaussian import product
 from veridp.exact.lattice import without_overlap
 from veridp.exact.line import Line, Numbers
-from veridp.exact.loss import Atom, Loss, Mixture, Product
+from veridp.exact.loss import Atom, Loss, Mixture
 from veridp.exact.masses import Masses, Share
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
+from veridp.exact.sums import collapsed
+from veridp.program.access import leaf_names
 from veridp.program.affine import Affine
 from veridp.program.distribution import Number, exact
 from veridp.program.path import Path
@@ -48,7 +51,7 @@ def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:
     """The loss over outputs that fall apart in the same way on either side."""
     space = _Space()
     parts = tuple(space.factor_loss(a, b) for a, b in zip(mine, theirs, strict=True))
-    return parts[0] if len(parts) == 1 else Product(parts)
+    return product(parts)
 
 
 class _Space:
@@ -93,7 +96,7 @@ class _Space:
         """The loss over combinations of the entries; where it is of a kind that is known, that loss."""
         entries = tuple(shared.entry(combination) for combination in combinations)
         if (entries, kind) not in self.numeric:
-            sides = Numbers(tuple(left)), Numbers(tuple(right))
+            sides = Numbers(tuple(map(collapsed, left))), Numbers(tuple(map(collapsed, right)))
             several = len(entries) > 1
             self.numeric[entries, kind] = (
                 Block(entries, *sides) if several else Line(entries[0], *sides, shared.lattice(combinations[0]))
@@ -149,7 +152,7 @@ class _Plan:
 
     def loss(self, log_left: float, log_right: float) -> Loss:
         atom = Atom(self.shared.event(), log_left, log_right)
-        return Product((atom, *self.numeric)) if self.numeric else atom
+        return product((atom, *self.numeric)) if self.numeric else atom
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,13 +182,9 @@ class _Class:
         return Entry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
 
     def _name(self, place: int) -> str:
-        """`output` where the leaf is the whole, `output[2]` in a flat list, else its number."""
-        tree = self.key.template.tree
-        whole = self.factor.positions is None
-        if whole and not isinstance(tree, tuple):
-            return "output"
-        flat = not any(isinstance(branch, tuple) for branch in tree) if whole else self.factor.flat
-        return f"output[{place}]" if flat else f"leaf {place + 1}"
+        """What the leaf is called: `output` where it is the whole, `output['n'][2]` within it."""
+        names = leaf_names(self.key.template.tree) if self.factor.positions is None else self.factor.names
+        return names[place]
 
     def lattice(self, combination: Combination) -> float | None:
         """The remainder modulo 1 of a combination of entries that move in whole steps; None for a continuous one."""

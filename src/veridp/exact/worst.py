@@ -15,7 +15,7 @@ from veridp.errors import BadInput, NotExact, NotExplorable, VeridpError
 from veridp.exact.at_delta import epsilon_at
 from veridp.exact.compare import Comparison
 from veridp.exact.openlaw import OpenLaw
-from veridp.exact.paths import paths_of, replayed_paths
+from veridp.exact.paths import paths_of, replayed_paths, within_floats
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
@@ -147,7 +147,7 @@ class _Search:
         self.seen.add(sides)
         self.tried += 1
         try:
-            with at_most(self._time_left()):
+            with at_most(self._time_left()), within_floats():
                 comparison = self.compare(left, right)
                 epsilon = epsilon_at(comparison, self.aim.delta)
             better = self.best is None or epsilon > self.epsilon + 1e-12

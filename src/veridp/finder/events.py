@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.exact.event import Entry, Event, Span, same
+from veridp.program.access import leaf_names
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.identity import leaf_key
 from veridp.program.outputs import Outputs
@@ -134,10 +135,7 @@ class Form:
         return OutputEvent(equal=tuple((self._name(p), p, value) for p, value in constants), within=within)
 
     def _name(self, place: int) -> str:
-        if not isinstance(self.tree, tuple):
-            return "output"
-        flat = not any(isinstance(branch, tuple) for branch in self.tree)
-        return f"output[{place}]" if flat else f"leaf {place + 1}"
+        return leaf_names(self.tree)[place]
 
 
 def tree_of_path(path: Path) -> Any:

@@ -8,15 +8,18 @@ not come from `rng` cannot be seeded, and such a mechanism can be sampled but no
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Adjacency, Domain, Scaled, adjacency
+from veridp.adjacency import Adjacency, Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.mechanism.command import Command
 from veridp.mechanism.declared import Mechanism
@@ -87,9 +90,11 @@ def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
             f"adjacency=… and epsilon=…"
         )
     meant = [name for name in DISTANCES.get(metric, ()) if size is None or not name.startswith("add-remove")]
-    known = {"adjacency": meant[0]} if meant else {}
-    domain_known = {} if "domain" in options else {"domain": _opendp_values(atoms)}
-    return {**known, "size": size or 5, **domain_known, **options}
+    known: dict[str, Any] = {"size": size}  # without a size, the usual one is assumed
+    known |= {"adjacency": meant[0]} if meant else {}
+    if "domain" not in options:
+        known |= _opendp_values(atoms)
+    return known | options
 
 
 def _opendp_distance(measurement: Any, relation: Adjacency) -> float:
@@ -105,15 +110,19 @@ def _opendp_distance(measurement: Any, relation: Adjacency) -> float:
     return distance * factor
 
 
-def _opendp_values(atoms: Any) -> Domain:
+def _opendp_values(atoms: Any) -> dict[str, Any]:
+    """The domain, and that it is assumed where the numbers have no bounds."""
     kind = str(getattr(atoms, "carrier_type", ""))
     if kind == "bool":
-        return [False, True]
-    low, high = (kind.startswith(("i", "u", "f")) and getattr(atoms, "bounds", None)) or (-10, 10)
+        return {"domain": [False, True]}
+    bounds = kind.startswith(("i", "u", "f")) and getattr(atoms, "bounds", None)
+    low, high = bounds or (-10, 10)
+    assumed = frozenset() if bounds else frozenset({"domain"})
     if kind.startswith(("i", "u")):
-        return range(max(int(low), 0) if kind.startswith("u") else int(low), int(high) + 1)
+        least = max(int(low), 0) if kind.startswith("u") else int(low)
+        return {"domain": range(least, int(high) + 1), "assumed": assumed}
     if kind.startswith("f"):
-        return float(low), float(high)
+        return {"domain": (float(low), float(high)), "assumed": assumed}
     raise BadInput(f"opendp's {atoms} has no values that can be listed here; give some with domain=[…]")
 
 
@@ -193,9 +202,10 @@ def _diffprivlib_input(machine: Any, options: dict[str, Any]) -> dict[str, Any]:
     known["adjacency"] = relation if sensitivity == 1 else Scaled(relation, sensitivity)
     usual = (-10 * sensitivity, 10 * sensitivity)
     if hasattr(machine, "utility"):
-        return known | {"size": len(machine.utility), "domain": usual}
+        return known | {"size": len(machine.utility), "domain": usual, "assumed": frozenset({"domain"})}
     ends = getattr(machine, "lower", -math.inf), getattr(machine, "upper", math.inf)
     low, high = (end if math.isfinite(end) else default for end, default in zip(ends, usual, strict=True))
+    known["assumed"] = frozenset() if all(map(math.isfinite, ends)) else frozenset({"domain"})
     whole = any("Geometric" in base.__name__ or "Discrete" in base.__name__ for base in type(machine).__mro__)
     return known | {"domain": range(math.ceil(low), math.floor(high) + 1) if whole else (low, high)}
 
@@ -242,6 +252,40 @@ def batched(function: Callable[[Any, int], Any], **options: Any) -> Mechanism:
     if not callable(function):
         raise BadInput(f"{function!r} is not a function of (data, n)")
     return _foreign(_Batched(function), **options)
+
+
+def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechanism:
+    """The mechanism of a function of `(rng, data)` that draws from elsewhere than `rng`: sampled, never explored.
+
+    It is run once for each output. NumPy's and Python's global generators are seeded from `rng` for each block of
+    outputs, so that what is drawn from these follows from the seed; draws from anywhere else do not.
+    """
+    given = function if isinstance(function, Mechanism) else Mechanism(function, **_resolved(options))
+
+    @functools.wraps(given.function)
+    def once(rng: Any, data: Any, **arguments: Any) -> Any:
+        if _stands_in(rng):
+            rng.refuse(f"{given.name} draws its noise out of sight, not from rng")
+        return given.function(rng, data, **arguments)
+
+    def many(rng: Any, data: Any, count: int, **arguments: Any) -> list[Any]:
+        with _global_randomness_from(rng):
+            return [given.function(rng, data, **arguments) for _ in range(count)]
+
+    return replace(given, function=once, vectorised=many)
+
+
+@contextmanager
+def _global_randomness_from(rng: Any) -> Iterator[None]:
+    """Seeds the global generators of NumPy and Python from `rng` for the body, and restores their states."""
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002 - they are what the user's code draws from
+    np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
+    random.seed(int(rng.integers(2**62)))
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])
 
 
 def command(line: str | Sequence[str], *, seconds: float = 60.0, **options: Any) -> Mechanism:

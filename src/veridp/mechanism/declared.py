@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, overload
 
 from veridp.adjacency import Adjacency, Domain, adjacency
 from veridp.claim import Claim
 from veridp.errors import BadInput
 
 Function = Callable[..., Any]
+DEFAULTS: Mapping[str, Any] = {"adjacency": adjacency("linf"), "domain": (-10, 10), "size": 5}
 FLOAT_GRAIN = 2.0**-48  # what some dozen additions of probabilities lose in floats, and the grid of uniform draws
 # Where set, it is called in place of a mechanism called by name, with the mechanism, the generator and the data.
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
@@ -26,24 +28,46 @@ class Mechanism:
     `epsilon` and `delta` are what it claims: a number, or a function of some of its arguments. Without one, the claim
     is the value of the argument named `epsilon` (or `delta`), if there is one. `cost(size, **arguments)` is its true ε
     where known. `vectorised(rng, data, count, **arguments)`, if given, returns `count` outputs at once.
+
+    `adjacency`, `domain` and `size` (the usual length of its input) have defaults; `assumed` names those that were left
+    to their default, and `origin` is the target that the mechanism was loaded from.
     """
 
     function: Function
     epsilon: float | Function | None = None
     delta: float | Function | None = None
-    adjacency: Adjacency = field(default_factory=lambda: adjacency("linf"))
-    domain: Domain = field(default=(-10, 10), hash=False)
+    adjacency: Adjacency = None  # type: ignore[assignment]  # None stands for the default
+    domain: Domain = field(default=None, hash=False)  # type: ignore[assignment]
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
     cost: Function | None = None
     vectorised: Function | None = None
-    size: int = 5  # the usual length of its input
+    size: int = None  # type: ignore[assignment]
+    assumed: frozenset[str] = field(default=frozenset(), compare=False)
+    origin: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        unset = frozenset(name for name in DEFAULTS if getattr(self, name) is None)
+        for name in unset:
+            object.__setattr__(self, name, DEFAULTS[name])
+        object.__setattr__(self, "assumed", self.assumed | unset)
+        self._check_settings()
         accepted = self._parameters()
         for name in self.arguments:
             if accepted is not None and name not in accepted:
                 known = ", ".join(accepted) or "none"
                 raise BadInput(f"{self.name} takes no argument {name!r}; its arguments are: {known}")
+
+    def _check_settings(self) -> None:
+        for name in ("epsilon", "delta"):
+            claimed = getattr(self, name)
+            if claimed is not None and not callable(claimed):
+                Claim(**{"epsilon": 0.0, name: claimed})
+        if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
+            raise BadInput(f"size must be an integer >= 1, got {self.size!r}")
+        if not isinstance(self.domain, Collection) or isinstance(self.domain, str):
+            raise BadInput(f"domain must be a pair (low, high) or a list of values, got {self.domain!r}")
+        if not isinstance(self.adjacency, Adjacency):
+            raise BadInput(f"adjacency must be an Adjacency object, got {self.adjacency!r}")
 
     def _parameters(self) -> dict[str, inspect.Parameter] | None:
         """The parameters after `rng` and `data`, by name; None where anything goes or nothing can be known."""
@@ -93,6 +117,8 @@ class Mechanism:
             claimed = self._evaluate(claimed, self.values)
         elif claimed is None:
             claimed = self.values.get(name)
+        if claimed is not None and not isinstance(claimed, Real):
+            raise BadInput(f"{self.name} claims {name} = {claimed!r}, which is not a number; set {name}=…")
         return None if claimed is None else float(claimed)
 
     def bind(self, **arguments: Any) -> Mechanism:
@@ -113,6 +139,25 @@ class Mechanism:
             if budget is not None:
                 (arguments if name in (self._parameters() or {}) else claimed)[name] = budget
         return replace(self, **claimed).bind(**arguments)
+
+    def stating(
+        self, *, adjacency: str | Adjacency | None = None, domain: Domain | None = None, size: int | None = None
+    ) -> Mechanism:
+        """The same mechanism with these settings, which are then no longer assumed.
+
+        >>> sorted(Mechanism(lambda rng, data: data).stating(adjacency="l1", size=2).assumed)
+        ['domain']
+        """
+        relation = None if adjacency is None else _adjacency(adjacency)
+        stated = {"adjacency": relation, "domain": domain, "size": size}
+        stated = {name: value for name, value in stated.items() if value is not None}
+        return replace(self, **stated, assumed=self.assumed - stated.keys()) if stated else self  # type: ignore[arg-type]
+
+    @property
+    def assumptions(self) -> dict[str, object]:
+        """The settings that nobody stated, with the defaults that stand in for them."""
+        settings = {"adjacency": str(self.adjacency), "size": self.size, "domain": self.domain}
+        return {name: value for name, value in settings.items() if name in self.assumed}
 
     @property
     def probability_error(self) -> float:
@@ -170,32 +215,48 @@ class Mechanism:
         return f"{self.name}({given})" if given else self.name
 
 
+@overload
+def mechanism(function: Function, /) -> Mechanism: ...
+
+
+@overload
 def mechanism(
     *,
     epsilon: float | Function | None = None,
     delta: float | Function | None = None,
-    adjacency: str | Adjacency = "linf",
-    domain: Domain = (-10, 10),
+    adjacency: str | Adjacency | None = None,
+    domain: Domain | None = None,
     cost: Function | None = None,
     vectorised: Function | None = None,
-    size: int = 5,
-) -> Callable[[Function], Mechanism]:
-    """A decorator that adds a claim and an adjacency to a function; the function itself stays as it is."""
-    relation = _adjacency(adjacency)
+    size: int | None = None,
+) -> Callable[[Function], Mechanism]: ...
+
+
+def mechanism(
+    function: Function | None = None,
+    /,
+    *,
+    epsilon: float | Function | None = None,
+    delta: float | Function | None = None,
+    adjacency: str | Adjacency | None = None,
+    domain: Domain | None = None,
+    cost: Function | None = None,
+    vectorised: Function | None = None,
+    size: int | None = None,
+) -> Mechanism | Callable[[Function], Mechanism]:
+    """A decorator, with or without parentheses, that adds a claim and settings to a function, which stays as it is.
+
+    What is not stated is assumed: adjacency "linf", domain (-10, 10), size 5. Verdicts say so.
+    """
+    if function is not None and not callable(function):
+        raise BadInput(f"veridp.mechanism takes named settings only, got {function!r}; write epsilon=…, adjacency=…")
+    relation = None if adjacency is None else _adjacency(adjacency)
 
     def decorate(function: Function) -> Mechanism:
-        return Mechanism(
-            function,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=relation,
-            domain=domain,
-            cost=cost,
-            vectorised=vectorised,
-            size=size,
-        )
+        made = Mechanism(function, epsilon=epsilon, delta=delta, cost=cost, vectorised=vectorised)
+        return made.stating(adjacency=relation, domain=domain, size=size)
 
-    return decorate
+    return decorate if function is None else decorate(function)
 
 
-_adjacency = adjacency  # the decorator's parameter of the same name hides it
+_adjacency = adjacency  # parameters of the same name hide it

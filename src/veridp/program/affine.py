@@ -219,7 +219,7 @@ class Affine(Deferring):
         return self.held
 
     def as_numpy(self) -> Affine:
-        return self if self.held else _numpy_twin(self, None)  # type: ignore[no-any-return]
+        return self if self.held else _numpy_twin(self, None)
 
     def as_python(self) -> Affine:
         return Affine(self.constant, self.terms, self.kind) if self.held else self

@@ -112,8 +112,8 @@ def _raised(error: Exception, tape: Tape) -> Raised:
 
 
 REMEDY = (
-    "take all randomness from rng and keep nothing between runs, "
-    "or use reading='one-by-one' if its randomness is its own"
+    "draw from rng alone, as in rng.laplace(), and keep nothing between runs; "
+    "or wrap the function where its randomness is its own: veridp.adapters.unseeded(function)"
 )
 
 

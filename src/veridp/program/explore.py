@@ -77,7 +77,10 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
 def _check_state(name: str, before: Fingerprint, after: Fingerprint) -> None:
     place = changed(before, after)
     if place == "global randomness":
-        raise Nondeterministic(f"{name} draws from global randomness (random or numpy.random); draw from rng instead")
+        raise Nondeterministic(
+            f"{name} draws from global randomness (random or numpy.random); draw from rng instead, "
+            f"or sample it, wrapped with veridp.adapters.unseeded(function)"
+        )
     if place is not None:
         raise Nondeterministic(f"{name} keeps state between runs: {place} changed; make each run start afresh")
 

@@ -289,13 +289,13 @@ class _Told(Run):
 
     def _evaluated(self, expression: Affine) -> tuple[float, float]:
         """Its value here, and the size of its terms, to which rounding is relative."""
-        total = float(expression.constant)
-        magnitude = abs(total)
-        for symbol, coefficient in expression.terms.items():
-            term = float(coefficient) * self.values[symbol]
-            total += term
-            magnitude += abs(term)
-        return total, magnitude
+        try:
+            terms = [float(coefficient) * self.values[symbol] for symbol, coefficient in expression.terms.items()]
+            terms.append(float(expression.constant))
+        except OverflowError:  # beyond floats: a plain run cannot be compared
+            self.unclear = True
+            return 0.0, math.inf
+        return math.fsum(terms), math.fsum(map(abs, terms))
 
     def value(self, leaf: Any) -> Any:
         """The leaf of an output here: a number with its tolerance, a truth value, or what it is."""

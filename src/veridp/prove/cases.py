@@ -20,7 +20,6 @@ from veridp.program.explore import explore
 from veridp.program.path import Path, entries_of, outline_of, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
-from veridp.program.template import Template
 from veridp.prove.events import Event, events_of
 from veridp.prove.exploring import explored_values
 from veridp.prove.pieces import Piece, piece_of
@@ -126,12 +125,12 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         found = zip(values, apart, strict=True)
-        return [Case(value, (), parts[1], str(parts[0])) for value, parts in found if parts is not None]
+        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
     whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
     return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 
-def _independent_parts(paths: Sequence[Path]) -> tuple[Template, tuple[Part, ...]] | None:
+def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | None:
     """The shape of the output and its parts, where there is one path and its entries hang together in groups.
 
     None where there are several paths, or one group only.
@@ -143,7 +142,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[Template, tuple[Part, ...
     if len(groups) < 2:
         return None
     parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
-    return outline_of(paths[0].output), parts
+    return str(outline_of(paths[0].output)), parts
 
 
 def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:

@@ -11,10 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Interval, Standing, Verdict, Witness
+from veridp.claim import Standing, Verdict, Witness, data_text, with_assumptions
 
 COLOURS = {Standing.PROVED: "bold green", Standing.REFUTED: "bold red", Standing.NOT_REFUTED: "bold yellow"}
-HEADINGS = ["mechanism", "claims", "ε in", "verdict", "how", "seconds"]
+HEADINGS = ["mechanism", "claims", "ε", "verdict", "how", "seconds"]
+UNJUDGED = "unjudged"
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,9 @@ class Audited:
     file: str = ""
     line: int = 0
 
-
-def interval_text(interval: Interval) -> str:
-    """The interval in six digits; a point as one number."""
-    ends = [_number(interval.lower), _number(interval.upper)]
-    return ends[0] if ends[0] == ends[1] else f"[{ends[0]}, {ends[1]}]"
+    @property
+    def refuted(self) -> bool:
+        return self.verdict is not None and self.verdict.standing is Standing.REFUTED
 
 
 def _number(value: float) -> str:
@@ -56,13 +55,15 @@ def verdict_page(verdict: Verdict) -> RenderableType:
     standing = verdict.standing.value.upper()
     head = Text.assemble(
         (standing, COLOURS[verdict.standing]),
-        f"  {verdict.mechanism} claims {verdict.claim}: ε in {interval_text(verdict.epsilon)}",
+        with_assumptions(
+            f"  {verdict.mechanism} claims {verdict.claim}: {verdict.epsilon.statement('ε')}", verdict.assumed
+        ),
     )
     return Group(head, *(Text(line) for line in _lines(verdict)))
 
 
 def _lines(verdict: Verdict) -> list[str]:
-    lines = [f"    {how_known(verdict)}"]
+    lines = [f"    {how_known(verdict)}", *(f"    {caveat}" for caveat in verdict.caveats)]
     if verdict.standing is not Standing.PROVED and math.isfinite(verdict.epsilon.upper):
         lines.append(f"    {_number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
     if verdict.witness is not None:
@@ -84,8 +85,8 @@ def _witness_lines(witness: Witness, delta: float) -> list[str]:
     sure = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
     return [
         f"witness ({sure}: ε >= {_number(max(witness.epsilon(delta).lower, 0.0))})",
-        f"    left   {witness.left}",
-        f"    right  {witness.right}",
+        f"    left   {data_text(witness.left)}",
+        f"    right  {data_text(witness.right)}",
         f"    event  {witness.event}",
         f"    probability {witness.left_probability} on left, {witness.right_probability} on right",
     ]
@@ -100,8 +101,14 @@ def _limits(verdict: Verdict) -> list[str]:
     return lines if verdict.finished else [*lines, "    the search was cut short"]
 
 
-def audited_table(results: Sequence[Audited]) -> Table:
-    """One line for each target."""
+def audited_page(results: Sequence[Audited]) -> RenderableType:
+    """A table with a line for each target, then the witness of every refuted claim, then what verdicts depend on."""
+    lines = [line for one in results if one.refuted for line in [one.target, *_witness_of(one)]]
+    lines += [f"{one.target}: {caveat}" for one in results if one.verdict for caveat in one.verdict.caveats]
+    return Group(_table(results), *map(Text, lines))
+
+
+def _table(results: Sequence[Audited]) -> Table:
     table = Table(*HEADINGS)
     for one in results:
         style = "dim" if one.verdict is None else COLOURS[one.verdict.standing]
@@ -114,10 +121,18 @@ def audited_table(results: Sequence[Audited]) -> Table:
 def _cells(one: Audited) -> list[str]:
     verdict = one.verdict
     if verdict is None:
-        return [one.target, "", "", "not judged", one.reason, ""]
-    standing = verdict.standing.value.upper()
-    interval = interval_text(verdict.epsilon)
-    return [one.target, str(verdict.claim), interval, standing, how_known(verdict), f"{verdict.seconds:.1f}"]
+        return [one.target, "", "", UNJUDGED.upper(), one.reason, ""]
+    standing, how = verdict.standing.value.upper(), with_assumptions(how_known(verdict), verdict.assumed)
+    return [one.target, str(verdict.claim), str(verdict.epsilon), standing, how, f"{verdict.seconds:.1f}"]
+
+
+def _witness_of(one: Audited) -> list[str]:
+    verdict = one.verdict
+    return (
+        []
+        if verdict is None or verdict.witness is None
+        else _witness_lines(verdict.witness, verdict.claim.tolerated.delta)
+    )
 
 
 def audited_markdown(results: Sequence[Audited]) -> str:
@@ -125,9 +140,10 @@ def audited_markdown(results: Sequence[Audited]) -> str:
     rows = [HEADINGS, ["---"] * len(HEADINGS), *map(_cells, results)]
     table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
     parts = ["# Audit", table]
+    parts += [f"{one.target}: {caveat}." for one in results if one.verdict for caveat in one.verdict.caveats]
     for one in results:
-        if one.verdict is not None and one.verdict.standing is Standing.REFUTED and one.verdict.witness is not None:
-            witness = "\n".join(_witness_lines(one.verdict.witness, one.verdict.claim.tolerated.delta))
+        if one.refuted and one.verdict is not None:
+            witness = "\n".join(_witness_of(one))
             look = "".join(f"First look at {remark}.\n\n" for remark in one.verdict.look_at[:1])
             parts.append(f"## {one.target}\n\n{look}```text\n{witness}\n```\n\n```python\n{one.verdict.snippet}\n```")
     return "\n\n".join(parts) + "\n"
@@ -136,8 +152,13 @@ def audited_markdown(results: Sequence[Audited]) -> str:
 # ------------------------------------------------------------------------------------------------- as plain data
 
 
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as plain data, for JSON."""
+def audited_document(one: Audited) -> dict[str, Any]:
+    """The target with its verdict, or with the reason why there is none, as plain data."""
+    judged = {"standing": UNJUDGED, "reason": one.reason} if one.verdict is None else _verdict_document(one.verdict)
+    return {"target": one.target, **judged}
+
+
+def _verdict_document(verdict: Verdict) -> dict[str, Any]:
     witness = verdict.witness
     return {
         "mechanism": verdict.mechanism,
@@ -158,6 +179,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "versions": dict(verdict.versions),
         "seconds": verdict.seconds,
         "finished": verdict.finished,
+        "assumed": dict(verdict.assumed),
+        "caveats": list(verdict.caveats),
     }
 
 

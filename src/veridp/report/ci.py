@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from veridp.claim import Remark, Standing, Verdict
-from veridp.report.audit import Audited, how_known, interval_text
+from veridp.claim import Remark, Standing, Verdict, data_text, with_assumptions
+from veridp.report.audit import Audited, how_known
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 REFUTED, OPEN, PROVED, FAILED = "VDP001", "VDP002", "VDP003", "VDP900"
@@ -40,6 +40,8 @@ def junit(results: Sequence[Audited]) -> str:
             ElementTree.SubElement(case, "failure", {"type": REFUTED, "message": _message(one)}).text = _details(one)
         elif _rule(one) == FAILED:
             ElementTree.SubElement(case, "error", {"type": FAILED, "message": one.reason})
+        else:
+            ElementTree.SubElement(case, "system-out").text = _message(one)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -101,8 +103,10 @@ def _message(one: Audited) -> str:
     if verdict is None:
         return one.reason
     look = f" First look at: {verdict.look_at[0].sentence}." if verdict.look_at else ""
-    known = f"{verdict.mechanism}: {verdict.claim} is {verdict.standing.value}, ε in {interval_text(verdict.epsilon)}"
-    return f"{known} ({how_known(verdict)}).{look}"
+    epsilon = verdict.epsilon.statement("ε")
+    known = f"{verdict.mechanism}: {verdict.claim} is {verdict.standing.value}, {epsilon} ({how_known(verdict)}"
+    caveats = "".join(f" {caveat[0].upper()}{caveat[1:]}." for caveat in verdict.caveats)
+    return f"{with_assumptions(known, verdict.assumed)}).{caveats}{look}"
 
 
 def _details(one: Audited) -> str:
@@ -110,4 +114,5 @@ def _details(one: Audited) -> str:
     if verdict is None or verdict.witness is None:
         return ""
     witness = verdict.witness
-    return f"left = {witness.left}\nright = {witness.right}\nevent: {witness.event}\n\n{verdict.snippet}\n"
+    inputs = f"left = {data_text(witness.left)}\nright = {data_text(witness.right)}"
+    return f"{inputs}\nevent: {witness.event}\n\n{verdict.snippet}\n"

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Claim
+from veridp.claim import Claim, with_assumptions
 from veridp.exact import Comparison, Worst
 
 SAME_LOSS = 1e-9  # losses this close are shown as one number
@@ -43,7 +43,8 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
         lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
     claim = comparison.mechanism.claim
     if claim is not None:
-        lines.append(f"claimed {claim}: {judged(comparison, claim)}")
+        sentence = f"claimed {claim}: {judged(comparison, claim)}"
+        lines.append(with_assumptions(sentence, comparison.mechanism.assumptions))
     return lines
 
 
@@ -81,6 +82,7 @@ def comparison_document(comparison: Comparison, search: Worst | None) -> dict[st
         "right": comparison.right,
         "epsilon": comparison.epsilon,
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+        "assumed": comparison.mechanism.assumptions,
         "refuted": None if claim is None else comparison.refutes(claim),
         "witness": {
             "left": witness.left,

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veridp.errors import BadInput, NotExact
 from veridp.exact import Comparison
 from veridp.exact.line import Line
 from veridp.exact.loss import Loss, Mixture, Product
 
+Array = NDArray[np.float64]
 MOST_BARS = 24
+GRID = 1001  # places on a curve
+SEEN = 1e-3  # a density below this share of the highest is not drawn
 
 
 def plot_comparison(comparison: Comparison, path: Path) -> None:
@@ -46,14 +50,33 @@ def _only_line(loss: Loss) -> Line | None:
 
 
 def _draw_densities(axes: Any, line: Line) -> None:
-    inner = line.points[3:-3] if line.lattice is None else line.points
-    left, right = (np.exp(values) for values in (line.left.density(inner[:, None]), line.right.density(inner[:, None])))
-    seen = np.flatnonzero(np.maximum(left, right) > 1e-3 * max(left.max(), right.max()))
-    shown = slice(int(seen[0]), int(seen[-1]) + 1)
-    axes.plot(inner[shown], left[shown], label="left")
-    axes.plot(inner[shown], right[shown], "--", label="right")
+    """Two curves, or, where the entry moves in whole steps, a mark for each value."""
+    places = _visible(line)
+    left, right = _densities(line, places)
+    styles = ("-", "--") if line.lattice is None else ("o", "x")
+    axes.plot(places, left, styles[0], label="left")
+    axes.plot(places, right, styles[1], label="right")
+    axes.set_ylim(bottom=0.0)
     axes.set_xlabel(str(line.entry))
     axes.set_ylabel("density" if line.lattice is None else "probability")
+
+
+def _visible(line: Line) -> Array:
+    """Where the densities are drawn: a fine even grid over what can be seen of them, and where they bend.
+
+    The engine's own points are too few for a curve; they find the range, and lie beside every bend.
+    """
+    points = line.points[3:-3] if line.lattice is None else line.points
+    highest = np.maximum(*_densities(line, points))
+    seen = np.flatnonzero(highest > SEEN * highest.max())
+    shown = points[seen[0] : seen[-1] + 1]
+    if line.lattice is not None or len(shown) < 2:
+        return shown
+    return np.union1d(np.linspace(shown[0], shown[-1], GRID), shown)
+
+
+def _densities(line: Line, places: Array) -> tuple[Array, Array]:
+    return np.exp(line.left.density(places[:, None])), np.exp(line.right.density(places[:, None]))
 
 
 def _draw_bars(axes: Any, comparison: Comparison) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from veridp.claim import Witness
+from veridp.claim import Witness, with_assumptions
 from veridp.errors import BadInput
 from veridp.statdp import Detection, Point
 
@@ -40,7 +40,7 @@ def detection_page(detection: Detection) -> RenderableType:
     refuted = detection.refuted
     head = Text.assemble(
         ("REFUTED" if refuted else "NOT REFUTED", "bold red" if refuted else "bold yellow"),
-        f"  {detection.mechanism} claims {detection.claim}",
+        with_assumptions(f"  {detection.mechanism} claims {detection.claim}", detection.mechanism.assumptions),
     )
     return Group(head, *(Text(line) for line in _summary(detection)), Text(), TerminalCurve(detection))
 
@@ -190,6 +190,7 @@ def detection_document(detection: Detection) -> dict[str, Any]:
     return {
         "mechanism": str(detection.mechanism),
         "claim": {"epsilon": detection.claim.epsilon, "delta": detection.claim.delta},
+        "assumed": detection.mechanism.assumptions,
         "refuted": detection.refuted,
         "p_value": detection.p_value,
         "corrected_p_value": detection.corrected_p_value,

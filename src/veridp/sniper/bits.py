@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.program.template import Kind
-from veridp.sniper.columns import Column, Layout, Leaves, name_of
+from veridp.sniper.columns import Column, Layout, Leaves
 
 Floats = NDArray[np.float64]
 LAST_BITS = 4
@@ -117,7 +117,7 @@ def bit_columns(inputs: Sequence[Any]) -> Callable[[Layout, Leaves], Iterator[Co
         for place, path in enumerate(layout.paths):
             if not (leaves.kinds[:, place] == Kind.FLOAT.value).any():
                 continue
-            name = name_of(path)
+            name = layout.names[path]
             yield LowestBit(place, f"lowest set bit of {name}")
             yield Exponent(place, f"exponent of {name}")
             for centre in centres:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.program.access import parts
 from veridp.program.identity import Pairs, Raised
 from veridp.program.outputs import Outputs
 from veridp.program.template import Kind, Slot, Template, leaf_kind, mark_not_finite
@@ -61,6 +62,7 @@ class Layout:
     paths: tuple[Path, ...]
     lists: tuple[Path, ...]
     texts: tuple[str | Raised, ...]
+    names: Mapping[Path, str] = field(hash=False)  # of leaves and lists, as sentences call them
     _forms: dict[Template, _Form] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -80,10 +82,11 @@ class Layout:
             tuple(sorted(paths)[:MOST_LEAVES]),
             tuple(sorted(lists)[:MOST_LEAVES]),
             tuple(text for text, _ in texts.most_common(MOST_TEXTS)),
+            _names(outputs.templates),
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths, "lists": self.lists, "texts": self.texts, "_forms": {}}
+        return {"paths": self.paths, "lists": self.lists, "texts": self.texts, "names": self.names, "_forms": {}}
 
     def leaves(self, outputs: Outputs) -> Leaves:
         forms = [self._form(template) for template in outputs.templates]
@@ -189,13 +192,14 @@ def _taken(rows: list[NDArray[Any]], codes: NDArray[Any], width: int, dtype: Any
     return taken
 
 
-def name_of(path: Path) -> str:
-    """What a leaf or list is called in sentences.
-
-    >>> name_of((1, 0)), name_of(())
-    ('output[1][0]', 'output')
-    """
-    return "output" + "".join(f"[{place}]" for place in path)
+def _names(templates: Iterable[Template]) -> dict[Path, str]:
+    """What each path is called; by its bare numbers where forms disagree."""
+    names: dict[Path, str] = {}
+    for template in templates:
+        for path, name, _ in parts(template.tree):
+            if names.setdefault(path, name) != name:
+                names[path] = "output" + "".join(f"[{place}]" for place in path)
+    return names
 
 
 # ------------------------------------------------------------------------------------------------------- columns
@@ -367,19 +371,20 @@ def _shape(column: Floats) -> bytes:
 
 def _plain(layout: Layout, leaves: Leaves) -> Iterator[Column]:
     for place, path in enumerate(layout.paths):
-        yield Value(place, name_of(path))
+        yield Value(place, layout.names[path])
     for place, path in enumerate(layout.paths):
         kinds = np.unique(leaves.kinds[:, place])
         for kind in map(Kind, kinds[1:] if len(kinds) == 2 else kinds):  # of two kinds, one flag tells both
-            yield IsKind(place, kind, f"[{name_of(path)} is {_WORDS[kind]}]")
+            yield IsKind(place, kind, f"[{layout.names[path]} is {_WORDS[kind]}]")
         if Kind.TEXT in kinds or Kind.RAISED in kinds:
             for text in np.unique(leaves.texts[:, place][leaves.texts[:, place] >= 0]).tolist():
                 shown = layout.texts[text]
                 raises = isinstance(shown, Raised)
-                yield IsText(place, text, f"[{shown}]" if raises else f"[{name_of(path)} is {shown!r}]")
+                yield IsText(place, text, f"[{shown}]" if raises else f"[{layout.names[path]} is {shown!r}]")
     for place, path in enumerate(layout.lists):
         is_dict = path[-1:] == (DICT,)
-        yield Length(place, f"[{name_of(path[:-1])} is a dict]" if is_dict else f"length of {name_of(path)}")
+        name = layout.names[path[:-1] if is_dict else path]
+        yield Length(place, f"[{name} is a dict]" if is_dict else f"length of {name}")
 
 
 _WORDS = {
@@ -426,12 +431,12 @@ def _composed(layout: Layout, leaves: Leaves) -> Iterator[Column]:
         numeric = [place for place in places if np.isin(leaves.kinds[:, place], NUMBERS).any()]
         if len(numeric) < 2:
             continue
-        name = name_of(path)
+        name = layout.names[path]
         for which, words in (("count", "numbers in"), ("sum", "sum of")):
             yield Summary(which, tuple(numeric), f"{words} {name}")
         if np.isin(leaves.kinds[:, numeric], Kind.FLOAT).any():
             for which in ("least", "largest"):
                 yield Summary(which, tuple(numeric), f"{which} of {name}")
             for before, after in itertools.pairwise(numeric):
-                first, second = name_of(layout.paths[before]), name_of(layout.paths[after])
+                first, second = layout.names[layout.paths[before]], layout.names[layout.paths[after]]
                 yield Step(before, after, f"({second} - {first})")

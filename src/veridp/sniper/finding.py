@@ -77,6 +77,7 @@ class Finding:
             "confidence": self.confidence,
             "estimate": self.estimate,
             "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+            "assumed": self.mechanism.assumptions,
             "refuted": self.refuted,
             "witness": None
             if witness is None

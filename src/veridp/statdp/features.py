@@ -211,13 +211,14 @@ class Shown(Discrete):
 
     place: int
     value: Scalar
+    name: str
     complexity = 1
 
     def column(self, sheet: Sheet) -> Array:
         return sheet.by_form(lambda cells: sheet.shows(self.place, self.value).astype(np.float64))
 
     def sentence(self, low: float, high: float) -> str:
-        return f"output[{self.place}] is {'' if low >= 0 else 'not '}{leaf_text(self.value)}"
+        return f"{self.name} is {'' if low >= 0 else 'not '}{leaf_text(self.value)}"
 
 
 @dataclass(frozen=True)

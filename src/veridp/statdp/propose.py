@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from veridp.program.access import leaf_names
 from veridp.program.encode import encode
 from veridp.program.identity import leaf_key
 from veridp.program.outputs import Outputs
@@ -181,7 +182,7 @@ def _of_values(forms: Sequence[Template], values: _Values, references: Sequence[
     if not scalar and width * len(values.values) <= 2 * MOST_PLACES:
         for place in range(width):
             for value in values.values:
-                yield Shown(place, value)
+                yield Shown(place, value, _place_name(forms, place))
 
 
 def _of_numbers(forms: Sequence[Template]) -> Iterator[Feature]:
@@ -202,11 +203,9 @@ def _of_numbers(forms: Sequence[Template]) -> Iterator[Feature]:
 
 
 def _place_name(forms: Sequence[Template], place: int) -> str:
-    """As the exact engine names it."""
-    if _is_scalar(forms):
-        return "output"
-    flat = all(isinstance(form.tree, tuple) and not any(isinstance(e, tuple) for e in form.tree) for form in forms)
-    return f"output[{place}]" if flat else f"leaf {place + 1}"
+    """What the leaf is called; its number where it stands elsewhere in other forms."""
+    names = {leaf_names(form.tree)[place] for form in forms if place < len(form.leaves)}
+    return names.pop() if len(names) == 1 else f"value {place + 1} of the flattened output"
 
 
 def _columns_at(references: Sequence[NoiseFreeOutput], features: Sequence[Feature]) -> list[Array]:

@@ -23,7 +23,7 @@ from veridp.cli.local.given import (
     chosen_labels,
     planned,
 )
-from veridp.cli.local.tables import STDIN, Tally, batches, tell, usable
+from veridp.cli.local.tables import STDIN, Tally, batches, named, tell, usable
 from veridp.cli.shown import progress_bar, show, show_json
 from veridp.errors import BadInput
 
@@ -83,7 +83,8 @@ def show_attack(
         raise BadInput(f"attack {attack!r} is unknown; use {', '.join((*ON_LABELS, *ON_MEANS, *ON_MOMENTS))}")
     if as_json:
         rows = [vars(outcome) | {"change": outcome.change} for outcome in outcomes]
-        show_json({"plan": chosen.as_json(), "attack": attack, "beta": beta, "users": stream.users, "outcomes": rows})
+        told = {"plan": chosen.as_json(), "attack": attack, "beta": beta, "users": stream.users, "outcomes": rows}
+        show_json("local attack", {"target": named(files), **told})
     else:
         show(_table(outcomes))
     return 0

@@ -23,8 +23,8 @@ from veridp.cli.local.given import (
     planned,
     text_of,
 )
-from veridp.cli.local.tables import STDIN, Tally, Writer, batches, tell, usable
-from veridp.cli.shown import progress_bar, show, show_json, write_report
+from veridp.cli.local.tables import STDIN, Tally, Writer, batches, named, tell, usable
+from veridp.cli.shown import print_json, progress_bar, show, show_json, write_report
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def aggregate_reports(
         "rows": {"read": tally.read, "skipped": tally.skipped},
     }
     if output is None:
-        show_json(document)
+        print_json(document)  # the input of `estimate`
     else:
         write_report(output, json.dumps(document, ensure_ascii=False) + "\n")
     tell(tally)
@@ -142,7 +142,7 @@ def show_estimate(
         with Writer(output) as writer:
             writer.write(table if ends is None else table | {"lower": ends.lower, "upper": ends.upper})
     if as_json:
-        show_json(_document(plan, estimate, mean, confidence))
+        show_json("local estimate", {"target": named(files), **_document(plan, estimate, mean, confidence)})
     elif output is None:
         show(estimate_table(estimate, confidence, most))
         if mean is not None:

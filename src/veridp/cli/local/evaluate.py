@@ -50,7 +50,7 @@ def show_study(
         write_report(folder / f"{figure.name}.csv", study_csv(figure))
     write_report(folder / "index.html", study_page(study))
     if as_json:
-        show_json(_document(study, folder))
+        show_json("local evaluate", {"target": study.people.name, **_document(study, folder)})
     else:
         show(_summary(study))
         show(f"{folder / 'index.html'} and a CSV file for each figure beside it")

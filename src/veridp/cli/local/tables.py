@@ -120,6 +120,11 @@ def _opened_text(path: Path) -> Iterator[IO[str]]:
             text.detach()  # standard input stays open
 
 
+def named(paths: Sequence[Path] | None) -> str:
+    """What the files are called together."""
+    return ", ".join(map(_named, paths or [STDIN]))
+
+
 def _named(path: Path) -> str:
     return "stdin" if path == STDIN else str(path)
 

@@ -50,19 +50,19 @@ def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path:
     for number, token in enumerate(tokens):
         join = ["join", "pets", "dog", "--server", server.url, "--state", str(tmp_path / f"state{number}")]
         assert veridp(*join, token=token) == "accepted\n"
-        assert json.loads(veridp(*join, "--json", token=token))["accepted"]  # the verdict there was
+        assert json.loads(veridp(*join, "--json", token=token))["results"][0]["accepted"]  # the verdict there was
     other_state = ["--server", server.url, "--state", str(tmp_path / "fresh")]
     again = veridp("join", "pets", "cat", *other_state, token=tokens[0], status=1)
     assert "not accepted: second-commitment" in again  # one report for each token
-    from_server = json.loads(veridp("estimate", "pets", "--server", server.url, "--json"))
-    from_database = json.loads(veridp("estimate", "pets", "--database", server.database, "--json"))
+    (from_server,) = json.loads(veridp("estimate", "pets", "--server", server.url, "--json"))["results"]
+    (from_database,) = json.loads(veridp("estimate", "pets", "--database", server.database, "--json"))["results"]
     assert from_server == from_database
     assert from_server["accepted"] == 2
     assert from_server["epsilon"] <= 1.1
 
     log = tmp_path / "log"
     veridp("export", "pets", str(log), "--server", server.url)
-    audited = json.loads(veridp("verify-log", str(log), "--json"))
+    (audited,) = json.loads(veridp("verify-log", str(log), "--json"))["results"]
     assert audited["faults"] == 0
     assert audited["estimate"] == from_server["estimate"]
     assert "every session is as it should be" in veridp("verify-log", str(log))
