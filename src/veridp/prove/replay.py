@@ -1,6 +1,6 @@
 """A spot check of a certificate against the program that it names: real runs, each told by the event that it is in.
 
-Part of the checker. This is evidence that the certificate describes the program, and no proof of it.
+It reads outputs by the rule of all engines, so it is no part of the checker that stands alone. This is evidence that the certificate describes the program, and no proof of it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 
 from veridp.errors import BadInput, MechanismFailed
 from veridp.program.identity import Pairs, Raised, leaf_key, leaf_text
+from veridp.program.path import entries_of, outline_of
 from veridp.program.scalar import raised
 from veridp.program.template import identity, is_finite_number
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
-from veridp.prove.check_cases import shape_in
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 from veridp.prove.enclosed import Enclosed
 from veridp.prove.inducted import Loop
@@ -212,11 +212,11 @@ def _told_by_case(
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise Flaw("/cases", f"{run}: no case has these data")
-    if certificate.shape is not None and _shape(output) != _shape(shape_in(certificate.shape)):
+    if certificate.shape is not None and str(outline_of(output)) != certificate.shape:
         raise Flaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
     for number in cases[0].parts:
         part = certificate.parts[number]
-        leaves = output if part.entries is None else [_flat(output)[entry] for entry in part.entries]
+        leaves = output if part.entries is None else [entries_of(output)[entry] for entry in part.entries]
         told = _Told(certificate.noises, part, f"/parts/{number}/events", run, weights)
         if not told.by_events(numbers, draws, leaves):
             return False
@@ -351,15 +351,6 @@ class _Values:
     def of(self, expression: Linear) -> _Evaluated:
         noise = {row: Fraction(draw.value) for row, draw in zip(self.step.draws, self.draws, strict=False)}
         return _evaluated(expression, noise, self.data)
-
-
-def _shape(output: Any) -> Any:
-    """The nesting of an output: tuples for lists and tuples, a mark for each entry."""
-    if isinstance(output, np.ndarray | np.generic):
-        output = output.tolist()
-    if isinstance(output, dict):
-        return {key: _shape(entry) for key, entry in output.items()}
-    return tuple(map(_shape, output)) if isinstance(output, list | tuple) else ...
 
 
 def _flat(output: Any) -> list[Any]:
