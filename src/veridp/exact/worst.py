@@ -20,10 +20,11 @@ from veridp.exact.openlaw import OpenLaw
 from veridp.exact.paths import paths_of, replayed_paths, within_floats
 from veridp.exact.space import loss_between
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.program.affine import unknowns
+from veridp.program.affine import Affine, unknowns
 from veridp.program.contained import Reporter, contained
 from veridp.program.path import Path
 from veridp.program.replay import Listing
+from veridp.program.symbols import Symbol, Unknown
 
 SECONDS = 60.0
 OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
@@ -148,6 +149,7 @@ class _Search:
         if len(moves) and _is_interval(self.domain):
             stages.insert(0, ("given moves", _pairs_that_move(moves, self.size, self.domain)))
         if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
+            stages.append(("thresholds", self._across_thresholds()))
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
         for name, pairs in stages:
             self.searched.append(name)
@@ -156,6 +158,21 @@ class _Search:
         if len(stages) > 1 and self.best is not None:
             self.searched.append("moves from the best")
             self._climb()
+
+    def _across_thresholds(self) -> Iterator[Pair]:
+        """Pairs on either side of a level that the mechanism compares an entry of the data with."""
+        if self.compare.law is None:
+            return
+        low, high = map(float, self.domain)  # type: ignore[arg-type]
+        example: Any = self.mechanism.adjacency.example(self.size, self.domain)
+        for path in self.compare.law.paths:
+            for condition in path.conditions:
+                for place, coefficient in _entries(condition.slack):
+                    others: dict[Symbol, float] = {Unknown(f"data[{k}]"): x for k, x in enumerate(example)}
+                    others[Unknown(f"data[{place}]")] = 0.0
+                    level = -float(condition.slack.evaluate(others)) / coefficient
+                    if low <= level - 0.5 and level + 0.5 <= high:
+                        yield Pair(_with(example, place, level - 0.5), _with(example, place, level + 0.5), "threshold")
 
     def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
         """Whether the stage came to its end."""
@@ -260,6 +277,17 @@ class _Comparer:
                 self.explored.clear()
             self.explored[text] = paths_of(self.mechanism, data)
         return self.explored[text]
+
+
+def _entries(slack: Affine) -> list[tuple[int, float]]:
+    """The entries of the data that an expression of data alone depends on, with their coefficients."""
+    if not all(isinstance(symbol, Unknown) for symbol in slack.terms):
+        return []
+    return [(int(symbol.name[5:-1]), float(coefficient)) for symbol, coefficient in slack.terms.items()]
+
+
+def _with(data: Sequence[float], place: int, value: float) -> list[float]:
+    return [*data[:place], value, *data[place + 1 :]]
 
 
 def _is_vector(data: Any, size: int) -> bool:

@@ -1,7 +1,7 @@
 """A spot check of a certificate against the program that it names: real runs, each told by the event that it is in.
 
-It reads outputs by the rule of all engines, so it is not part of the checker. Agreement is evidence that the certificate
-describes the program, not a proof of it.
+It reads outputs by the rule of all engines, so it is not part of the checker. Agreement is evidence that the
+certificate describes the program, not a proof of it.
 """
 
 from __future__ import annotations
