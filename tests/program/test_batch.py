@@ -285,7 +285,7 @@ def kept_noise():
     ],
 )
 def test_hidden_state_and_randomness_are_detected(function: Any) -> None:
-    with pytest.raises(Nondeterministic, match="take all randomness from rng"):
+    with pytest.raises(Nondeterministic, match="draw from rng alone"):
         batch(function)
 
 

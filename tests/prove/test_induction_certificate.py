@@ -68,7 +68,7 @@ def test_another_program_is_found_out():
     checked = check(certified("svt1"))
     assert spot_check(checked, catalogue["svt4"].bound(), 50, seed=1).rejection.place == "/steps"
     louder = spot_check(checked, catalogue["svt1"].bind(threshold=5.0).bound(), 200, seed=1)
-    assert "but the steps give" in louder.rejection.reason or "no step holds" in louder.rejection.reason
+    assert louder.rejection.place == "/steps"
     longer = spot_check(checked, catalogue["svt1"].bind(cutoff=2).bound(), 50, seed=1)
     assert longer.rejection.place == "/steps"
 

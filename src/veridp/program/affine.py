@@ -362,7 +362,7 @@ class Condition(Deferring):
                 return Condition(self.slack, Relation.EQUAL)
 
     def __invert__(self) -> Any:
-        return self.negated() if self.numpy else ~bool(self)
+        return self.negated() if self.numpy or RUN.get() is None else ~bool(self)
 
     def __abs__(self) -> Any:
         return abs(settle(self))

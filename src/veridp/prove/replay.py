@@ -31,7 +31,7 @@ from veridp.prove.noise_rules import Noise
 from veridp.prove.paired import Case, Cases, Part
 from veridp.prove.recording import Draw, RecordingGenerator
 
-MOST = 8  # queries in a run that is compared with a certificate for every size
+SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
 REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers
 FALSE_ALARM = 1e-9  # the probability that weights which are right are said to be wrong
 CLOSE = 1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
@@ -64,7 +64,7 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
     weights = _Frequencies()
     undecided = 0
     for number in range(runs):
-        values = _random_data(certificate, rng)
+        values = _random_data(certificate, rng, SIZES[number % len(SIZES)])
         recorder = RecordingGenerator(rng)
         try:
             output = function(recorder, copy.deepcopy(values))
@@ -85,15 +85,19 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
     return Replay(runs - undecided, undecided)
 
 
-def _random_data(certificate: Stated, rng: np.random.Generator) -> Any:
-    """Random data of the certificate's size, or of any size up to MOST; or one of the values that it lists."""
+def _random_data(certificate: Stated, rng: np.random.Generator, size: int) -> Any:
+    """Random data of the certificate's size, or of this one where it has none; or one of the values that it lists.
+
+    Data are mostly spread about 0. Every third time they lie far below it or above: loops that end at a hit run long.
+    """
     if certificate.domain is not None:
         low, high = certificate.domain
         return float(rng.uniform(float(low), float(high)))
     if isinstance(certificate, Enclosed) or (isinstance(certificate, Cases) and certificate.by_value):
         return ast.literal_eval(certificate.cases[int(rng.integers(len(certificate.cases)))].value or "")
     reach = REACHES[int(rng.integers(len(REACHES)))]
-    data = rng.uniform(-reach, reach, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
+    centre = 4 * reach * float(rng.integers(-1, 2)) if certificate.size is None else 0.0
+    data = centre + rng.uniform(-reach, reach, size if certificate.size is None else certificate.size)
     whole = (isinstance(certificate, Certificate) and certificate.data == "whole") or rng.random() < 0.5
     return [float(x) for x in (np.rint(data) if whole else data)]
 
