@@ -1,6 +1,6 @@
 """A spot check of a certificate against the program that it names: real runs, each told by the event that it is in.
 
-It reads outputs by the rule of all engines, so it is no part of the checker that stands alone. What it finds is evidence
+It reads outputs by the rule of all engines, so it is no part of the checker that stands alone. It gives evidence
 that the certificate describes the program, and no proof.
 """
 
