@@ -156,8 +156,8 @@ def test_long_lines_are_left_whole(run: Run) -> None:
 def test_text_of_the_user_is_shown_as_it_is(run: Run) -> None:
     result = run("explore", "mechanisms.py:labelled", "--data", "'[bold]:x:'", "--arg", "mode=[i]:x:")
     assert result.out.startswith("labelled(mode='[i]:x:') on [bold]:x:: 2 paths\n")
-    assert "→ [i]:x:\n" in result.out
-    assert "→ :smile:\n" in result.out
+    assert "→ '[i]:x:'\n" in result.out
+    assert "→ ':smile:'\n" in result.out
 
 
 def test_only_so_many_paths_are_shown(run: Run) -> None:
@@ -215,7 +215,7 @@ BAD = [
     (["mechanisms.py"], "which function? give mechanisms.py:NAME"),
     (["mechanisms.py:needy"], "needy needs a value for scale; give scale=…"),
     (["mechanisms.py:coin", "--arg", "q=1"], "coin takes no argument 'q'; its arguments are: p"),
-    (["mechanisms.py:broken"], "mechanisms.py:14: broken raised ValueError: first line second line"),
+    (["mechanisms.py:broken"], "mechanisms.py:14: it raised ValueError: first line second line"),
     (["mechanisms.py:quits"], "mechanisms.py:17: quits raised SystemExit: 0"),
     (["mechanisms.py:square"], "mechanisms.py:11: a power of noise (n0) is not affine"),
     (["svt_1"], "the catalogue has no mechanism 'svt_1'; did you mean svt1"),
@@ -232,7 +232,7 @@ BAD = [
     (["svt1", "--epsilon", "1", "--arg", "epsilon=2"], "--arg 'epsilon=2' sets epsilon a second time; give it once"),
     (["svt1", "--data", "[1, 2"], "--data '[1, 2' is not a Python literal; write for instance --data '[1, 2, 3]'"),
     (["svt1", "--data", "[1]", "--size", "1"], "--size and --data both say what the input is; give one of them"),
-    (["svt1", "--data", "3"], "svt1 raised TypeError: 'int' object is not iterable"),
+    (["svt1", "--data", "3"], "it raised TypeError: 'int' object is not iterable"),
     (["svt1", "--no-such-option"], "--no-such-option"),
     ([], "target"),
 ]

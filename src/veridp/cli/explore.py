@@ -9,6 +9,8 @@ import typer
 from veridp.cli.given import Arg, AsJson, Data, Epsilon, Size, Target, Time, chosen_data, chosen_mechanism
 from veridp.cli.shown import show, show_json, user_code
 from veridp.program.explore import MAX_PATHS, explore
+from veridp.program.identity import Raised
+from veridp.program.sample import check_returns
 from veridp.report.tree import path_lines, path_tree
 
 
@@ -29,6 +31,8 @@ def show_paths(
         mechanism = chosen_mechanism(target, epsilon, arg)
         given = chosen_data(mechanism, size, data)
         paths = explore(mechanism, given, max_paths=max_paths, defer=defer, seconds=time)
+        if all(isinstance(path.output, Raised) for path in paths):
+            check_returns(mechanism, [given])
     if as_json:
         show_json(
             "explore",

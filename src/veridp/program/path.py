@@ -135,7 +135,7 @@ def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
         return mapped if isinstance(output, list) else _like_tuple(output, mapped)
     if isinstance(output, dict):
         return {key: map_leaves(function, entry) for key, entry in output.items()}
-    return function(output.item() if isinstance(output, np.generic) else output)
+    return function(_plain(output))
 
 
 def _like_tuple(output: tuple[Any, ...], entries: list[Any]) -> tuple[Any, ...]:
@@ -152,9 +152,13 @@ def leaves(output: Any) -> list[Any]:
 def output_text(output: Any) -> str:
     """The output for people: strings in quotes, exact numbers as decimals, expressions in their symbols."""
     try:
-        return tree_text(tree_of(output, lambda leaf, kind: leaf, _kind_of_any), _leaf_text)
+        return tree_text(tree_of(output, lambda leaf, kind: _plain(leaf), _kind_of_any), _leaf_text)
     except BadOutput:  # a dict with keys that no output may have
         return repr(output)
+
+
+def _plain(leaf: Any) -> Any:
+    return leaf.item() if isinstance(leaf, np.generic) else leaf
 
 
 def _kind_of_any(value: object) -> Kind | None:
