@@ -1,15 +1,24 @@
-"""What a search may spend: time. And how it tells how far it is."""
+"""What an engine may spend, time and memory, and how it tells how far it is."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 
-from veridp.errors import BadInput
+from veridp.errors import BadInput, CutShort
 
 Progress = Callable[[str, float, float], object]  # what is being done, the share done (0 to 1), the best ε so far
+
+MEMORY_SHARE = 0.5  # of the machine's memory, for one call of an engine with all its processes
+MEMORY_VARIABLE = "VERIDP_MEMORY_SHARE"  # the environment variable that sets another share
+LOOK_AT_MEMORY = 0.1  # seconds between two looks at how much memory is in use
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,7 @@ class Deadline:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
+        if not isinstance(self.seconds, int | float) or not self.seconds > 0:
             raise BadInput(f"seconds = {self.seconds!r} leaves no time; give a number > 0")
 
     @property
@@ -44,3 +53,111 @@ class Deadline:
     def part(self, share: float) -> Deadline:
         """A deadline from now on that leaves all but this share of the time that is left."""
         return Deadline(max(self.left * share, 1e-9))
+
+
+# ------------------------------------------------------------------------------------------- limits in force
+
+
+@dataclass
+class _Limits:
+    """When the code that runs now has to end, and how much memory this process may have."""
+
+    deadline: Deadline
+    ends: float  # the same moment, on the clock
+    memory: float
+    next_look: float = 0.0
+
+
+_LIMITS: ContextVar[_Limits | None] = ContextVar("limits", default=None)
+
+
+@contextmanager
+def within(deadline: Deadline) -> Iterator[None]:
+    """Let `check` in the body raise CutShort once the deadline, or that of a context around it, has passed."""
+    outer = _LIMITS.get()
+    ends = deadline.started + deadline.seconds
+    if outer is not None and outer.ends <= ends:
+        yield
+        return
+    memory = memory_used() + memory_limit() if outer is None else outer.memory
+    token = _LIMITS.set(_Limits(deadline, ends, memory))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
+def check() -> None:
+    """Raise CutShort where the limits in force are exceeded; to be called in every loop that may run for long."""
+    limits = _LIMITS.get()
+    if limits is None:
+        return
+    now = time.monotonic()
+    if now > limits.ends:
+        raise out_of_time(limits.deadline.seconds)
+    if now > limits.next_look:
+        limits.next_look = now + LOOK_AT_MEMORY
+        if memory_used() > limits.memory:
+            raise out_of_memory()
+
+
+def time_left() -> float:
+    """The seconds until the limit in force; inf where there is none."""
+    limits = _LIMITS.get()
+    return math.inf if limits is None else max(0.0, limits.ends - time.monotonic())
+
+
+def out_of_time(seconds: float) -> CutShort:
+    return CutShort(f"cut short: {seconds:.3g} s were not enough; give it more time, or a smaller input")
+
+
+def out_of_memory() -> CutShort:
+    return CutShort(
+        f"cut short: it needs more than {memory_limit() / 2**30:.3g} GiB of memory, {memory_share():.3g} of what the "
+        f"machine has; give it a smaller input, or set {MEMORY_VARIABLE} to a larger share"
+    )
+
+
+# --------------------------------------------------------------------------------------------------- memory
+
+
+def memory_share() -> float:
+    """The share of the machine's memory that one call of an engine may use, with all its processes."""
+    text = os.environ.get(MEMORY_VARIABLE, "")
+    try:
+        share = float(text or MEMORY_SHARE)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise BadInput(f"{MEMORY_VARIABLE} = {text!r} is not a share of memory; set a number in (0, 1], such as 0.5")
+    return share
+
+
+def memory_limit() -> float:
+    """That share in bytes; inf where the machine does not tell how much it has."""
+    return memory_share() * _machine_memory()
+
+
+@cache
+def _machine_memory() -> float:
+    """The bytes of memory that this machine, or the container that this process runs in, has."""
+    known = math.inf
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        known = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in CGROUP_LIMITS:
+        try:
+            with open(path, encoding="ascii") as file:
+                known = min(known, float(file.read()))  # "max" where there is no limit
+        except (OSError, ValueError):
+            continue
+    return known
+
+
+def memory_used(process: int | str = "self") -> float:
+    """The bytes of memory that are a process's own; 0 where the system does not tell, or the process has ended."""
+    try:
+        with open(f"/proc/{process}/statm", encoding="ascii") as file:
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return 0.0
+    return float((resident - shared) * os.sysconf("SC_PAGE_SIZE"))

@@ -17,6 +17,7 @@ VeridpError
 ├── BudgetSpent           what is asked would cost more than is left of a privacy budget; nothing was drawn
 ├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
 │   └── NotSolved         a linear program of a proof has no exact answer within its limit of steps
+├── CutShort              the time or memory given was used up before there was any answer
 └── EnginesDisagree       two engines contradict each other: a fault in veridp itself
 
 Every message says where, what was found, and what to do.
@@ -91,6 +92,10 @@ class NotExact(VeridpError):
 
 class NotSolved(NotExact):
     """A linear program of a proof has no exact answer within its limit of steps."""
+
+
+class CutShort(VeridpError):
+    """The time or the memory that an engine was given was used up before it had any answer."""
 
 
 class EnginesDisagree(VeridpError):

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
+import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import veridp
-from veridp.errors import BadInput, NotAffine
+from veridp.errors import BadInput, CutShort, NotAffine
 from veridp.exact import compare, worst
+from veridp.exact.worst import _Comparer
 
 ROUNDING = 1e-9
+PLENTY = 600.0  # seconds: the number of pairs bounds what is done
+contained_here = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 
 
 class Enough(Exception):
@@ -35,11 +42,11 @@ def test_sparse_vectors_within_ten(name: str, least: float) -> None:
             raise Enough(stage)
 
     with pytest.raises(Enough, match="corners"):
-        worst(mechanism, size=10, domain=(-10, 10), seconds=600, progress=stop)
+        worst(mechanism, size=10, domain=(-10, 10), seconds=PLENTY, progress=stop)
 
 
 def test_the_search_stays_within_its_domain() -> None:
-    found = worst(veridp.catalogue["svt1"], size=10, domain=(-10, 10), seconds=3)
+    found = worst(veridp.catalogue["svt1"], size=10, domain=(-10, 10), seconds=PLENTY, max_pairs=40)
     assert found.epsilon >= 0.0995
     assert max(map(abs, [*found.comparison.left, *found.comparison.right])) <= 10
     assert found.searched[:2] == ("patterns", "corners")
@@ -65,7 +72,8 @@ def test_the_search_stays_within_its_domain() -> None:
     ],
 )
 def test_attained_costs_are_found(name: str, size: int | None, epsilon: float) -> None:
-    found = worst(veridp.catalogue[name], size, seconds=2)
+    enough = epsilon * (1 - 1e-10)
+    found = worst(veridp.catalogue[name], size, seconds=PLENTY, max_pairs=150, enough=enough)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-9)
     assert found.witness.left_probability.lower > 0
     assert found.delta(0.0) > 0
@@ -75,7 +83,7 @@ def test_attained_costs_are_found(name: str, size: int | None, epsilon: float) -
 def test_never_above_the_true_cost(name: str) -> None:
     mechanism = veridp.catalogue[name]
     size = min(mechanism.size, 4)
-    found = worst(mechanism, size, seconds=2)
+    found = worst(mechanism, size, seconds=PLENTY, max_pairs=150)
     truth = mechanism.true_epsilon(size)
     assert truth is not None
     assert 0.5 * truth <= found.epsilon <= truth + ROUNDING
@@ -84,7 +92,7 @@ def test_never_above_the_true_cost(name: str) -> None:
 @pytest.mark.parametrize(("name", "epsilon"), [("one_time_rappor", 0.800668), ("rappor", 0.400083)])
 def test_all_pairs_of_few_integers(name: str, epsilon: float) -> None:
     """Seven of the integers, among them the pair whose eight bits all differ: 7·6/2 pairs, each once."""
-    found = worst(veridp.catalogue[name], domain=range(-10, -3), seconds=30)
+    found = worst(veridp.catalogue[name], domain=range(-10, -3), seconds=PLENTY)
     assert found.epsilon == pytest.approx(epsilon, abs=1e-6)
     assert found.finished
     assert found.tried == 21
@@ -94,28 +102,29 @@ def test_all_pairs_of_few_integers(name: str, epsilon: float) -> None:
 @pytest.mark.slow
 def test_all_pairs_of_rappors_integers() -> None:
     """All 210 pairs of -10..10: the worst have eight bits between them."""
-    found = worst(veridp.catalogue["one_time_rappor"], seconds=60)
+    found = worst(veridp.catalogue["one_time_rappor"], seconds=PLENTY)
     assert (found.tried, found.finished) == (210, True)
     assert found.epsilon == pytest.approx(8 * math.log(0.525 / 0.475), rel=1e-12)
 
 
 def test_it_says_what_was_searched() -> None:
     mechanism = veridp.catalogue["noisy_max1"]
-    found = worst(mechanism, size=2, seconds=20)
+    found = worst(mechanism, size=2, seconds=PLENTY)
     assert found.finished
     assert found.searched == ("patterns", "corners", "moves from the best")
     expected = f"noisy_max1: ε = {found.epsilon:.6g} between {found.comparison.left} and {found.comparison.right}"
     stages = "patterns, corners, moves from the best"
     assert str(found) == f"{expected} (the worst of {found.tried} pairs: {stages})"
-    in_a_hurry = worst(mechanism, size=2, seconds=0)
-    assert (in_a_hurry.tried, in_a_hurry.finished) == (1, False)
-    assert str(in_a_hurry).endswith("(the worst of 1 pairs: patterns; out of time)")
+    few = worst(mechanism, size=2, seconds=PLENTY, max_pairs=1)
+    assert (few.tried, few.finished) == (1, True)
+    assert str(few).endswith("(the worst of 1 pairs: patterns)")
+    assert str(replace(few, finished=False)).endswith("(the worst of 1 pairs: patterns; cut short)")
 
 
 def test_what_is_found_is_what_comparing_gives() -> None:
     """The paths with the data left open lead to the same loss as those of the two inputs."""
     for name, size in (("svt1", 4), ("noisy_max3", 3), ("at3", 3), ("monotone_svt", 3)):
-        found = worst(veridp.catalogue[name], size, seconds=1)
+        found = worst(veridp.catalogue[name], size, seconds=PLENTY, max_pairs=20)
         again = compare(veridp.catalogue[name], found.comparison.left, found.comparison.right)
         assert found.epsilon == pytest.approx(again.epsilon, rel=1e-10)
         assert found.delta(0.01) == pytest.approx(again.delta(0.01), abs=1e-12)
@@ -127,14 +136,14 @@ def test_moves_reach_what_patterns_and_corners_miss() -> None:
     def picky(rng: Any, data: Any) -> Any:
         return (data[0] > 2 and data[0] < 8) and data[1] + rng.laplace(scale=1.0) > 0
 
-    found = worst(veridp.Mechanism(picky), size=2, seconds=5)
+    found = worst(veridp.Mechanism(picky), size=2, seconds=PLENTY)
     assert found.searched[-1] == "moves from the best"
     assert found.epsilon == math.inf
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[str, int, float]] = []
-    found = worst(veridp.catalogue["laplace"], seconds=2, progress=lambda *step: told.append(step))
+    found = worst(veridp.catalogue["laplace"], seconds=PLENTY, progress=lambda *step: told.append(step))
     assert [step[1] for step in told] == list(range(1, found.tried + 1))
     assert told[0][0] == "patterns"
     assert told[-1][2] == found.epsilon
@@ -142,7 +151,7 @@ def test_progress_is_told() -> None:
 
 
 def test_domains_and_sizes_are_kept() -> None:
-    found = worst(veridp.catalogue["noisy_max1"], size=3, domain=(0, 2), seconds=2)
+    found = worst(veridp.catalogue["noisy_max1"], size=3, domain=(0, 2), seconds=PLENTY, max_pairs=150)
     values = [*found.comparison.left, *found.comparison.right]
     assert len(values) == 6
     assert (min(values), max(values)) == (0.0, 2.0)
@@ -159,19 +168,42 @@ def test_bad_input() -> None:
         worst(lambda rng, data: rng.laplace() * rng.laplace(), size=1)
 
 
-def test_a_pair_that_takes_too_long_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    from veridp.exact.worst import _Comparer
-
+@contained_here
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_pair_that_never_ends_is_cut_short(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best pair before it remains; where there is none, it is an error that says why."""
     compared, pairs = _Comparer.__call__, 0
 
-    def slower(comparer: _Comparer, left: Any, right: Any) -> Any:
+    def endless(comparer: _Comparer, left: Any, right: Any) -> Any:
         nonlocal pairs
         pairs += 1
-        if pairs > 1:
-            time.sleep(60)
+        while pairs >= first:
+            with contextlib.suppress(BaseException):
+                threading.Event().wait()
         return compared(comparer, left, right)
 
-    monkeypatch.setattr(_Comparer, "__call__", slower)
-    found = worst(veridp.catalogue["laplace"], seconds=0.5)
+    monkeypatch.setattr(_Comparer, "__call__", endless)
+    if first == 1:
+        with pytest.raises(CutShort, match="cut short"):
+            worst(veridp.catalogue["laplace"], seconds=0.3)
+        return
+    found = worst(veridp.catalogue["laplace"], seconds=5.0)
     assert found.epsilon == pytest.approx(0.1)
-    assert (pairs, found.finished) == (2, False)
+    assert (found.tried, found.finished) == (1, False)
+
+
+def test_more_pairs_are_never_worse() -> None:
+    """What a longer search has tried begins with what a shorter one has."""
+    found = [worst(veridp.catalogue["svt1"], 3, seconds=PLENTY, max_pairs=count).epsilon for count in (1, 5, 20, 60)]
+    assert found == sorted(found)
+
+
+@contained_here
+def test_the_clock_has_no_say_in_an_unhurried_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs a hundred times as fast, as on a machine that is a hundred times slower."""
+    unhurried = worst(veridp.catalogue["noisy_max3"], 3, seconds=1e6, max_pairs=40)
+    real, began = time.monotonic, time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: began + 100 * (real() - began))
+    slow = worst(veridp.catalogue["noisy_max3"], 3, seconds=1e6, max_pairs=40)
+    assert (slow.tried, slow.epsilon, slow.searched) == (unhurried.tried, unhurried.epsilon, unhurried.searched)
+    assert (slow.comparison.left, slow.comparison.right) == (unhurried.comparison.left, unhurried.comparison.right)

@@ -105,7 +105,7 @@ SIGN["pairs"] = [
 def _noisy(value: int) -> Document:
     return {
         "entries": [0],
-        "events": [event("['#']", [], [linear({"0": "1"}, {}, str(value))])],
+        "events": [event("[#]", [], [linear({"0": "1"}, {}, str(value))])],
     }
 
 
@@ -116,7 +116,7 @@ def _to(move: str) -> Document:
 PARTS = header("coupling", "l1", 1, "1/2") | {
     "polytopes": [],
     "noises": [{"draw": 0, "kind": "laplace", "scale": "2"}, {"draw": 1, "kind": "uniform", "scale": "1"}],
-    "shape": "(#, #)",
+    "shape": "[#, #]",
     "parts": [
         _noisy(0),
         _noisy(1),

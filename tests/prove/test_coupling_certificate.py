@@ -323,3 +323,22 @@ def test_the_command_from_proof_to_check(monkeypatch, capfd, tmp_path):
     file.write_text(json.dumps(document))
     status, out, _ = run(monkeypatch, capfd, "check", str(file))
     assert (status, "is rejected at /couplings/0/ratio: the output False is" in out) == (1, True)
+
+
+def test_the_entries_of_a_dict_are_matched_by_key_whatever_order_they_came_in():
+    @mechanism(adjacency="any", domain=[0, 1], size=1)
+    def crossed(rng, value):
+        often, seldom = rng.random() < 0.75, rng.random() < 0.25
+        return {"b": often, "a": seldom} if value else {"a": often, "b": seldom}
+
+    proof = prove(crossed)
+    assert proof.epsilon == pytest.approx(2 * math.log(3))
+    checked = check(json.loads(json.dumps(proof.certificate)))
+    assert checked.certificate.shape == "{'a': #, 'b': #}"
+    assert spot_check(checked, crossed.bound(), 60, seed=1).rejection is None
+
+    def by_place(rng, value):
+        first, second = crossed.function(rng, value).values()
+        return {"a": first, "b": second}
+
+    assert not spot_check(checked, by_place, 60, seed=1).verified

@@ -129,7 +129,7 @@ def one_draw_in_two_parts(document: Document) -> None:
 def other_noise(document: Document) -> None:
     """The noise of the second value has another scale than that of the first."""
     document["noises"].append(LAPLACE)
-    document["parts"][1]["events"] = [event("['#']", [], [linear({"2": "1"}, {}, "1")], draws=[2])]
+    document["parts"][1]["events"] = [event("[#]", [], [linear({"2": "1"}, {}, "1")], draws=[2])]
 
 
 def query_doubled(document: Document) -> None:

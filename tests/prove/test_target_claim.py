@@ -96,7 +96,7 @@ def test_the_command_says_what_differs(monkeypatch, capfd, tmp_path: Path):
         "size (3 in the certificate, 10 in the target)"
     )
     status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", "svt1", "--runs", "20", "--json")
-    assert json.loads(out)["differences"][1] == {"field": "size", "certificate": "3", "target": "10"}
+    assert json.loads(out)["results"][0]["differences"][1] == {"field": "size", "certificate": "3", "target": "10"}
 
 
 def test_a_certificate_writes_no_lines_of_its_own(monkeypatch, capfd, tmp_path: Path):

@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from veridp.accounting.account import DELTA, account
 from veridp.accounting.recording import releases_of
 from veridp.accounting.simple import Bound, basic_charge
+from veridp.budget import Deadline
 from veridp.claim import LOSS_ERROR, Claim
-from veridp.errors import NotExact, NotExplorable
+from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import contained
 
 INPUTS = 8  # on which the function is run to see what it calls
 
@@ -84,7 +86,8 @@ def line(
     attack: Callable[[Mechanism, int, float], Attacked] | None = None,
     **arguments: Any,
 ) -> Line:
-    """The three numbers of a function that calls mechanisms, for inputs of one size.
+    """The three numbers of a function that calls mechanisms, for inputs of one size, with `seconds` for each of the
+    first two.
 
     The exact ε is that of the worst pair that a search finds, at the δ of the ledger; None where its losses are out of
     reach. The attack is given, so that any engine may make it: it is told the mechanism, the size, and the δ of the
@@ -92,7 +95,8 @@ def line(
     """
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
-    ledger = ledger_of(mechanism, size, delta)
+    bound, length = mechanism, size
+    ledger = contained(lambda _: ledger_of(bound, length, delta), Deadline(seconds), known=(mechanism,))
     attacked = None if attack is None else attack(mechanism, size, ledger.bound.delta)
     return Line(
         str(mechanism),
@@ -117,5 +121,5 @@ def _exact(mechanism: Mechanism, size: int, delta: float, seconds: float) -> flo
 
     try:
         return worst(mechanism, size, seconds=seconds, at=delta).epsilon
-    except (NotExact, NotExplorable):
+    except (CutShort, NotExact, NotExplorable):
         return None

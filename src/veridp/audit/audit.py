@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,13 @@ from veridp.audit.randomness import reused_noise
 from veridp.audit.rounding import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.claim import Verdict
+from veridp.errors import CutShort, MechanismHung
 from veridp.mechanism import Mechanism, as_mechanism
+from veridp.program.contained import NOTHING, attempt
 
 SECONDS = 60.0
 ALPHA = 0.05
+SHARE = 0.5  # of the time that is left, for each of proof, exact search and climb
 
 
 def audit(
@@ -41,7 +45,12 @@ def audit(
 
     `epsilon` and `delta` are set as its arguments of these names, or as its claim where it has none. Mechanisms whose
     paths can be listed are proved and compared exactly; others, and all with `black_box`, are sampled. A statistical
-    refutation is wrong with probability at most `alpha`, whatever was searched. Ctrl-C gives the verdict so far.
+    refutation is wrong with probability at most `alpha`, whatever was searched.
+
+    The `seconds` and the limit on memory hold whatever the mechanism does: on Linux it runs in a child process, which
+    is ended if it does not end by itself. The time to load libraries, once in a process, is not counted. An audit that
+    is cut short, by either limit or by Ctrl-C, gives the verdict so far, and `finished` is False. A finished verdict
+    depends on the seed, and not on how fast the machine is.
 
     >>> def halved(rng, data, *, epsilon=0.1): return data[0] + rng.laplace(scale=0.5 / epsilon)
     >>> print(audit(halved, size=1))
@@ -49,38 +58,92 @@ def audit(
     """
     bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta)
     bound = bound.stating(adjacency=adjacency, domain=domain)
-    findings = Findings(Case.of(bound, size, alpha, seed), Deadline(seconds), progress)
-    findings.tell("running it once")
-    run_once(findings.case, seconds)
+    case = Case.of(bound, size, alpha, seed)
+    _load(black_box)
+    findings = Findings(case, Deadline(seconds), progress)
+    _carry_out(findings, _sample_only if black_box else _explore_first)
+    return findings.verdict()
+
+
+def _load(black_box: bool) -> None:
+    """Load the engines that come first: they stay loaded for the next audit, and no deadline counts it."""
+    sampling, exploring = ("veridp.statdp", "veridp.sniper", "sklearn.ensemble"), ("veridp.prove", "veridp.exact")
+    for module in sampling if black_box else exploring:
+        importlib.import_module(module)
+
+
+def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:
+    """Run all steps in one child process; if that has to be ended within one, another goes on with the next."""
+    while True:
+        ended = attempt(
+            lambda reporter: _steps(findings.told_to(reporter), engines),
+            findings.deadline,
+            known=(findings.case, findings.case.mechanism),
+            progress=findings.listener,
+        )
+        if ended.value is not NOTHING:
+            vars(findings).update(ended.value)
+        if ended.reason is None:
+            return
+        if findings.running == "pilot" or not findings.closed:
+            raise _hung(findings, ended.reason)
+        findings.cut(ended.reason)
+        if isinstance(ended.reason, KeyboardInterrupt):
+            return
+
+
+def _hung(findings: Findings, reason: BaseException) -> BaseException:
+    """Why the mechanism could not be run even once."""
+    if not isinstance(reason, CutShort):
+        return reason
+    return MechanismHung(f"{findings.case.mechanism.name}, run once on {findings.case.example!r}, is {reason}")
+
+
+def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str, Any]:
+    """All that was found after all steps that were not tried before."""
     try:
-        findings.remarks += reused_noise(findings.case)
-        if not black_box:
-            look_for_caveats(findings)
-        _sample_only(findings) if black_box else _explore_first(findings)
-        compare_with_ledger(findings)
+        findings.step("pilot", _run_once)
+        findings.step("randomness", _look_at_randomness)
+        engines(findings)
+        findings.step("ledger", compare_with_ledger)
+        findings.step("rounding", _round_witness)
     except KeyboardInterrupt:
-        findings.finished = False
-        findings.note("audit", "interrupted", 0.0)
+        if not findings.closed:
+            raise
+        findings.cut(KeyboardInterrupt())
+    return findings.state()
+
+
+def _run_once(findings: Findings) -> None:
+    findings.tell("running it once")
+    run_once(findings.case, findings.deadline.seconds)
+
+
+def _round_witness(findings: Findings) -> None:
     if findings.witness is not None:
         findings.witness = rounded_witness(findings.case, findings.witness)
-    return findings.verdict()
+
+
+def _look_at_randomness(findings: Findings) -> None:
+    findings.remarks += reused_noise(findings.case)
 
 
 def _explore_first(findings: Findings) -> None:
     """Proof and exact witness, each checking the other; what neither can say is searched and sampled."""
-    explored.try_to_prove(findings)
-    exact = explored.compare_exactly(findings)
+    findings.step("prove", explored.try_to_prove, SHARE)
+    findings.step("exact", explored.compare_exactly, SHARE)
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
-    if exact and searchable and not findings.met and not findings.deadline.passed:
-        explored.ascend(findings)
+    if findings.exact and searchable and not findings.met:
+        findings.step("finder", explored.ascend, SHARE)
     if findings.proved and not findings.refuted:
-        explored.prove_every_size(findings)
-    if not exact and not findings.proved:
+        findings.step("every size", explored.prove_every_size, SHARE)
+    if not findings.exact and not findings.proved:
         _sample_only(findings)
-        sampled.confirm_exactly(findings)
+        findings.step("confirm", sampled.confirm_exactly)
+    findings.step("caveats", look_for_caveats)
 
 
 def _sample_only(findings: Findings) -> None:
-    sampled.look_quickly(findings)
+    findings.step("statdp", sampled.look_quickly, sampled.QUICK_SHARE)
     if not findings.refuted:
-        sampled.attack(findings)
+        findings.step("sniper", sampled.attack)

@@ -6,12 +6,11 @@ import itertools
 from collections.abc import Iterator
 
 from veridp.audit.case import Case
-from veridp.budget import Deadline
+from veridp.budget import Deadline, within
 from veridp.claim import Claim, Witness
 from veridp.errors import VeridpError
 from veridp.exact import Comparison, compare
 from veridp.exact.at_delta import witness_above
-from veridp.program.limit import OutOfTime, at_most
 
 USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at where the worst pair rests on rounding
 
@@ -37,18 +36,18 @@ def class_witnesses(case: Case, comparison: Comparison, deadline: Deadline) -> I
     usual = ((pair.left, pair.right) for pair in itertools.islice(pairs, USUAL_PAIRS))
     for left, right in itertools.chain([(comparison.left, comparison.right)], usual):
         try:
-            with at_most(max(deadline.left / 2, 1e-3)):
+            with within(deadline.part(0.5)):
                 yield from list(compare(case.mechanism, left, right).class_witnesses())
-        except (VeridpError, OutOfTime):
+        except VeridpError:
             return
 
 
 def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) -> Witness | None:
     """The witness enclosed in interval arithmetic, if that is within reach and refutes the claim too."""
     try:
-        with at_most(max(deadline.left / 2, 1e-3)):
+        with within(deadline.part(0.5)):
             enclosed = compare(comparison.mechanism, comparison.left, comparison.right, certified=True)
             witness = enclosed.witness
-    except (VeridpError, OutOfTime):
+    except VeridpError:
         return None
     return witness if witness.refutes(claim) else None

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from veridp.audit.exactly import certified_witness, class_witnesses, exact_witness
 from veridp.audit.findings import Findings
+from veridp.budget import time_left
 from veridp.claim import Remark
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
-from veridp.program.limit import OutOfTime, at_most
+from veridp.program.contained import listening
+
+if TYPE_CHECKING:
+    from veridp.exact import Worst
 
 # A mechanism that has run well on real noise and fails on symbols is one that symbols cannot stand in for.
 NO_PATHS = (NotExplorable, MechanismError)
+# What is tried is bounded by these, and by time only where that is short.
+MAX_PAIRS = 2_000  # compared exactly
+LEAST_PAIRS = 16  # compared exactly, also where the first attains what is proved: the proof is checked by all of them
+LEAST_PAIRS_OF_NO_COST = 64  # where the proof says that the output does not depend on the data at all
+RESTARTS = 50  # of the climb
 CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
-SHARE = 0.5  # of the time that is left, for each of proof and exact search
-SHORTEST = 1.0  # seconds without which a climb is not begun
 
 
 def try_to_prove(findings: Findings) -> None:
@@ -25,17 +33,13 @@ def try_to_prove(findings: Findings) -> None:
     findings.tell("proving")
     with findings.timed("prove") as found:
         try:
-            with at_most(findings.deadline.left * SHARE):
-                proof = prove(case.mechanism, case.size)
+            proof = prove(case.mechanism, case.size)
         except (*NO_PATHS, NotExact, BadInput) as reason:
             found.append(f"no proof: {reason}")
             return
-        except OutOfTime:
-            found.append("no proof within its share of the time")
-            return
         if math.isfinite(proof.epsilon):
             findings.prove(proof.epsilon, proof.explained, ", ".join(filter(None, (case.scope, proof.restriction))))
-            found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}")
+            found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}; {proof.confirmed}")
         else:
             found.append(f"no alignment found: {proof.explained}")
         findings.moves = proof.moves
@@ -52,13 +56,9 @@ def prove_every_size(findings: Findings) -> None:
     findings.tell("proving for every size")
     with findings.timed("prove") as found:
         try:
-            with at_most(findings.deadline.left * SHARE):
-                induction = prove_for_every_size(case.mechanism)
+            induction = prove_for_every_size(case.mechanism)
         except (*NO_PATHS, BadInput) as reason:
             found.append(f"not proved for every size: {reason}")
-            return
-        except OutOfTime:
-            found.append("not proved for every size within its share of the time")
             return
         if case.claim.covers(induction.epsilon):
             findings.scope = f"for all neighbours under {case.mechanism.adjacency}, of every size"
@@ -67,48 +67,60 @@ def prove_every_size(findings: Findings) -> None:
             found.append(f"for every size only {induction.epsilon:.6g}-DP is proved")
 
 
-def compare_exactly(findings: Findings) -> bool:
-    """Search the worst pair by its exact loss; whether that settles what the exact engine can say of this mechanism.
-
-    It does not where the loss is above the claim but no event shows it: then samples may.
-    """
+def compare_exactly(findings: Findings) -> None:
+    """Search the worst pair by its exact loss, where the exact engine can speak of this mechanism."""
     from veridp.exact import worst
 
     case = findings.case
     findings.tell("comparing exactly")
     with findings.timed("exact") as found:
         try:
-            search = worst(
-                case.mechanism,
-                case.size,
-                seconds=max(findings.deadline.left * SHARE, 1e-3),
-                moves=findings.moves,
-                at=case.claim.tolerated.delta,
-                enough=findings.upper * (1 - CLOSE_ENOUGH),
-                progress=lambda stage, tried, best: findings.tell(f"comparing exactly: {stage}, {tried} pairs", best),
-            )
+            with listening(lambda search: _take_worst(findings, search, [])):
+                search = worst(
+                    case.mechanism,
+                    case.size,
+                    seconds=max(time_left(), 1e-3),
+                    max_pairs=MAX_PAIRS,
+                    least_pairs=LEAST_PAIRS if findings.upper else LEAST_PAIRS_OF_NO_COST,
+                    moves=findings.moves,
+                    at=case.claim.tolerated.delta,
+                    enough=findings.upper * (1 - CLOSE_ENOUGH),
+                    progress=lambda stage, tried, best: findings.tell(
+                        f"comparing exactly: {stage}, {tried} pairs", best
+                    ),
+                )
         except (*NO_PATHS, NotExact, BadInput) as reason:
             found.append(f"not exact: {reason}")
-            return False
+            return
         findings.searched.append(f"{search.tried} pairs by their exact loss ({', '.join(search.searched)})")
-        comparison, epsilon = search.comparison, search.epsilon
-        witness = exact_witness(comparison, case.claim)
-        found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
-        unshown = comparison.refutes(case.claim) and not witness.refutes(case.claim)
-        findings.witness_found(epsilon, witness)
+        findings.finished = findings.finished and search.finished
+        _take_worst(findings, search, found)
+        found += [] if search.finished else ["cut short"]
         if case.mechanism.probability_error:
-            for other in class_witnesses(case, comparison, findings.deadline):
-                findings.witness_found(epsilon, other)
-            found += _as_floats(findings, epsilon)
-        elif unshown:
-            found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
-        findings.smallest_mass = 0.0
-        if findings.refuted and not case.mechanism.probability_error:
-            certain = certified_witness(comparison, case.claim, findings.deadline)
+            for other in class_witnesses(case, search.comparison, findings.deadline):
+                findings.witness_found(search.epsilon, other)
+            found += _as_floats(findings, search.epsilon)
+        elif findings.refuted:
+            certain = certified_witness(search.comparison, case.claim, findings.deadline)
             if certain is not None:
                 findings.witness = certain
                 found.append("certified by interval arithmetic")
-    return not unshown or bool(case.mechanism.probability_error)
+
+
+def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
+    """The worst pair so far as evidence, which remains if the search is cut short after it.
+
+    A loss above the claim that no event shows does not settle anything: then samples may.
+    """
+    case, comparison, epsilon = findings.case, search.comparison, search.epsilon
+    witness = exact_witness(comparison, case.claim)
+    found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
+    findings.witness_found(epsilon, witness)
+    shown = case.mechanism.probability_error or witness.refutes(case.claim) or not comparison.refutes(case.claim)
+    if not shown:
+        found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
+    findings.smallest_mass, findings.exact = 0.0, bool(shown)
+    findings.report()
 
 
 def ascend(findings: Findings) -> None:
@@ -116,29 +128,23 @@ def ascend(findings: Findings) -> None:
     from veridp.finder import search
 
     case = findings.case
-    if findings.deadline.left < SHORTEST:
-        findings.finished = False
-        findings.note("finder", "not begun: too little time is left", 0.0)
-        return
     findings.tell("climbing from the worst pair")
     with findings.timed("finder") as found:
         start = [] if findings.witness is None else [(findings.witness.left, findings.witness.right)]
         try:
-            with at_most(findings.deadline.left):  # one step of a search may take longer than it all
-                result = search(
-                    case.mechanism,
-                    case.size,
-                    seconds=max(findings.deadline.left * SHARE, 1e-3),
-                    seed=case.seed_of(1),
-                    start=start,
-                    progress=lambda stage, share, best: findings.tell(f"climbing: {stage}", best),
-                )
+            result = search(
+                case.mechanism,
+                case.size,
+                restarts=RESTARTS,
+                seconds=max(time_left(), 1e-3),
+                seed=case.seed_of(1),
+                start=start,
+                progress=lambda stage, share, best: findings.tell(f"climbing: {stage}", best),
+            )
         except (*NO_PATHS, NotExact, BadInput) as reason:
             found.append(f"no search: {reason}")
             return
-        except OutOfTime:
-            found.append("nothing found within its share of the time")
-            return
+        findings.finished = findings.finished and result.finished
         findings.searched.append("; ".join(result.searched))
         if result.witness is None:
             found.append("nothing found")

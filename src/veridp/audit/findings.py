@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from veridp.audit.case import Case
 from veridp.audit.snippet import snippet
-from veridp.budget import Deadline, Progress
+from veridp.budget import Deadline, Progress, within
 from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness
-from veridp.errors import EnginesDisagree
+from veridp.errors import CutShort, EnginesDisagree
+from veridp.program.contained import Reporter, inside, reason_of
+from veridp.program.limit import OutOfTime, at_most
 
+OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
 CLOSE = 0.01  # a proof and a witness meet if they are this close, relatively
 LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib")
 
@@ -23,7 +27,7 @@ class Findings:
     """The interval for ε as it closes, the best witness, and who found what."""
 
     def __init__(self, case: Case, deadline: Deadline, progress: Progress | None) -> None:
-        self.case, self.deadline, self._progress = case, deadline, progress
+        self.case, self.deadline, self.listener = case, deadline, progress
         self.lower, self.upper = 0.0, math.inf
         self.witness: Witness | None = None
         self.evidence: list[Evidence] = []
@@ -35,6 +39,52 @@ class Findings:
         self.alpha = 0.0
         self.smallest_mass: float | None = None
         self.finished = True
+        self.exact = False  # whether the exact engine can speak of this mechanism
+        self.running = ""  # the step under way
+        self.closed: set[str] = set()  # the steps that came to their end, or were cut short
+        self._reporter = Reporter(progress)
+
+    # -------------------------------------------------------------------------------------------- step by step
+
+    def step(self, name: str, work: Callable[[Findings], object], share: float = 1.0) -> None:
+        """Do the work with a share of the time that is left, unless that was tried before.
+
+        A step whose time or memory is used up adds what it had, and the next one has its turn.
+        """
+        if name in self.closed or self.deadline.passed:
+            self.finished = self.finished and name in self.closed
+            return
+        deadline = self.deadline.part(share)
+        self.running = name
+        self.report()
+        self._reporter.until(deadline)
+        limit = None if inside() or math.isinf(deadline.seconds) else deadline.seconds
+        try:
+            with within(deadline), at_most(limit):
+                work(self)
+        except (CutShort, OutOfTime, MemoryError) as error:
+            self.cut(reason_of(error, deadline))
+        self.closed.add(name)
+        self.running = ""
+
+    def cut(self, reason: BaseException) -> None:
+        """Note that the step under way was cut short."""
+        self.finished = False
+        self.note(self.running or "audit", str(reason) or "cut short: interrupted", 0.0)
+        self.closed.add(self.running)
+
+    def told_to(self, reporter: Reporter) -> Findings:
+        """These findings, reported to a parent process from now on."""
+        self._reporter = reporter
+        return self
+
+    def report(self) -> None:
+        """Make what is known now what remains if this process is ended."""
+        self._reporter.best(self.state())
+
+    def state(self) -> dict[str, Any]:
+        """All that was found."""
+        return {name: value for name, value in vars(self).items() if name not in OWN}
 
     # ------------------------------------------------------------------------------------------- how it stands
 
@@ -108,16 +158,19 @@ class Findings:
         sentences: list[str] = []
         try:
             yield sentences
+        except CutShort as cut:
+            self.finished = False
+            sentences.append(str(cut))
         finally:
-            self.note(engine, "; ".join(sentences) or "interrupted", time.monotonic() - started)
+            self.note(engine, "; ".join(sentences) or "cut short", time.monotonic() - started)
 
     def tell(self, stage: str, lower: float = 0.0) -> None:
         """Shows what is being tried, and the interval."""
-        if self._progress is not None:
+        if self.listener is not None:
             known = Interval(min(max(self.lower, lower), self.upper), self.upper)
             upper = "∞" if math.isinf(known.upper) else f"{known.upper:.6g}"
-            share = self.deadline.spent / self.deadline.seconds
-            self._progress(f"{stage}, ε in [{known.lower:.6g}, {upper}]", share, 0.0)
+            share = min(self.deadline.spent / self.deadline.seconds, 1.0)
+            self._reporter.progress(f"{stage}, ε in [{known.lower:.6g}, {upper}]", share, 0.0)
 
     # -------------------------------------------------------------------------------------------- the verdict
 

@@ -17,7 +17,7 @@ from veridp.program.limit import OutOfTime, at_most
 
 SHARE = 0.25  # of the time that is left
 MOST_SECONDS = 5.0
-MOST_PAIRS = 48  # compared on either domain
+MOST_PAIRS = 16  # compared on either domain
 ABOVE = 1e-6  # by how much, relatively, a cost must exceed another to be called larger
 
 

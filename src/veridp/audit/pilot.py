@@ -36,9 +36,11 @@ def run_once(case: Case, seconds: float) -> None:
     Only one that raises in every run fails: elsewhere an exception is an output.
     """
     name, process, forks = case.mechanism.name, os.getpid(), _forks
+    plain = None if case.mechanism.vectorised is not None else "one-by-one"  # what is wrong with it shows on plain runs
     with _captured() as written:
+        limit = min(LONGEST, seconds)
         outputs = sample(
-            case.mechanism, case.example, RUNS, case.seed_of(0), workers=1, time_limit=min(LONGEST, seconds)
+            case.mechanism, case.example, RUNS, case.seed_of(0), reading=plain, workers=1, time_limit=limit
         )
     if os.getpid() != process:  # a child that came back out of the mechanism
         os._exit(0)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from veridp.audit.exactly import exact_witness
 from veridp.audit.findings import Findings
+from veridp.budget import time_left
 from veridp.claim import Witness
 from veridp.errors import BadInput, VeridpError
 from veridp.exact import compare
 from veridp.exact.at_delta import epsilon_at
+from veridp.program.contained import listening
+
+if TYPE_CHECKING:
+    from veridp.sniper.finding import Finding
 
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
 QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
@@ -33,7 +39,7 @@ def look_quickly(findings: Findings) -> None:
                 selection_samples=QUICK_SELECTION,
                 samples=QUICK_SAMPLES,
                 alpha=alpha,
-                seconds=max(findings.deadline.left * QUICK_SHARE, 1e-3),
+                seconds=max(time_left(), 1e-3),
                 seed=case.seed_of(2),
                 progress=lambda stage, share, best: findings.tell(f"a quick look: {stage}", best),
             )
@@ -42,7 +48,9 @@ def look_quickly(findings: Findings) -> None:
             return
         findings.alpha += alpha
         findings.searched += detection.searched
-        found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}")
+        findings.finished = findings.finished and detection.finished
+        cut = "" if detection.finished else ", cut short"
+        found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}{cut}")
         if detection.witness is not None:
             take(findings, detection.witness)
 
@@ -54,22 +62,30 @@ def attack(findings: Findings) -> None:
     case, alpha = findings.case, findings.case.alpha - findings.alpha
     findings.tell("attacking")
     with findings.timed("sniper") as found:
-        result = search(
-            case.mechanism,
-            case.size,
-            seconds=max(findings.deadline.left, 1e-3),
-            confidence=1 - alpha,
-            claim=case.claim,
-            seed=case.seed_of(3),
-            progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
-        )
-        findings.alpha += alpha
+        with listening(lambda finding: _take_attack(findings, finding)):
+            result = search(
+                case.mechanism,
+                case.size,
+                seconds=max(time_left(), 1e-3),
+                confidence=1 - alpha,
+                claim=case.claim,
+                seed=case.seed_of(3),
+                progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
+            )
         findings.searched += result.searched
         findings.finished = findings.finished and result.finished
-        findings.smallest_mass = _noticeable(result.samples, alpha)
-        found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}")
-        if result.witness is not None:
-            take(findings, result.witness)
+        cut = "" if result.finished else ", cut short"
+        found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}{cut}")
+        _take_attack(findings, result)
+
+
+def _take_attack(findings: Findings, finding: Finding) -> None:
+    """The best attack so far as evidence, which remains if the search is cut short after it."""
+    findings.alpha = findings.case.alpha
+    findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
+    if finding.witness is not None:
+        take(findings, finding.witness)
+    findings.report()
 
 
 def _noticeable(samples: int, alpha: float) -> float:

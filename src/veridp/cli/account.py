@@ -64,8 +64,9 @@ def show_account(
         return _show_file(Path(source), delta, budget, step, as_json)
     with user_code():
         mechanism = chosen_mechanism(source, None, arg, None, relation)
-        search = _Attack(time / 2, confidence, seed, samples) if attack else None
-        found = _line(mechanism, size, delta, time / 2, search)
+        share = time / (3 if attack else 2)
+        search = _Attack(share, confidence, seed, samples) if attack else None
+        found = _line(mechanism, size, delta, share, search)
     allowed = math.inf if budget is None else budget
     above = found.exceeded or found.ledger.epsilon > allowed
     if as_json:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from veridp.cli.given import AsJson
+from veridp.budget import Deadline
+from veridp.cli.given import AsJson, Time
 from veridp.cli.shown import show, show_json, user_code
+from veridp.program.contained import Reporter, contained
 from veridp.target import load
 
 if TYPE_CHECKING:
@@ -29,15 +31,17 @@ def show_check(
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="with --target: how many runs")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="with --target: of its random data and noise")] = 0,
+    time: Time = 600.0,
     as_json: AsJson = False,
 ) -> int:
     """Verify a certificate in exact arithmetic, without the search that wrote it; exit 1 if it is rejected."""
     from veridp.prove.check import check_file  # loads z3: only where needed
 
-    checked = check_file(certificate)
-    differences: list[Difference] = []
-    if target is not None and checked.verified:
-        checked, differences = _with_target(checked, target, runs, seed)
+    def work(_: Reporter) -> tuple[Checked, list[Difference]]:
+        checked = check_file(certificate)
+        return _with_target(checked, target, runs, seed) if target is not None and checked.verified else (checked, [])
+
+    checked, differences = contained(work, Deadline(time))
     if as_json:
         show_json("check", {"target": str(certificate), **_document(checked, differences)})
     else:

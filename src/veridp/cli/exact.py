@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veridp.budget import Deadline
 from veridp.catalogue import catalogue
 from veridp.cli.given import (
     Arg,
@@ -22,6 +23,7 @@ from veridp.cli.given import (
     Values,
     chosen_mechanism,
     literal,
+    seconds,
 )
 from veridp.cli.shown import progress_bar, show, show_json, status_line, user_code, write_report
 from veridp.errors import BadInput, VeridpError
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from veridp.report.exact import Line
 
 REFUTED = 1
+CERTIFYING_SHARE = 0.3  # of the time, where what a search finds is to be certified
 
 Target = Annotated[str | None, typer.Argument(help="file.py:function, package.module:function, or a catalogue name")]
 
@@ -45,8 +48,9 @@ def show_exact(
     relation: Relation = None,
     domain: Values = None,
     arg: Arg = None,
-    seconds: Annotated[
-        float | None, typer.Option("--time", min=0.0, help="seconds for a search; 60, or 3 each with --all")
+    time: Annotated[
+        float | None,
+        typer.Option("--time", parser=seconds, help="how long it may take: 90, 90s, 2m; 60s, or 3s each with --all"),
     ] = None,
     certified: Annotated[bool, typer.Option("--certified", help="enclose the answer, whatever the rounding")] = False,
     most: Annotated[int, typer.Option("--show", min=1, help="print at most so many outputs")] = 12,
@@ -61,7 +65,7 @@ def show_exact(
     if everything:
         if target is not None:
             raise BadInput(f"--all compares the whole catalogue; leave out {target!r}, or leave out --all")
-        return _show_all(3.0 if seconds is None else seconds, report, as_json)
+        return _show_all(3.0 if time is None else time, report, as_json)
     if target is None:
         raise BadInput("which mechanism? give file.py:function, package.module:function or a catalogue name, or --all")
     if (left is None) != (right is None):
@@ -69,18 +73,20 @@ def show_exact(
     from veridp.exact import compare, worst  # numerics take longer to import than all the rest: only where needed
     from veridp.report.exact import comparison_document, comparison_page
 
-    enclosing = {"certified": True} if certified else {}
+    deadline = Deadline(60.0 if time is None else time)
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
         if left is not None and right is not None:
             pair = literal("--left", left), literal("--right", right)
-            search, comparison = None, compare(mechanism, *pair, **enclosing)
+            search, comparison = None, compare(mechanism, *pair, certified=certified, seconds=deadline.seconds)
         else:
             with _progress(mechanism.name) as progress:
-                search = worst(mechanism, size, seconds=60.0 if seconds is None else seconds, progress=progress)
+                share = CERTIFYING_SHARE if certified else 0.0
+                search = worst(mechanism, size, seconds=deadline.seconds * (1 - share), progress=progress)
             comparison = search.comparison
             if certified:
-                comparison = compare(mechanism, comparison.left, comparison.right, **enclosing)
+                pair = comparison.left, comparison.right
+                comparison = compare(mechanism, *pair, certified=True, seconds=max(deadline.left, 1e-3))
         document, page = comparison_document(comparison, search), comparison_page(comparison, search, most)
         claim = comparison.mechanism.claim
         status = REFUTED if claim is not None and comparison.refutes(claim) else 0
@@ -127,18 +133,18 @@ def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
     from veridp.exact import worst
     from veridp.report.exact import Line, number
 
-    start = time.perf_counter()
+    start = perf_counter()
     known: dict[str, Any] = {"name": name, "size": mechanism.size, "claim": mechanism.claim}
     known["true"] = mechanism.true_epsilon(mechanism.size)
     try:
         found = worst(mechanism, seconds=seconds)
         mass = found.witness.left_probability.lower
     except VeridpError as error:
-        return Line(**known, found=None, mass=None, seconds=time.perf_counter() - start, note=str(error))
+        return Line(**known, found=None, mass=None, seconds=perf_counter() - start, note=str(error))
     claim = mechanism.claim
     note = ""
     if claim is not None and claim.delta:
         note = f"δ({claim.epsilon:g}) = {number(found.delta(claim.epsilon))}"
     if claim is not None and found.comparison.refutes(claim):
         note = f"claim exceeded{', ' + note if note else ''}"
-    return Line(**known, found=found.epsilon, mass=mass, seconds=time.perf_counter() - start, note=note)
+    return Line(**known, found=found.epsilon, mass=mass, seconds=perf_counter() - start, note=note)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from veridp.cli.given import Arg, AsJson, Data, Epsilon, Size, Target, chosen_data, chosen_mechanism
+from veridp.cli.given import Arg, AsJson, Data, Epsilon, Size, Target, Time, chosen_data, chosen_mechanism
 from veridp.cli.shown import show, show_json, user_code
 from veridp.program.explore import MAX_PATHS, explore
 from veridp.report.tree import path_lines, path_tree
@@ -20,6 +20,7 @@ def show_paths(
     arg: Arg = None,
     max_paths: Annotated[int, typer.Option(min=1, help="give up past so many paths")] = MAX_PATHS,
     defer: Annotated[bool, typer.Option("--defer", help="leave open what only ends up in the output")] = False,
+    time: Time = 60.0,
     limit: Annotated[int, typer.Option("--show", min=1, help="print at most so many paths")] = 64,
     as_json: AsJson = False,
 ) -> None:
@@ -27,7 +28,7 @@ def show_paths(
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg)
         given = chosen_data(mechanism, size, data)
-        paths = explore(mechanism, given, max_paths=max_paths, defer=defer)
+        paths = explore(mechanism, given, max_paths=max_paths, defer=defer, seconds=time)
     if as_json:
         show_json(
             "explore",

@@ -120,7 +120,7 @@ def _summary(found: Found) -> list[str]:
     if found.correlations:
         low, high = min(found.correlations), max(found.correlations)
         lines.append(f"with the same noise, left and right correlate by {low:.3g} to {high:.3g}")
-    return lines + ([] if found.finished else ["the search was not finished; others may be worse"])
+    return lines + ([] if found.finished else ["the search was cut short; others may be worse"])
 
 
 def _number(value: float) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veridp.budget import Deadline
 from veridp.claim import with_assumptions
-from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Values, chosen_mechanism
+from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Time, Values, chosen_mechanism
 from veridp.cli.shown import show, show_json, status_line, user_code, write_report
-from veridp.errors import NotExact, NotExplorable
+from veridp.errors import CutShort, NotExact, NotExplorable
 
 if TYPE_CHECKING:
     from veridp.exact import Worst
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 REFUTED = 1
 MEET = 0.01  # a proof and a witness meet if they are this close, relatively
+MET = 1 - 1e-9  # the share of the proved ε at which a witness cannot become worse
 
 
 def show_proof(
@@ -34,9 +36,7 @@ def show_proof(
     every: Annotated[
         bool, typer.Option("--sizes", help="prove for all sizes from 1 on, and for every size if possible")
     ] = False,
-    seconds: Annotated[
-        float, typer.Option("--time", min=0.0, help="seconds to look for a witness, where the claim is not proved")
-    ] = 20.0,
+    time: Time = 60.0,
     as_json: AsJson = False,
 ) -> int:
     """Print the smallest ε that is proved for all neighbours of a size, and how; exit 1 if the claim is refuted."""
@@ -45,9 +45,10 @@ def show_proof(
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
         with status_line(f"{mechanism.name}: proving"):
-            sizes = prove_sizes(mechanism, size) if every else None
-            proof = prove(mechanism, size) if sizes is None else sizes.proofs[-1]
-            found = _witness(proof, seconds)
+            deadline = Deadline(time)
+            sizes = prove_sizes(mechanism, size, seconds=time) if every else None
+            proof = prove(mechanism, size, seconds=time) if sizes is None else sizes.proofs[-1]
+            found = _witness(proof, deadline)
     if certificate is not None and math.isfinite(proof.epsilon):
         from veridp.prove.certificate import certificate_text
 
@@ -60,15 +61,16 @@ def show_proof(
     return REFUTED if _refuted(proof, found) else 0
 
 
-def _witness(proof: Proof, seconds: float) -> Worst | None:
-    """Where the claim is not proved: the worst pair that the exact engine finds, from the corner that cost most on."""
-    if proof.keeps_claim:
+def _witness(proof: Proof, deadline: Deadline) -> Worst | None:
+    """Where the claim is not proved: the worst pair that the exact engine finds in the time that is left, from the
+    corner that cost most on."""
+    if proof.keeps_claim or deadline.passed:
         return None
     from veridp.exact import worst
 
     try:
-        return worst(proof.mechanism, proof.size, seconds=seconds, moves=proof.moves)
-    except (NotExact, NotExplorable):
+        return worst(proof.mechanism, proof.size, seconds=deadline.left, moves=proof.moves, enough=proof.epsilon * MET)
+    except (CutShort, NotExact, NotExplorable):
         return None
 
 
@@ -84,7 +86,8 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
     lines.append(proof.extent)
     lines.append(f"what costs most: {proof.explained}")
     if found is not None:
-        lines.append(f"a witness: {found.comparison}, where {found.witness.event}")
+        cut = "" if found.finished else " (the search was cut short)"
+        lines.append(f"a witness: {found.comparison}, where {found.witness.event}{cut}")
         meet = found.epsilon >= proof.epsilon * (1 - MEET)
         end = "they meet" if meet else "a gap is left"
         lines.append(f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {end}")
@@ -133,4 +136,5 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
             "right": found.witness.right,
             "event": str(found.witness.event),
         },
+        "finished": (sizes is None or sizes.finished) and (found is None or found.finished),
     }

@@ -126,7 +126,7 @@ def _lines(target: str, finding: Finding) -> list[str]:
             f"       {right} on the right, so its probability is at most {witness.right_probability.upper:.6g}",
             f"found by {finding.model}; estimated ε of this event: {finding.estimate:.6g}",
         ]
-    ended = "" if finding.finished else "; not finished"
+    ended = "" if finding.finished else "; cut short"
     lines.append(
         f"searched {', '.join(finding.searched)}: {finding.tried} pairs, {finding.drawn:.3g} outputs, "
         f"{finding.seconds:.1f} s{ended}"

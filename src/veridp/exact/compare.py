@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.budget import Deadline
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness
 from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
@@ -18,6 +19,7 @@ from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
 from veridp.exact.paths import factors_of, replayed_paths, within_floats
 from veridp.exact.space import in_step, loss_between, loss_of_factors
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import contained
 from veridp.program.identity import Raised
 
 if TYPE_CHECKING:
@@ -183,7 +185,13 @@ class Comparison:
 
 
 def compare(
-    mechanism: Mechanism | Function, left: Any, right: Any, *, certified: bool = False, **arguments: Any
+    mechanism: Mechanism | Function,
+    left: Any,
+    right: Any,
+    *,
+    certified: bool = False,
+    seconds: float = math.inf,
+    **arguments: Any,
 ) -> Comparison:
     """The exact privacy loss between two inputs.
 
@@ -191,7 +199,8 @@ def compare(
     `Enclosure` for what is then certain.
 
     Raises BadInput where a mechanism with a declared adjacency does not call them neighbours, NotExplorable where its
-    paths cannot be listed or plain runs contradict them, NotExact where their probabilities are out of reach.
+    paths cannot be listed or plain runs contradict them, NotExact where their probabilities are out of reach, and
+    CutShort after `seconds`.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
@@ -200,8 +209,9 @@ def compare(
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"
         )
+    deadline, bound = Deadline(seconds), mechanism
     with within_floats():
-        return _compared(mechanism, left, right, certified)
+        return contained(lambda _: _compared(bound, left, right, certified), deadline, known=(mechanism, left, right))
 
 
 def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:

@@ -111,8 +111,8 @@ class Event:
         told = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
         parts = told
         if self.template is not None and (self.template.leaves or not parts):
-            bare = isinstance(self.template.tree, Slot)
-            form = ([] if told else ["output is a number"]) if bare else [output_is(self.template)]
+            bare = len(self.template.leaves) == 1 and self.template.slots
+            form = [] if bare and told else [output_is(self.template)]
             parts = form + told
         return " and ".join(parts) or "any output"
 
@@ -129,7 +129,9 @@ def _sentence(entries: list[Entry], spans: tuple[Span, ...]) -> str:
 
 def output_is(template: Template) -> str:
     """That the output fits the template, in words."""
-    return str(template) if isinstance(template.tree, Raised) else f"output is {template}"
+    if isinstance(template.tree, Raised):
+        return str(template)
+    return "output is a number" if isinstance(template.tree, Slot) else f"output is {template}"
 
 
 def _fits(pattern: Any, tree: Any) -> bool:

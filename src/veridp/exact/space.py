@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from veridp.budget import check
 from veridp.errors import NotExact
 from veridp.exact.block import Block
 from veridp.exact.components import Component, Kinds, Splitter, kind_of
@@ -73,6 +74,7 @@ class _Space:
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
 
     def _plan(self, shared: _Class, left: list[Piece], right: list[Piece]) -> _Plan:
+        check()
         count = len(shared.key.free)
         if not count or not left or not right:
             return _Plan(shared, self._shares(left, self.left), self._shares(right, self.right))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from veridp.budget import Deadline
-from veridp.errors import NotExact
+from veridp.errors import CutShort, NotExact
 from veridp.exact.space import loss_between
 from veridp.finder.explored import Explored
 from veridp.finder.indicator import Draws
@@ -140,7 +140,7 @@ def pair_ascent(problem: Problem, start: Array, deadline: Deadline) -> Climb:
             _sweep(plain, climb, value)
     except _Enough:
         pass
-    except OutOfTime:
+    except (CutShort, OutOfTime):
         climb.out_of_time = True
     return climb
 

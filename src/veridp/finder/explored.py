@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from veridp.budget import Deadline
-from veridp.errors import BadInput, NotExplorable, VeridpError
+from veridp.budget import Deadline, out_of_time
+from veridp.errors import BadInput, CutShort, NotExplorable, VeridpError
 from veridp.exact.event import Event
 from veridp.exact.masses import log_masses
 from veridp.exact.within import pieces_within
@@ -52,7 +52,7 @@ class OpenData(Explored):
     ) -> OpenData | None:
         """None where the mechanism does to data what symbols cannot express, or where that takes too many paths.
 
-        Or too much time: an input that is given has far fewer ways open than one that is not.
+        Raises CutShort where it takes too much time: a given input has far fewer ways open than an open one.
         """
         found: dict[int, Sequence[Path]] = {}
         try:
@@ -62,8 +62,10 @@ class OpenData(Explored):
                 for path in walk(mechanism, data, MOST_OPEN_PATHS, defer=True):
                     paths.append(path)
                     if deadline is not None and deadline.passed:
-                        return None
+                        raise out_of_time(deadline.seconds)
                 found[size] = paths
+        except CutShort:
+            raise
         except VeridpError:
             return None
         return cls(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from veridp.finder.restart import Searcher
 from veridp.finder.verify import MOST_SAMPLES, Finding, judge_by_samples, judge_event, judge_pair
 from veridp.finder.workers import Workers, workers_for
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import Reporter, contained
 
 SECONDS = 60.0
 RESTARTS = 50
@@ -65,7 +66,7 @@ class Found:
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="
         count = "1 restart" if len(self.restarts) == 1 else f"{len(self.restarts)} restarts"
-        end = "" if self.finished else "; not finished"
+        end = "" if self.finished else "; cut short"
         return (
             f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} ({self.verified}) between {self.witness.left} and "
             f"{self.witness.right}, where {self.witness.event} ({count}{end})"
@@ -93,12 +94,12 @@ def search(
 
     A restart draws a pair and an event (those of `start` come first), climbs on the relaxed estimate of ε by SLSQP,
     and estimates ε unrelaxed on fresh noise, from up to `samples` draws or until its interval is narrower than
-    `target`. The best are climbed on by the exact ε. What is found is judged by the exact engine, else on up to 10^8
+    `target`. The best are climbed on by the exact ε. What is found is judged by the exact engine, else on up to 10^7
     fresh samples at the `confidence`. `random` is the baseline: random pairs and events, as many as climbs evaluate.
 
     The result depends on the seed alone, unless the time runs out: not on the number of `workers` (processes).
-    An interrupt (Ctrl-C) ends the search with what is verified by then. Raises NotExplorable where the mechanism's
-    paths cannot be listed.
+    Cut short by `seconds`, by the limit on memory or by Ctrl-C, it is the best that is verified until then; CutShort
+    where there is nothing. Raises NotExplorable where the mechanism's paths cannot be listed.
     """
     if restarts < 1:
         raise BadInput(f"restarts = {restarts} leaves nothing to do; give at least 1")
@@ -116,8 +117,13 @@ def search(
         tuple(_checked(mechanism, pair) for pair in start),
     )
     deadline = Deadline(seconds)
-    hunt = _Hunt(Searcher(settings, deadline.part(EXPLORE_SHARE)), restarts, deadline, progress, workers)
-    return hunt.baseline() if random else hunt.search()
+
+    def work(reporter: Reporter) -> Found:
+        searcher = Searcher(settings, deadline.part(EXPLORE_SHARE))
+        hunt = _Hunt(searcher, restarts, deadline, reporter, workers)
+        return hunt.baseline() if random else hunt.search()
+
+    return contained(work, deadline, known=(mechanism,), progress=progress)
 
 
 def _checked(mechanism: Mechanism, given: Pair | tuple[Any, Any]) -> Pair:
@@ -137,14 +143,14 @@ class _Hunt:
     """A search under way."""
 
     def __init__(
-        self, searcher: Searcher, count: int, deadline: Deadline, progress: Progress | None, workers: int | None
+        self, searcher: Searcher, count: int, deadline: Deadline, reporter: Reporter, workers: int | None
     ) -> None:
         self.searcher, self.settings = searcher, searcher.settings
-        self.count, self.deadline, self.progress, self.workers = count, deadline, progress, workers
+        self.count, self.deadline, self.reporter, self.workers = count, deadline, reporter, workers
+        self.reported = 0.0  # the ε of the best that was reported
         self.restarts: list[Restart] = []
         self.polished: list[Restart] = []
-        self.finished = True
-        self.interrupted = False
+        self.finished = searcher.in_time
         self.searched = list(searcher.searched())
 
     # -------------------------------------------------------------------------------------------------- stages
@@ -174,9 +180,10 @@ class _Hunt:
         for restart in workers.results(task, range(self.count), deadline):
             self.restarts.append(restart)
             self._tell(f"restart {len(self.restarts)} of {self.count}", len(self.restarts) / self.count * RESTART_SHARE)
+            self._report()
             if restart.verified == math.inf:
                 return
-        self.finished = len(self.restarts) == self.count
+        self.finished = self.finished and len(self.restarts) == self.count
 
     def _polish(self, workers: Workers) -> None:
         """Climb on the exact ε of the best restarts' events."""
@@ -199,6 +206,7 @@ class _Hunt:
             return finding
         finding = judge_pair(self.settings.mechanism, best.left, best.right, self.deadline.left)
         if finding is None:
+            self.finished = self.finished and not self.deadline.passed
             return self._of_event(best) or self._sampled(best)
         if finding.epsilon < math.inf and best.pair is None:
             self._tell("climbing on exactly", 0.9)
@@ -243,10 +251,19 @@ class _Hunt:
         mechanism, explored = self.settings.mechanism, self.searcher.explored
         return judge_event(mechanism, explored, restart.left, restart.right, restart.event)
 
+    def _report(self) -> None:
+        """Report the best restart, if its exact ε is known and better than what was reported."""
+        best = self._ranked()[0]
+        if best.verified is None or best.verified <= self.reported:
+            return
+        self.reported = best.verified
+        if (finding := self._of_event(best)) is not None:
+            self.reporter.best(replace(self._found(finding), finished=False))
+
     def _sampled(self, restart: Restart) -> Finding:
         self._tell("verifying on fresh samples", 0.9)
         seed = int(np.random.SeedSequence(self.settings.seed, spawn_key=(2**31,)).generate_state(1)[0])
-        return judge_by_samples(
+        finding = judge_by_samples(
             self.settings.mechanism,
             restart.left,
             restart.right,
@@ -257,10 +274,11 @@ class _Hunt:
             seed=seed,
             workers=self.workers,
         )
+        self.finished = self.finished and finding.finished
+        return finding
 
     def _tell(self, stage: str, share: float) -> None:
-        if self.progress is not None:
-            self.progress(stage, share, max(0.0, self._ranked()[0].rank))
+        self.reporter.progress(stage, share, max(0.0, self._ranked()[0].rank))
 
     def _found(self, finding: Finding) -> Found:
         return Found(

@@ -16,7 +16,7 @@ from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline
 from veridp.claim import Interval
 from veridp.confidence import log_ratio_lower
-from veridp.errors import NotExact
+from veridp.errors import CutShort, NotExact
 from veridp.finder.ascent import PROBE, Climb, exact_ascent, exact_value, pair_ascent, pair_epsilon, relaxed_ascent
 from veridp.finder.estimate import Moments, adaptive, multivariate_clt
 from veridp.finder.events import Form, Forms, draw_ends
@@ -42,13 +42,18 @@ class Searcher:
         mechanism, size, domain = settings.mechanism, settings.size, settings.domain
         self.patches = patches(mechanism, size, domain)
         self.source: PairSource | None = None if self.patches else pair_source(mechanism, size, domain)
+        self.in_time = True  # whether the clock had no say in how the mechanism is explored
         self.explored: Explored = self._opened(deadline or Deadline()) or ClosedData(mechanism)
 
     def _opened(self, deadline: Deadline) -> OpenData | None:
         if not self.patches:
             return None
         sizes = sorted({size for patch in self.patches for size in patch.sizes})
-        return OpenData.of(self.settings.mechanism, sizes, self.patches[0].scalar, deadline)
+        try:
+            return OpenData.of(self.settings.mechanism, sizes, self.patches[0].scalar, deadline)
+        except CutShort:
+            self.in_time = False
+            return None
 
     @cached_property
     def _forms(self) -> Forms | None:

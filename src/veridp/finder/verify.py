@@ -12,7 +12,7 @@ import numpy as np
 from veridp.budget import Deadline
 from veridp.claim import Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
-from veridp.errors import NotExact, NotExplorable
+from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.exact import compare
 from veridp.finder.events import OutputEvent
 from veridp.finder.explored import Explored, log_probability
@@ -20,10 +20,10 @@ from veridp.mechanism import Mechanism
 from veridp.program.limit import OutOfTime, at_most
 from veridp.program.tally import tally
 
-MOST_SAMPLES = 10**8
+MOST_SAMPLES = 10**7
 PILOT = 20_000  # samples that tell how fast samples are drawn; they are not counted
 EVENT = "event"
-LEAST = 2.0  # seconds that an exact comparison is given even where the time is up
+LEAST = 0.3  # seconds that an exact comparison is given even where the time is up
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Finding:
     witness: Witness
     how: str
     hoeffding: float | None = None
+    finished: bool = True  # whether there was time for as many samples as were asked for
 
 
 def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> Finding | None:
@@ -46,7 +47,7 @@ def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> F
         with at_most(max(seconds, LEAST)):
             comparison = compare(mechanism, left, right)
             return Finding(comparison.epsilon, comparison.witness, "exact")
-    except (NotExact, NotExplorable, OutOfTime):
+    except (NotExact, NotExplorable, CutShort, OutOfTime):
         return None
 
 
@@ -94,7 +95,7 @@ def judge_by_samples(
     )
     witness = Witness(left, right, event, p, q, confidence=confidence, arguments=dict(mechanism.arguments))
     how = f"{count} samples of either input at confidence {confidence:g}"
-    return Finding(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha))
+    return Finding(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha), count == most)
 
 
 def _count(mechanism: Mechanism, data: Any, event: OutputEvent, count: int, seed: int, workers: int | None) -> int:

@@ -7,6 +7,7 @@ way that is possible at each fork; the other ways are left for later runs.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.budget import Deadline, check, out_of_memory
+from veridp.errors import CutShort, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, decided
+from veridp.program.contained import contained
 from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
@@ -34,7 +37,13 @@ MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
 
 
 def explore(
-    mechanism: Mechanism | Function, data: Any, *, max_paths: int = MAX_PATHS, defer: bool = False, **arguments: Any
+    mechanism: Mechanism | Function,
+    data: Any,
+    *,
+    max_paths: int = MAX_PATHS,
+    defer: bool = False,
+    seconds: float = math.inf,
+    **arguments: Any,
 ) -> tuple[Path, ...]:
     """All paths of the mechanism on this data, in the order of a walk through its tree.
 
@@ -43,9 +52,11 @@ def explore(
 
     The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
     A path on which the mechanism raises ends in a `Raised`. Raises NotAffine or TooManyPaths where the paths cannot be
-    listed, Nondeterministic where runs disagree.
+    listed, Nondeterministic where runs disagree, CutShort where the `seconds` or the memory do not suffice.
     """
-    return tuple(walk(as_mechanism(mechanism, **arguments), data, max_paths, defer))
+    mechanism = as_mechanism(mechanism, **arguments)
+    deadline = Deadline(seconds)
+    return contained(lambda _: tuple(walk(mechanism, data, max_paths, defer)), deadline, known=(mechanism, data))
 
 
 def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: bool = False) -> Iterator[Path]:
@@ -63,6 +74,7 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
                 f"use a smaller input, raise max_paths, defer=True where the branches only decide the output, "
                 f"or use an engine that samples"
             )
+        check()
         run = Run(pending.pop(), begun)
         path = follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
@@ -148,6 +160,7 @@ class Run(StandInGenerator, Decider):
     def draw(self, distribution: Distribution) -> Affine:
         """Noise that no copy of the generator has drawn before."""
         if self.next is None:
+            self._check()
             noise = Noise(self.drawn, distribution, here())
             self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
             self.next = self.stages[-1]
@@ -276,6 +289,13 @@ class Run(StandInGenerator, Decider):
             )
         )
 
+    def _check(self) -> None:
+        """End the run where its time or memory is used up: a loop may draw without end."""
+        try:
+            check()
+        except CutShort as cut:
+            self._stop(cut)
+
     def _stop(self, error: VeridpError) -> NoReturn:
         self.error = error
         raise _Stop
@@ -364,6 +384,8 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
                 output = map_leaves(decided, output)
     except _Stop:
         output = None
+    except MemoryError:
+        raise out_of_memory() from None
     except (Exception, SystemExit) as error:
         output = None
         if run.error is None and not raised:

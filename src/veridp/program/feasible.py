@@ -14,8 +14,10 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from veridp.budget import time_left
 from veridp.program.affine import Condition
 from veridp.program.distribution import Number, exact
+from veridp.program.limit import shielded
 from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 
 SOLVER_SECONDS = 5  # past this a path counts as possible: pruning is only ever done on proof
@@ -170,7 +172,7 @@ def _connected(given: Sequence[Condition], more: Sequence[Condition]) -> list[Co
 def _solve(ranges: dict[Form, _Range]) -> bool:
     z3 = _z3()
     solver = z3.Solver()
-    solver.set("timeout", SOLVER_SECONDS * 1000)
+    solver.set("timeout", int(1000 * min(SOLVER_SECONDS, time_left())) + 1)
     variables = {symbol: _variable(symbol) for form in ranges for symbol, _ in form}
     for symbol, variable in variables.items():
         continuous = not (isinstance(symbol, Noise) and symbol.distribution.integer)
@@ -178,7 +180,8 @@ def _solve(ranges: dict[Form, _Range]) -> bool:
         _bound(solver, variable, _Range(continuous, low, high, continuous, continuous))
     for form, span in ranges.items():
         _bound(solver, z3.Sum([_rational(coefficient) * variables[symbol] for symbol, coefficient in form]), span)
-    return bool(solver.check() != z3.unsat)
+    with shielded():  # z3 calls Python back
+        return bool(solver.check() != z3.unsat)
 
 
 def _bound(solver: Any, expression: Any, span: _Range) -> None:

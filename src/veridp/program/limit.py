@@ -15,6 +15,9 @@ from typing import Any
 AGAIN = 0.5  # seconds after which code that caught the first interruption is interrupted again
 
 
+_shields = 0  # how many bodies of `shielded` are running
+
+
 class OutOfTime(BaseException):
     """Leaves code that takes too long; not an Exception, so that the code does not catch it by mistake."""
 
@@ -38,6 +41,18 @@ def at_most(seconds: float | None) -> Iterator[None]:
         _stop(alarm)
     if alarm.rung:
         raise OutOfTime  # the body caught it, or had just ended
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Raise no OutOfTime in the body, but soon after it: for calls of foreign code that calls Python back, where an
+    exception would be printed and lost, and for what must not be left half done."""
+    global _shields
+    _shields += 1
+    try:
+        yield
+    finally:
+        _shields -= 1
 
 
 def _stop(alarm: _Signal | _Timer) -> None:
@@ -69,7 +84,7 @@ class _Signal:
         if self.delay and elapsed >= self.delay and callable(self.handler):
             self.delay = self.interval and elapsed + self.interval
             self.handler(number, frame)
-        if self.armed and elapsed >= self.seconds * 0.999 and not _unraisable(frame):
+        if self.armed and elapsed >= self.seconds * 0.999 and not _shields and not _unraisable(frame):
             self.rung = True
             raise OutOfTime
 
@@ -108,9 +123,11 @@ class _Timer:
     def _watch(self) -> None:
         left = self.seconds
         while not self.ended.wait(left):
+            left = AGAIN
+            if _shields:
+                continue
             self.rung = True
             ctypes.pythonapi.PyThreadState_SetAsyncExc(self.target, ctypes.py_object(OutOfTime))
-            left = AGAIN
 
     def stop(self) -> None:
         self.ended.set()

@@ -177,6 +177,13 @@ def kind_of_expression(value: object) -> Kind | None:
     return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
 
 
+def entries_of(output: Any) -> list[Any]:
+    """The leaves of an output in the order of its outline: those of a dict by its sorted keys, not as they came in."""
+    found: list[Any] = []
+    tree_of(output, lambda value, kind: found.append(value), kind_of_expression)
+    return found
+
+
 def outline_of(output: Any) -> Template:
     """The nesting of an output alone: a slot for each leaf."""
     number = itertools.count()

@@ -19,6 +19,7 @@ from typing import Any
 
 from veridp.errors import MechanismHung, WorkerLost
 from veridp.program.blocks import BLOCKS, Failure, Job, Reading, run_remotely
+from veridp.program.contained import inside
 from veridp.program.parent import end_with_parent
 from veridp.program.shipping import packed
 from veridp.program.template import shown
@@ -167,7 +168,9 @@ class Crew:
 
 def _context() -> Any:
     """How worker processes start: from a clean server where there is one, as a fork of a process with threads may
-    hang."""
+    hang. A contained child has no other threads, so that its workers can be forked at once."""
+    if inside():
+        return multiprocessing.get_context("fork")
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     context.set_forkserver_preload(["veridp.program.blocks"])

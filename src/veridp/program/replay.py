@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import ExplorationDisagrees, MechanismFailed, VeridpError
+from veridp.errors import CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Distribution, Number
@@ -206,6 +206,8 @@ class _Replayer:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)
             except MechanismFailed as error:
                 return run, Raised.by(error.__cause__ or error), trace
+            except CutShort:
+                raise
             except VeridpError as error:
                 if run.unclear:
                     return run, None, trace

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from types import FrameType, TracebackType
 
 INNER = (
+    "veridp.budget",
     "veridp.program",
     "veridp.mechanism",
     "veridp.audit",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.budget import check
 from veridp.program.symbols import Noise
 from veridp.prove.events import Event
 from veridp.prove.neighbours import Box, Corner, Polytope
@@ -91,6 +92,7 @@ class _Wanted:
 def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
     corners = [each.task.corners(each.whole) for each in wanted]
     asked = [(each.task, corner) for each, listed in zip(wanted, corners, strict=True) for corner in listed]
+    check()
     found = iter(cheapest_shifts(asked))
     for each, listed in zip(wanted, corners, strict=True):
         shifts = tuple(itertools.islice(found, len(listed)))

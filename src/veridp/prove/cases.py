@@ -17,7 +17,7 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition
 from veridp.program.explore import explore
-from veridp.program.path import Path, leaves, outline_of, symbols_of
+from veridp.program.path import Path, entries_of, outline_of, symbols_of
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Symbol
 from veridp.prove.events import Event, events_of
@@ -137,7 +137,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
     """
     if len(paths) != 1 or paths[0].forks:
         return None
-    entries = leaves(paths[0].output)
+    entries = entries_of(paths[0].output)
     groups = _groups([set(symbols_of(entry)) for entry in entries])
     if len(groups) < 2:
         return None

@@ -85,7 +85,11 @@ def literal_in(text: str | None, place: str) -> Any:
 
 def _check_entries(certificate: Cases) -> None:
     """The parts of each case decide every entry of the output once: all of it, or its shape has an entry for each."""
-    leaves = None if certificate.shape is None else _leaf_count(shape_in(certificate.shape))
+    leaves = (
+        None
+        if certificate.shape is None
+        else _leaf_count(literal_in(certificate.shape.replace(NUMERIC, "..."), "/shape"))
+    )
     for c, case in enumerate(certificate.cases):
         entries = [certificate.parts[number].entries for number in case.parts]
         if leaves is None:
@@ -93,11 +97,6 @@ def _check_entries(certificate: Cases) -> None:
                 raise Flaw(f"/cases/{c}/parts", "one part that decides all of the output is needed without a shape")
         elif sorted(e for each in entries for e in each or [-1]) != list(range(leaves)):
             raise Flaw(f"/cases/{c}/parts", f"each of the {leaves} entries of the output must be decided by one part")
-
-
-def shape_in(text: str) -> Any:
-    """The shape that a text writes down, an Ellipsis for each entry."""
-    return literal_in(text.replace(NUMERIC, "..."), "/shape")
 
 
 def _leaf_count(shape: Any) -> int:

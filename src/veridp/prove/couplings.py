@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.budget import check
 from veridp.program.affine import Affine, Condition
 from veridp.program.symbols import Noise, Relation, Unknown
 from veridp.program.template import Template
@@ -91,6 +92,7 @@ def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Conditio
     worst = Coupling(NO_LOSS, None, ())
     transports: list[Transport] = []
     for output, sources in _by_output(left).items():
+        check()
         targets = _by_output(right).get(output, {})
         found = _couple_output(output, sources, targets, polytope, given, left is right)
         transports += found.transports

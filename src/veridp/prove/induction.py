@@ -8,21 +8,28 @@ along the states.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from veridp.errors import NotInductive, NotSolved, VeridpError
+from veridp.budget import Deadline
+from veridp.errors import EnginesDisagree, ExplorationDisagrees, NotInductive, NotSolved, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import Affine
+from veridp.program.contained import contained
 from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Relation, Unknown
+from veridp.prove.check import check
 from veridp.prove.exploring import rational_arguments
 from veridp.prove.linear import Infeasible, LinearProgram, solve
 from veridp.prove.prices import cost_of, price_of
+from veridp.prove.replay import spot_check
+from veridp.prove.simplex import Vertex
 from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
 
+PLAIN_RUNS = 48  # of the function, on inputs of sizes up to some hundreds
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
 
 
@@ -75,16 +82,36 @@ class Induction:
         return f"{who}: {self.epsilon:.6g}-DP is proved for every size"
 
 
-def prove_for_every_size(mechanism: Mechanism | Function, **arguments: Any) -> Induction:
+def prove_for_every_size(mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any) -> Induction:
     """The smallest ε that an alignment alike for all steps can prove, for inputs of every size.
 
-    Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment.
+    Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment, and
+    CutShort where the `seconds` are not enough.
     """
-    mechanism = as_mechanism(mechanism, **arguments)
+    bound = as_mechanism(mechanism, **arguments)
+    return contained(lambda _: _induction(bound), Deadline(seconds), known=(bound,))
+
+
+def _induction(mechanism: Mechanism) -> Induction:
     system = _system(mechanism)
     loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency.name, system.period)]
     cost = max(loop.cost for loop in loops)
-    return Induction(mechanism, float(cost), cost, system, tuple(loops))
+    return _confirmed(Induction(mechanism, float(cost), cost, system, tuple(loops)))
+
+
+def _confirmed(induction: Induction) -> Induction:
+    """The proof, once the checker accepts its certificate and plain runs, also long ones, agree with it."""
+    checked = check(induction.certificate)
+    if checked.rejection is None:
+        checked = spot_check(checked, induction.mechanism.bound(), PLAIN_RUNS, seed=0)
+        if checked.rejection is not None:
+            raise ExplorationDisagrees(f"{induction}, but at {checked.rejection.place}: {checked.rejection.reason}")
+    if checked.rejection is not None:
+        raise EnginesDisagree(
+            f"{induction}, but the checker rejects the certificate at {checked.rejection.place}: "
+            f"{checked.rejection.reason}; this is a fault in veridp, please report it"
+        )
+    return induction
 
 
 def _system(mechanism: Mechanism) -> System:
@@ -203,22 +230,24 @@ class _Alignment:
             left = self._column(("left", move.target))
             costs[left] = costs.get(left, Fraction(0)) - 1
         for noise in move.step.noises:
-            price = price_of(noise.distribution)
             for column, sign in self._shift(move, noise).items():
-                costs[column] = -((price.up if sign > 0 else price.down) or Fraction(0))
+                costs[column] = -price_of(noise.distribution).of(Fraction(sign))
         program.at_least_zero(costs)
 
     def solved(self) -> AlignedLoop:
-        """The alignment whose worst run is the cheapest."""
+        """The alignment whose worst run is the cheapest; of these, that whose shifts cost least altogether."""
         moves = list(self.moves())
         for move in moves:
             self._add(move)
-        try:
-            (answer,) = solve([self.program])
-        except NotSolved as error:
-            raise NotInductive(str(error)) from error
-        if isinstance(answer, Infeasible):
-            raise NotInductive("no alignment is the same for every step: the cost may grow with the size")
+        cheapest = _solution(self.program)
+        few = self.program.with_rows(self.program.rows)
+        few.zero({self._column("epsilon"): 1}, -cheapest.cost)
+        few.costs = [Fraction(0)] * len(few.costs)
+        for move in moves:
+            for noise in move.step.noises:
+                for column, sign in self._shift(move, noise).items():
+                    few.costs[column] = price_of(noise.distribution).of(Fraction(sign))
+        answer = _solution(few)
         found = {key: answer.values[column] for key, column in self.columns.items()}
         return _aligned([self._aligned_move(move, found) for move in moves], found)
 
@@ -228,6 +257,16 @@ class _Alignment:
             for noise in move.step.noises
         )
         return AlignedMove(move, shifts, cost_of(move.step.noises, shifts))
+
+
+def _solution(program: LinearProgram) -> Vertex:
+    try:
+        (answer,) = solve([program])
+    except NotSolved as error:
+        raise NotInductive(str(error)) from error
+    if isinstance(answer, Infeasible):
+        raise NotInductive("no alignment is the same for every step: the cost may grow with the size")
+    return answer
 
 
 def _aligned(moves: Sequence[AlignedMove], found: Mapping[object, Fraction]) -> AlignedLoop:

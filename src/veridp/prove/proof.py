@@ -69,6 +69,12 @@ class Proof(ABC):
         """Differences between neighbours at which to look for a witness."""
 
     @property
+    def confirmed(self) -> str:
+        """What stands behind it, in words."""
+        paths = "the paths of all its data replayed by plain runs" if self.replayed is None else str(self.replayed)
+        return f"{paths}, certificate accepted"
+
+    @property
     def keeps_claim(self) -> bool | None:
         """Whether the mechanism's claim covers the proved ε; None where it claims nothing."""
         claim = self.mechanism.claim

@@ -38,7 +38,7 @@ class RecordingGenerator(np.random.Generator):
 
     def _refuse(self, name: str) -> NoReturn:
         self.draws.append(Draw(name, (), math.nan))
-        raise AttributeError(f"a certificate has no word for rng.{name}; draw noise that it knows")
+        raise AttributeError(f"a certificate has no word for rng.{name}; draw noise that it knows", name=name, obj=self)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         return self._scaled("laplace", self._rng.laplace, loc, scale, size)

@@ -14,8 +14,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from veridp.budget import time_left
 from veridp.errors import NotExplorable
 from veridp.program.affine import Affine, Condition
+from veridp.program.limit import shielded
 from veridp.program.path import Fork, Option, Path, Step
 from veridp.program.symbols import Noise, Relation, Symbol
 from veridp.prove.cases import Case, Part
@@ -174,9 +176,10 @@ def _rational(number: Fraction) -> Any:
 def _possible(claims: Sequence[Any]) -> bool:
     z3 = _z3()
     solver = z3.Solver()
-    solver.set("timeout", SECONDS * 1000)
+    solver.set("timeout", int(1000 * min(SECONDS, time_left())) + 1)
     solver.add(*claims)
-    return bool(solver.check() != z3.unsat)
+    with shielded():  # z3 calls Python back
+        return bool(solver.check() != z3.unsat)
 
 
 @cache

@@ -1,6 +1,7 @@
 """A spot check of a certificate against the program that it names: real runs, each told by the event that it is in.
 
-Part of the checker. This is evidence that the certificate describes the program, and no proof of it.
+It reads outputs by the rule of all engines, so it is not part of the checker. Agreement is evidence that the
+certificate describes the program, not a proof of it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy as np
 
 from veridp.errors import BadInput, MechanismFailed
 from veridp.program.identity import Pairs, Raised, leaf_key, leaf_text
+from veridp.program.path import entries_of, outline_of
 from veridp.program.scalar import raised
 from veridp.program.template import identity, is_finite_number
 from veridp.prove.aligned import Certificate
 from veridp.prove.check import Checked, Rejection, Step
-from veridp.prove.check_cases import shape_in
 from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
 from veridp.prove.enclosed import Enclosed
 from veridp.prove.inducted import Loop
@@ -30,7 +31,7 @@ from veridp.prove.noise_rules import Noise
 from veridp.prove.paired import Case, Cases, Part
 from veridp.prove.recording import Draw, RecordingGenerator
 
-MOST = 8  # queries in a run that is compared with a certificate for every size
+SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
 REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers
 FALSE_ALARM = 1e-9  # the probability that weights which are right are said to be wrong
 CLOSE = 1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
@@ -63,7 +64,7 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
     weights = _Frequencies()
     undecided = 0
     for number in range(runs):
-        values = _random_data(certificate, rng)
+        values = _random_data(certificate, rng, SIZES[number % len(SIZES)])
         recorder = RecordingGenerator(rng)
         try:
             output = function(recorder, copy.deepcopy(values))
@@ -84,15 +85,19 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
     return Replay(runs - undecided, undecided)
 
 
-def _random_data(certificate: Stated, rng: np.random.Generator) -> Any:
-    """Random data of the certificate's size, or of any size up to MOST; or one of the values that it lists."""
+def _random_data(certificate: Stated, rng: np.random.Generator, size: int) -> Any:
+    """Random data of the certificate's size, or of this one where it has none; or one of the values that it lists.
+
+    Data are mostly spread about 0. Every third time they lie far below it or above: loops that end at a hit run long.
+    """
     if certificate.domain is not None:
         low, high = certificate.domain
         return float(rng.uniform(float(low), float(high)))
     if isinstance(certificate, Enclosed) or (isinstance(certificate, Cases) and certificate.by_value):
         return ast.literal_eval(certificate.cases[int(rng.integers(len(certificate.cases)))].value or "")
     reach = REACHES[int(rng.integers(len(REACHES)))]
-    data = rng.uniform(-reach, reach, rng.integers(MOST + 1) if certificate.size is None else certificate.size)
+    centre = 4 * reach * float(rng.integers(-1, 2)) if certificate.size is None else 0.0
+    data = centre + rng.uniform(-reach, reach, size if certificate.size is None else certificate.size)
     whole = (isinstance(certificate, Certificate) and certificate.data == "whole") or rng.random() < 0.5
     return [float(x) for x in (np.rint(data) if whole else data)]
 
@@ -208,11 +213,11 @@ def _told_by_case(
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise Flaw("/cases", f"{run}: no case has these data")
-    if certificate.shape is not None and _shape(output) != _shape(shape_in(certificate.shape)):
+    if certificate.shape is not None and str(outline_of(output)) != certificate.shape:
         raise Flaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
     for number in cases[0].parts:
         part = certificate.parts[number]
-        leaves = output if part.entries is None else [_flat(output)[entry] for entry in part.entries]
+        leaves = output if part.entries is None else [entries_of(output)[entry] for entry in part.entries]
         told = _Told(certificate.noises, part, f"/parts/{number}/events", run, weights)
         if not told.by_events(numbers, draws, leaves):
             return False
@@ -347,15 +352,6 @@ class _Values:
     def of(self, expression: Linear) -> _Evaluated:
         noise = {row: Fraction(draw.value) for row, draw in zip(self.step.draws, self.draws, strict=False)}
         return _evaluated(expression, noise, self.data)
-
-
-def _shape(output: Any) -> Any:
-    """The nesting of an output: tuples for lists and tuples, a mark for each entry."""
-    if isinstance(output, np.ndarray | np.generic):
-        output = output.tolist()
-    if isinstance(output, dict):
-        return {key: _shape(entry) for key, entry in output.items()}
-    return tuple(map(_shape, output)) if isinstance(output, list | tuple) else ...
 
 
 def _flat(output: Any) -> list[Any]:

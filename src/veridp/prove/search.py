@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from veridp.budget import Deadline
 from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotSolved
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import unknowns
+from veridp.program.contained import contained
 from veridp.program.identity import Raised
 from veridp.program.path import Path
 from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
@@ -26,7 +28,9 @@ from veridp.prove.regions import is_on_data
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
 
-def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> Proof:
+def prove(
+    mechanism: Mechanism | Function, size: int | None = None, *, seconds: float = math.inf, **arguments: Any
+) -> Proof:
     """The smallest ε that alignment, couplings or bounds prove for all neighbours of this size; inf if none do.
 
     A proof is given only after plain runs of the function agreed with the paths that it rests on (else
@@ -35,8 +39,15 @@ def prove(mechanism: Mechanism | Function, size: int | None = None, **arguments:
     Data are left open where the adjacency has a polytope of differences, as any two numbers of an interval have. Else,
     and where the mechanism cannot be explored or proved with open data, the data over its domain are gone through one
     by one, if that is a list of values; the proof then says that it holds for these alone.
+
+    Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
-    proof = _search(as_mechanism(mechanism, **arguments), size)
+    bound = as_mechanism(mechanism, **arguments)
+    return contained(lambda _: _checked_proof(bound, size), Deadline(seconds), known=(bound,))
+
+
+def _checked_proof(mechanism: Mechanism, size: int | None) -> Proof:
+    proof = _search(mechanism, size)
     if math.isfinite(proof.epsilon):
         checked = check(proof.certificate)
         if checked.rejection is not None:

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from veridp.budget import Deadline
 from veridp.errors import BadInput, NotInductive
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import Reporter, contained
 from veridp.prove.induction import Induction, prove_for_every_size
 from veridp.prove.proof import Proof
 from veridp.prove.search import prove
@@ -20,6 +22,7 @@ class ProofForSizes:
     proofs: tuple[Proof, ...]
     induction: Induction | None
     why_not: str = ""
+    finished: bool = True  # whether all sizes that were asked for were tried
 
     @property
     def epsilon(self) -> float:
@@ -45,12 +48,24 @@ class ProofForSizes:
         return f"{who}: {proved} {self.scope}"
 
 
-def prove_sizes(mechanism: Mechanism | Function, size: int | None = None, **arguments: Any) -> ProofForSizes:
-    """Proofs for all sizes from 1 to this one, and for every size if an induction over the queries goes through."""
-    mechanism = as_mechanism(mechanism, **arguments)
-    last = mechanism.size if size is None else size
-    proofs = tuple(prove(mechanism, each) for each in range(1, last + 1))
+def prove_sizes(
+    mechanism: Mechanism | Function, size: int | None = None, *, seconds: float = math.inf, **arguments: Any
+) -> ProofForSizes:
+    """Proofs for all sizes from 1 to this one, and for every size if an induction over the queries goes through.
+
+    Cut short, the proofs of the sizes until then; CutShort where there is none.
+    """
+    bound = as_mechanism(mechanism, **arguments)
+    last = bound.size if size is None else size
+    return contained(lambda reporter: _proofs(bound, last, reporter), Deadline(seconds), known=(bound,))
+
+
+def _proofs(mechanism: Mechanism, last: int, reporter: Reporter) -> ProofForSizes:
+    proofs: list[Proof] = []
+    for size in range(1, last + 1):
+        proofs.append(prove(mechanism, size))
+        reporter.best(ProofForSizes(tuple(proofs), None, "cut short", finished=False))
     try:
-        return ProofForSizes(proofs, prove_for_every_size(mechanism))
+        return ProofForSizes(tuple(proofs), prove_for_every_size(mechanism))
     except NotInductive as reason:
-        return ProofForSizes(proofs, None, str(reason))
+        return ProofForSizes(tuple(proofs), None, str(reason))

@@ -9,6 +9,7 @@ conditions of the steps cover everything, whatever the symbols are.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,7 +21,7 @@ from veridp.errors import NotInductive
 from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, affine
 from veridp.program.distribution import Number
-from veridp.program.identity import NUMERIC, leaf_text
+from veridp.program.identity import NUMERIC, Raised, leaf_text
 from veridp.program.path import Fork, Path, leaves, outline_of
 from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.program.template import constant
@@ -29,7 +30,15 @@ from veridp.prove.loop import Loop, Mark, loop_of, marked_paths
 
 QUERY = Unknown("the query")  # no variable has such a name
 State = tuple[tuple[str, object], ...]  # names with their constants, or with SYMBOL
-SYMBOL = "any number"
+
+
+class _Open(enum.Enum):
+    """Stands for any number in a state; the same object in every process."""
+
+    SYMBOL = "any number"
+
+
+SYMBOL = _Open.SYMBOL
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +95,8 @@ def system_of(mechanism: Mechanism, size: int = 4) -> System:
                 raise NotInductive(
                     f"{mechanism.name} nests its outputs in several ways, of which the steps do not tell"
                 )
+            if isinstance(path.output, Raised):
+                raise NotInductive(f"{mechanism.name} {path.output} on some way through it")
             if not marks:
                 raise NotInductive(f"{mechanism.name} may end before its loop begins")
             entry = _segment(path, None, marks[0], loop, 0)
@@ -127,7 +138,7 @@ def _check_alike(system: System, seen: Mapping[tuple[State, int, int, bool], set
 def _state(mark: Mark, loop: Loop, number: int) -> State:
     values = [(name, SYMBOL if isinstance(value, Affine) else value) for name, value in sorted(mark.local.items())]
     for name, value in values:
-        if not isinstance(value, bool | int | float | Fraction | str | None):
+        if value is not SYMBOL and not isinstance(value, bool | int | float | Fraction | str | None):
             raise NotInductive(f"{name} is a {type(value).__name__}, of which nothing is known from step to step")
     return (*values, ("step modulo", number % loop.period)) if loop.period > 1 else tuple(values)
 

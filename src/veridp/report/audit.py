@@ -44,7 +44,7 @@ def how_known(verdict: Verdict) -> str:
         return f"proof {verdict.scope}"
     if verdict.standing is Standing.REFUTED and witness is not None:
         return "exact witness" if witness.confidence == 1 else f"witness at confidence {witness.confidence:g}"
-    return "nothing above the claim was found" + ("" if verdict.finished else " in the time")
+    return "nothing above the claim was found" + ("" if verdict.finished else " before it was cut short")
 
 
 # ---------------------------------------------------------------------------------------------------- for people

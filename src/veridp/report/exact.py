@@ -39,7 +39,7 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
         f"    against     {witness.right_probability} on {witness.right}",
     ]
     if search is not None:
-        ended = "" if search.finished else ", until the time was up"
+        ended = "" if search.finished else ", cut short"
         lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
     claim = comparison.mechanism.claim
     if claim is not None:

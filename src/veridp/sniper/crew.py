@@ -144,9 +144,14 @@ def one_thread_for_good() -> Any:
     return one_thread()
 
 
+def load_classifiers() -> None:
+    """Load what takes long to load: here once, rather than in each process that is forked from this one."""
+    import sklearn.ensemble  # noqa: F401
+
+
 def one_thread() -> Any:
     """Tasks run side by side, and are small: threads of numerical libraries would mostly wait for each other."""
-    import sklearn.ensemble  # noqa: F401 - brings in the libraries that are to be limited
+    load_classifiers()  # they bring in the libraries that are to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     return threadpool_limits(1)

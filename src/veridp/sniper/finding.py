@@ -113,19 +113,21 @@ def finding_of(
     size: int,
     claim: Claim | None,
     confidence: float,
+    in_words: bool = True,
     **rest: Any,
 ) -> Finding:
-    """What the looks certify together; the best of them is the witness."""
+    """What the looks certify together; the best of them is the witness, its event put into words if asked for."""
     best = max(looks, key=lambda look: look.epsilon)
     bound = best.epsilon
     witness = None
     if bound > -math.inf:
-        pair = best.candidate.pair
-        draws = [
-            setting.draw(data, DESCRIBED, seed_for(setting.seed, 99), side)
-            for side, data in enumerate((pair.left, pair.right))
-        ]
-        attack = replace(best.attack, text=described(best.attack, concatenate(draws)))
+        pair, attack = best.candidate.pair, best.attack
+        if in_words:
+            draws = [
+                setting.draw(data, DESCRIBED, seed_for(setting.seed, 99), side)
+                for side, data in enumerate((pair.left, pair.right))
+            ]
+            attack = replace(attack, text=described(attack, concatenate(draws)))
         witness = replace(best.witness(attack, confidence), arguments=dict(setting.mechanism.arguments))
     events = tuple(look.bounds for look in looks)
     return Finding(

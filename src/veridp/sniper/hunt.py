@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from veridp.adjacency import Pair
@@ -134,6 +134,7 @@ class Hunt:
     glances: int = 0
     pace: float = 0.0  # seconds for each training sample of the last contest
     finished: bool = True
+    certified: Callable[[], None] = lambda: None  # called after each look
 
     @property
     def best(self) -> float:
@@ -197,8 +198,10 @@ class Hunt:
             self.plan = replace(self.plan, samples=max(min(SMALLEST, self.plan.samples), int(affordable)))
             self.searched.append(f"with {self.plan.samples} training samples, for want of time")
             self.finished = False
-        elif affordable > GENEROUS * self.plan.samples and found.few:
+        elif found.few and affordable > GENEROUS * self.plan.samples:
             self.plan = replace(self.plan, generosity=GENEROUS)
+        elif found.few:
+            self.finished = False  # with more time, or on a faster machine, contests would have more samples
 
     # -------------------------------------------------------------------------------------------------------- contests
 
@@ -360,6 +363,7 @@ class Hunt:
         key = (GLANCING, self.glances)
         self.looks.append(glance(self.crew, candidate, samples, alpha, key, self.setting.goal.delta))
         self.drawn += 2 * samples
+        self.certified()
         return (time.monotonic() - start) / samples
 
     def confirmed(self, winner: Candidate) -> None:
@@ -381,6 +385,7 @@ class Hunt:
             else:
                 self.looks += event
                 self.drawn = before + 2 * event[0].bounds.samples
+                self.certified()
                 if any(map(self._enough, event)):
                     return
             if self.deadline.passed and self.looks:

@@ -17,9 +17,10 @@ from veridp.budget import Deadline, Progress
 from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import Reporter, contained
 from veridp.sniper.classifier import ALL, Family
 from veridp.sniper.confirm import ALL_AT_ONCE, Spending
-from veridp.sniper.crew import Crew
+from veridp.sniper.crew import Crew, load_classifiers
 from veridp.sniper.finding import Finding, finding_of
 from veridp.sniper.hunt import Hunt, Plan
 from veridp.sniper.pairs import Pairs, Source, given_pairs, sources_named
@@ -69,8 +70,9 @@ def search(
     fixed c = 0.01, one look at the end.
 
     What is found depends on the seed and these options alone, not on executor or workers, unless time ran out.
-    Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. Ctrl-C gives the
-    bound that was reached, if there is one.
+    Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. Cut short by `seconds`,
+    by the limit on memory or by Ctrl-C, it is the bound that was reached until then, if there is one. With an
+    `executor` the `seconds` are kept between tasks only.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
@@ -80,6 +82,7 @@ def search(
     claim, goal_delta = _claims(mechanism, claim, delta)
     spending = ALL_AT_ONCE if paper else Spending()
     families = _families(models, paper)
+    load_classifiers()
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
     plan = Plan(
         samples=_positive("samples", samples, sample_size() if paper else SAMPLES),
@@ -102,26 +105,39 @@ def search(
     if workers is None and executor is None and ABOUT_IN_ALL * plan.samples < FEW_SAMPLES:
         workers = 1
     chosen = _chosen_pairs(pairs, mechanism, paper, declared)
-    with Crew(setting, executor, workers) as crew:
-        hunt = (PaperHunt if paper else Hunt)(setting, plan, crew, Pairs(mechanism, size), deadline, progress)
-        try:
-            hunt.run(*chosen)
-        except KeyboardInterrupt:
-            if not hunt.looks:
-                raise
-            hunt.finished = False
-    return finding_of(
-        setting,
-        hunt.looks,
-        size=size,
-        claim=claim if claim is not None else mechanism.claim,
-        confidence=confidence,
-        drawn=hunt.drawn,
-        tried=hunt.tried,
-        searched=(*hunt.searched, *hunt.failed()),
-        finished=hunt.finished,
-        seconds=deadline.spent,
-    )
+    kind, pairs_of_size = PaperHunt if paper else Hunt, Pairs(mechanism, size)
+
+    def work(reporter: Reporter) -> Finding:
+        with Crew(setting, executor, workers) as crew:
+            hunt = kind(setting, plan, crew, pairs_of_size, deadline, reporter.progress)
+
+            def finding(in_words: bool) -> Finding:
+                return finding_of(
+                    setting,
+                    hunt.looks,
+                    size=pairs_of_size.size,
+                    claim=claim if claim is not None else setting.mechanism.claim,
+                    confidence=confidence,
+                    in_words=in_words,
+                    drawn=hunt.drawn,
+                    tried=hunt.tried,
+                    searched=(*hunt.searched, *hunt.failed()),
+                    finished=hunt.finished and in_words,
+                    seconds=deadline.spent,
+                )
+
+            hunt.certified = lambda: reporter.best(finding(in_words=False))
+            try:
+                hunt.run(*chosen)
+            except KeyboardInterrupt:
+                if not hunt.looks:
+                    raise
+                hunt.finished = False
+        return finding(in_words=True)
+
+    if executor is not None:  # its threads and connections are this process's
+        return work(Reporter(progress))
+    return contained(work, deadline, known=(mechanism,), progress=progress)
 
 
 def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | None) -> tuple[Claim | None, float]:

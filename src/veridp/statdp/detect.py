@@ -14,6 +14,7 @@ from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.program.contained import Reporter, contained
 from veridp.statdp.detection import Detection, Point
 from veridp.statdp.fresh import FreshCounts, Tested
 from veridp.statdp.hypothesis_test import p_values
@@ -61,31 +62,36 @@ def detect(
     that a claim which is not refuted is true.
 
     With less time than it needs, it looks at fewer pairs, or tests on fewer runs, and says so; interrupted while
-    testing, it returns what the runs until then say.
+    testing, it returns what the runs until then say. Raises CutShort where the time, or the memory, does not suffice
+    for a single test.
     """
     deadline = Deadline(seconds)
-    mechanism, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
+    bound, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
     _check(selection_samples, samples, alpha)
     epsilons = _grid(claim, test_epsilons)
-    chosen_pairs = given_pairs(mechanism, pairs) if pairs is not None else usual_pairs(mechanism, size)
-    selection = Selection(mechanism, epsilons, selection_samples, Seeds(seed, (0,)), deadline, progress)
-    chosen = selection.run(chosen_pairs)
-    counts = FreshCounts(chosen, samples, Seeds(seed, (1,)), deadline, progress)
-    counts.run(first=epsilons.index(claim.epsilon), seconds_per_run=selection.seconds_per_run)
-    tested = counts.tested()
-    curve = _curve(epsilons, tested)
-    return Detection(
-        mechanism,
-        claim,
-        curve,
-        _epsilon_lower(curve, alpha),
-        alpha,
-        _witness(mechanism, tested[epsilons.index(claim.epsilon)], alpha),
-        (*selection.told(), *counts.told()),
-        selection.finished and counts.finished,
-        deadline.spent,
-        selection.clock.seconds + counts.clock.seconds,
-    )
+    chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
+
+    def work(reporter: Reporter) -> Detection:
+        selection = Selection(bound, epsilons, selection_samples, Seeds(seed, (0,)), deadline, reporter.progress)
+        chosen = selection.run(chosen_pairs)
+        counts = FreshCounts(chosen, samples, Seeds(seed, (1,)), deadline, reporter.progress)
+        counts.run(first=epsilons.index(claim.epsilon), seconds_per_run=selection.seconds_per_run)
+        tested = counts.tested()
+        curve = _curve(epsilons, tested)
+        return Detection(
+            bound,
+            claim,
+            curve,
+            _epsilon_lower(curve, alpha),
+            alpha,
+            _witness(bound, tested[epsilons.index(claim.epsilon)], alpha),
+            (*selection.told(), *counts.told()),
+            selection.finished and counts.finished,
+            deadline.spent,
+            selection.clock.seconds + counts.clock.seconds,
+        )
+
+    return contained(work, deadline, known=(bound,), progress=progress)
 
 
 def _claimed(mechanism: Mechanism, epsilon: float | None) -> tuple[Mechanism, Claim]:

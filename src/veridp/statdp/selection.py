@@ -16,7 +16,7 @@ from veridp.statdp.shrink import choose
 
 SHARE = 0.5  # of the time that there is
 PILOTS = (100, 10_000)  # runs that tell how long a run takes; the second where the first took next to no time
-NEXT_TO_NOTHING = 0.05  # seconds
+NEXT_TO_NOTHING = 0.01  # of the time that is left
 LEAST = 1000  # runs, however little time there is
 SECOND_LOOK = 2  # times as many runs again, for the candidates between which the first look cannot decide
 LOOKED_AT_AGAIN = 6  # trials at most
@@ -104,7 +104,7 @@ class Selection:
             with clock:
                 sample(trial.mechanism, trial.left, count, self.seeds.of(self.pairs))
             cost = clock.seconds / count
-            if clock.seconds > NEXT_TO_NOTHING:
+            if clock.seconds > NEXT_TO_NOTHING * self.deadline.left:
                 break
         affordable = self.deadline.left / (2 * self.pairs * max(cost, 1e-9))
         self.runs = int(min(self.runs, max(affordable, LEAST)))

@@ -1,0 +1,177 @@
+"""Audits that are cut short: by time, by memory, by Ctrl-C, or as a step ends its process. The rest goes on.
+
+What has to be ended would run for ever, and what has to end has ample time: no test depends on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+import veridp
+from veridp.audit import explored, sampled
+from veridp.audit.findings import Findings
+from veridp.budget import Deadline
+from veridp.claim import Standing, Verdict
+from veridp.errors import CutShort, MechanismHung, WorkerLost
+from veridp.report.audit import verdict_document
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
+AMPLE = 600.0
+# Modules by their names: their packages have functions of the same names.
+module = importlib.import_module("veridp.audit.audit")
+sniper = importlib.import_module("veridp.sniper.search")
+
+
+def for_ever(*_: object) -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            threading.Event().wait()
+
+
+def said(verdict: Verdict, engine: str) -> list[str]:
+    return [piece.finding for piece in verdict.evidence if piece.engine == engine]
+
+
+@pytest.fixture(autouse=True)
+def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explored, "MAX_PAIRS", 20)
+    monkeypatch.setattr(explored, "RESTARTS", 1)
+
+
+@pytest.fixture
+def laplace() -> veridp.Mechanism:
+    return veridp.catalogue["laplace"]
+
+
+def test_a_step_that_does_not_end_leaves_the_others_their_turn(
+    laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampled, "look_quickly", for_ever)
+    monkeypatch.setattr(sampled, "QUICK_SHARE", 0.001)
+    monkeypatch.setattr(sniper, "SAMPLES", 8_000)
+    monkeypatch.setattr(sniper, "FINAL", 80_000)
+    verdict = veridp.audit(laplace, seconds=AMPLE, black_box=True)
+    assert not verdict.finished
+    assert said(verdict, "statdp") == ["cut short: 600 s were not enough; give it more time, or a smaller input"]
+    assert said(verdict, "sniper")[0].startswith("ε >= ")
+    assert verdict.alpha == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (lambda _: os._exit(5), "its process ended with status 5"),
+        (lambda _: [1.0] * 2**62, "of memory"),
+    ],
+)
+def test_a_step_that_ends_its_process_or_its_memory_leaves_the_others_their_turn(
+    end: Any, told: str, laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explored, "try_to_prove", end)
+    verdict = veridp.audit(laplace, seconds=AMPLE)
+    assert not verdict.finished
+    assert told in said(verdict, "prove")[0]
+    assert verdict.standing is Standing.NOT_REFUTED
+    assert verdict.epsilon.lower == pytest.approx(0.1)
+
+
+def test_the_best_pair_remains_where_the_search_for_a_worse_one_does_not_end(
+    laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from veridp.exact.worst import _Comparer
+
+    compared, pairs = _Comparer.__call__, 0
+
+    def second_never_ends(comparer: _Comparer, left: Any, right: Any) -> Any:
+        nonlocal pairs
+        pairs += 1
+        return compared(comparer, left, right) if pairs == 1 else for_ever()
+
+    monkeypatch.setattr(explored, "try_to_prove", lambda findings: findings.note("prove", "not asked", 0.0))
+    monkeypatch.setattr(_Comparer, "__call__", second_never_ends)
+    monkeypatch.setattr(module, "SHARE", 0.01)
+    verdict = veridp.audit(laplace, epsilon=0.05, size=1, seconds=AMPLE, delta=0.0)
+    assert verdict.epsilon.lower == pytest.approx(0.05)
+    assert not verdict.finished
+    assert any("cut short" in finding for finding in said(verdict, "exact"))
+
+
+@pytest.mark.parametrize("stage", ["proving", "comparing exactly"])
+def test_an_interrupt_gives_the_verdict_so_far(stage: str, laplace: veridp.Mechanism) -> None:
+    def interrupt(told: str, share: float, best: float) -> None:
+        if told.startswith(stage):
+            raise KeyboardInterrupt
+
+    verdict = veridp.audit(laplace, seconds=AMPLE, progress=interrupt)
+    assert not verdict.finished
+    assert verdict.standing is (Standing.PROVED if stage == "comparing exactly" else Standing.NOT_REFUTED)
+    assert any("cut short" in piece.finding for piece in verdict.evidence)
+    assert verdict_document(verdict)["finished"] is False
+
+
+def test_an_interrupt_before_anything_is_known_is_raised(laplace: veridp.Mechanism) -> None:
+    def interrupt(told: str, share: float, best: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        veridp.audit(laplace, seconds=AMPLE, progress=interrupt)
+
+
+def test_a_mechanism_that_never_ends_is_told_as_such() -> None:
+    with pytest.raises(MechanismHung, match=r"for_ever, run once on \[1\.0\], is cut short"):
+        veridp.audit(for_ever, epsilon=1.0, size=1, seconds=0.5)
+
+
+def test_a_mechanism_that_ends_its_process_is_told_as_such() -> None:
+    def leaves(rng: Any, data: Any) -> None:
+        os._exit(3)
+
+    with pytest.raises(WorkerLost, match="status 3"):
+        veridp.audit(leaves, epsilon=1.0, size=1, seconds=AMPLE)
+
+
+def test_a_mechanism_that_never_ends_on_symbols_is_cut_short() -> None:
+    """Plain runs end. All that is said rests on nothing, and says so."""
+
+    def notices(rng: Any, data: Any) -> float:
+        noisy = data[0] + rng.laplace()
+        return noisy if type(noisy) is float else for_ever()  # type: ignore[func-returns-value]
+
+    verdict = veridp.audit(notices, epsilon=1.0, size=1, seconds=2.0)
+    assert verdict.standing is Standing.NOT_REFUTED
+    assert not verdict.finished
+    assert all("cut short" in finding for finding in said(verdict, "prove"))
+    for engine in (veridp.prove, veridp.exact.worst):
+        with pytest.raises(CutShort, match="cut short"):
+            engine(notices, 1, seconds=0.3)  # type: ignore[operator]
+    with pytest.raises(CutShort, match="cut short"):
+        veridp.exact.compare(notices, [0.0], [1.0], seconds=0.3)
+    with pytest.raises(CutShort, match="cut short"):
+        veridp.explore(notices, [0.0], seconds=0.3)
+
+
+def test_a_choice_among_very_many_values_is_refused_before_it_is_listed() -> None:
+    def many(rng: Any, data: Any) -> int:
+        return int(data[0] > 0) + rng.integers(2**31)
+
+    verdict = veridp.audit(many, epsilon=1.0, size=1, seconds=1.0)
+    assert "a choice among 2147483648 values" in said(verdict, "prove")[0]
+
+
+def test_time_that_is_up_leaves_steps_undone(laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is at the end of the time once the first step has ended."""
+
+    def spend_it_all(findings: Findings) -> None:
+        vars(findings)["deadline"] = Deadline(1.0, started=-1e9)
+
+    monkeypatch.setattr(module, "_look_at_randomness", spend_it_all)
+    verdict = veridp.audit(laplace, seconds=AMPLE)
+    assert (verdict.finished, verdict.standing) == (False, Standing.NOT_REFUTED)
+    assert verdict.evidence == ()
