@@ -313,6 +313,15 @@ def test_nan_is_an_output() -> None:
     assert abs(outputs.distinct()[math.nan] - 1000) < 5 * math.sqrt(500)  # false alarm: below 1e-6
 
 
+def test_an_operation_that_raises_on_some_rows_is_not_taken_to_raise_on_all() -> None:
+    def powers(rng, data):
+        return 2 ** rng.integers(-1, 3, size=2)  # NumPy's integers have no negative powers
+
+    for seed in range(5):
+        with pytest.raises(Unfit, match=r"raises ValueError on some rows"):
+            batch(powers, seed=seed)
+
+
 def test_bad_outputs_are_reported() -> None:
     with pytest.raises(BadOutput, match="of type set"):
         batch(lambda rng, data: {rng.integers(2)})

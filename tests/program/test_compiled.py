@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridp.errors import BadInput, MechanismFailed
+from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.program import compiled as module
 from veridp.program.compiled import compiled_outputs
@@ -177,31 +177,33 @@ def test_an_index_past_the_end_is_an_error_as_in_python() -> None:
         return data[int(rng.random() * 2.002)]
 
     for data in ([1.0, 2.0], np.array([1.0, 2.0])):
-        with pytest.raises(MechanismFailed, match=r"it raised IndexError"):
+        with pytest.raises(Unfit, match="IndexError"):
             compiled_outputs(beyond, data, np.random.default_rng(0), 20_000)
 
 
-def test_an_error_that_numba_alone_raises_is_none_of_the_function() -> None:
+def test_an_error_is_left_to_the_plain_function() -> None:
     def divides(rng, data):
         return min(data[0] / rng.poisson(3.0), 9.0)  # infinite where the entry of an array is divided by zero
 
-    with np.errstate(all="ignore"), pytest.raises(Unfit, match="ZeroDivisionError where Python does not"):
-        compiled_outputs(divides, np.array([1.0]), np.random.default_rng(0), 1000)
-    with pytest.raises(MechanismFailed, match="ZeroDivisionError"):
-        compiled_outputs(divides, [1.0], np.random.default_rng(0), 1000)
+    for data in ([1.0], np.array([1.0])):
+        with pytest.raises(Unfit, match="ZeroDivisionError"):
+            compiled_outputs(divides, data, np.random.default_rng(0), 1000)
 
 
-def test_readings_are_compared_on_rare_draws_too() -> None:
-    def in_the_tail(rng, data):
-        x = rng.laplace()
-        return 7 if x > 30 else 0.5  # an integer there, which compiled code makes a float: one draw in 2e13
+def test_readings_are_compared_on_rare_draws_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(rng, data):
+        return 1.0 + 0.0 * rng.laplace()
 
+    def another_in_the_tail(rng, data):
+        return 1.0 if rng.laplace() < 30 else 2.0  # once in 2e13 draws
+
+    monkeypatch.setattr(module, "compiled_outputs", lambda _, *rest: compiled_outputs(another_in_the_tail, *rest))
     with pytest.raises(BadInput, match="on rare draws it gives"):
-        sample(in_the_tail, None, 1000, reading="compiled")
+        sample(one, None, 1000, reading="compiled")
 
     def tells_them_apart(rng, data):
         x = rng.laplace()
-        return isinstance(x, float) if x > 12 else True  # one draw in 3e5
+        return isinstance(x, float) if x > 12 else True  # once in 3e5 draws
 
-    with pytest.raises(BadInput, match="on draws for which a batch returns"):
+    with pytest.raises(BadInput, match="on draws for which that of a batch is"):
         sample(tells_them_apart, None, 1000, reading="batch")

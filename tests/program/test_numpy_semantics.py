@@ -311,7 +311,7 @@ def explored(seed: int) -> str:
         assert len(following) == 1, str(program)
         told = following[0].output
         if isinstance(told, Raised) or isinstance(output, Exception):
-            assert makes_arrays(program) or told == Raised.by(output), (str(program), told, output)
+            assert makes_arrays(program) or told.type == Raised.by(output).type, (str(program), told, output)
         else:
             assert_same(program, following[0], rng, output)
     return "agrees"
@@ -336,7 +336,7 @@ def batched_like_numpy(seed: int) -> str:
         return "raises"
     else:
         return "agrees"
-    differs = "for which a batch returns" in reason or "where a batch does not" in reason
+    differs = "on draws for which" in reason and "that of a batch is raises" not in reason  # which says no number
     assert not differs or makes_arrays(program), (str(program), reason)
     return "refused"
 

@@ -193,12 +193,20 @@ class Batch(Symbolic):
     def as_python(self) -> Batch:
         return Batch(self.tape, self.place, self._values, self._version, plain=True)
 
-    item = as_python
+    def item(self) -> Batch:
+        self._check_method("item")
+        return self.as_python()
 
     def astype(self, dtype: Any) -> Any:
+        self._check_method("astype")
         return self.cast(np.dtype(dtype))
 
+    def _check_method(self, name: str) -> None:
+        if self.plain:
+            raise AttributeError(f"{type(self._values[:1].tolist()[0]).__name__!r} object has no attribute {name!r}")
+
     def clip(self, a_min: Any = None, a_max: Any = None, **options: Any) -> Any:
+        self._check_method("clip")
         low, high = options.pop("min", a_min), options.pop("max", a_max)
         if options.pop("out", None) is not None or options:
             self.tape.refuse("np.clip is used with options that a batch does not know")
@@ -303,7 +311,7 @@ def combined(ufunc: np.ufunc, values: Sequence[Any], plain: bool) -> Batch:
     key = (ufunc, *_keys(tape, values))
     event = tape.recall(key)
     if event is None:
-        event = tape.record(Event(key, _evaluated(ufunc, values, tape), tape.version))
+        event = tape.record(Event(key, tape.made(lambda: _evaluated(ufunc, values, tape)), tape.version))
     return Batch(tape, tape.position - 1, event.outcome, event.version, plain)
 
 

@@ -100,8 +100,22 @@ class Tape:
         """The array of the next event and its place on the tape; `make` is called only if it is not recorded."""
         event = self.recall(key)
         if event is None:
-            event = self.record(Event(key, make(), len(self.selections)))
+            event = self.record(Event(key, self.made(make), len(self.selections)))
         return self.position - 1, event
+
+    def made(self, make: Callable[[], Values]) -> Values:
+        """What an operation gives on all rows; refused where it raises on account of their values.
+
+        Then it may raise on some of the rows alone. A TypeError is one of all rows.
+        """
+        try:
+            return make()
+        except TypeError:
+            raise
+        except Exception as error:
+            if self.size > 1:
+                self.refuse(f"an operation raises {type(error).__name__} on some rows of a batch")
+            raise
 
     def refuse(self, what: str) -> NoReturn:
         """Stop the run: no batch can do this."""
