@@ -19,6 +19,7 @@ from veridp.errors import VeridpError
 from veridp.mechanism import as_mechanism
 from veridp.program.affine import Affine
 from veridp.program.explore import explore
+from veridp.program.identity import Raised
 from veridp.program.path import Path, leaves
 from veridp.program.replay import Listing
 
@@ -147,7 +148,10 @@ class Recording(np.random.Generator):
 def contradiction(program: Any, paths: tuple[Path, ...], seed: int) -> str | None:
     """What a plain run on genuine draws does that its path does not say; None where they agree."""
     rng = Recording(seed)
-    output = program(rng, list(DATA))
+    try:
+        output = program(rng, list(DATA))
+    except Exception as error:
+        output = Raised.by(error)
     for path in paths:
         if len(path.noises) != len(rng.draws):
             continue

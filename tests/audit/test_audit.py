@@ -278,3 +278,17 @@ def test_a_loss_that_no_event_shows_is_left_to_samples() -> None:
 
     verdict = veridp.audit(mechanism, 0.5, size=1, seconds=3)
     assert "sniper" in [evidence.engine for evidence in verdict.evidence]
+
+
+def test_a_proof_is_cross_checked_by_pairs_also_where_it_says_zero() -> None:
+    def constant(rng: Any, data: Any) -> Any:
+        return rng.laplace()
+
+    def laplace(rng: Any, data: Any) -> Any:
+        return data[0] + data[1] + rng.laplace()
+
+    for mechanism, least in ((constant, 64), (laplace, 16)):
+        verdict = veridp.audit(mechanism, 2.0, size=3, seconds=600)
+        assert str(verdict.standing.value).upper() == "PROVED"
+        (searched,) = [text for text in verdict.searched if "pairs by their exact loss" in text]
+        assert int(searched.split()[0]) >= least

@@ -186,7 +186,7 @@ def test_data_that_the_mechanism_changes_are_reported() -> None:
 
 def test_hidden_randomness_is_reported_and_can_be_read_one_by_one() -> None:
     own = np.random.default_rng(0)
-    with pytest.raises(Nondeterministic, match="adapters.unseeded"):
+    with pytest.raises(Nondeterministic, match=r"adapters\.unseeded"):
         sample(lambda rng, data: own.random() < 0.5, None, 100)
     outputs = sample(lambda rng, data: own.random() < 0.5, None, 1000, reading="one-by-one")
     assert 400 < outputs.distinct()[True] < 600  # false alarm: 1e-10
