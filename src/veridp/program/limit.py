@@ -132,4 +132,13 @@ class _Timer:
     def stop(self) -> None:
         self.ended.set()
         self.watch.join()
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(self.target, None)  # one that was set and has not been raised yet
+        if not self.rung:
+            return
+        # An exception that was set may not have been raised yet. Setting None would leave the interpreter looking for
+        # it for ever, and a traced function would then never return: so it is set once more, and waited for.
+        try:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(self.target, ctypes.py_object(OutOfTime))
+            while True:
+                time.sleep(0)
+        except OutOfTime:
+            return
