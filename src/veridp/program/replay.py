@@ -167,8 +167,13 @@ class _Replayer:
             if _difference(genuine, again) is not None:
                 self._disagree("a subclass of Generator is treated differently", again, genuine, point)
             self._compare(point)
-            if _difference(genuine, self._seen(point)[0]) is not None:
-                self._disagree("it notices that it is traced", self._seen(point)[0], genuine, point)
+            seen, taken = self._seen(point)
+            if _difference(genuine, seen) is not None:
+                self._disagree("it notices that it is traced", seen, genuine, point)
+            with traced() as trace:
+                self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
+            if not trace.same(taken):
+                self._disagree(f"{trace.parting(taken)}: it tells NumPy's generator from ours", seen, genuine, point)
         for _ in range(runs):
             wild = ScriptedGenerator(np.random.PCG64(0), _far_draws(self.rng), _any_pick(self.rng))
             self._run_plainly(wild, place)

@@ -36,6 +36,8 @@ class ScriptedGenerator(np.random.Generator):
     permutations are finite choices, as in exploration.
     """
 
+    __module__, __qualname__ = np.random.Generator.__module__, np.random.Generator.__qualname__
+
     def __init__(self, bits: np.random.BitGenerator, draw: Draw | None = None, pick: Pick | None = None) -> None:
         super().__init__(bits)
         self._numpy = np.random.Generator(bits)  # whose methods call each other, not the ones below
