@@ -68,8 +68,9 @@ def test_the_probabilities_of_a_witness_are_those_of_the_event_as_it_is_rounded(
     assert witness is not None
     ((_, (span,)),) = witness.event.within  # type: ignore[attr-defined]
     end = span.high - at
-    assert witness.left_probability.lower == pytest.approx(1 - math.exp(-end) / 2, rel=1e-12)
-    assert witness.right_probability.lower == pytest.approx(math.exp(end - 1) / 2, rel=1e-12)
+    left, right = witness.left_probability, witness.right_probability
+    assert (left.lower + left.upper) / 2 == pytest.approx(1 - math.exp(-end) / 2, rel=1e-12)
+    assert (right.lower + right.upper) / 2 == pytest.approx(math.exp(end - 1) / 2, rel=1e-12)
 
 
 def test_locations_too_far_apart_for_the_noise_are_refused() -> None:

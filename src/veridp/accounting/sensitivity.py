@@ -21,7 +21,7 @@ from veridp.accounting.farthest import Image, Polyhedron, farthest
 from veridp.accounting.moves import Move, Two, Values, interval, moves, reordering
 from veridp.accounting.tree import RECORDS
 from veridp.adjacency import Adjacency, Domain, adjacency
-from veridp.errors import BadInput, MechanismFailed, NotExact, NotExplorable, VeridpError
+from veridp.errors import BadInput, CutShort, MechanismFailed, NotExact, NotExplorable, VeridpError
 from veridp.mechanism import Function, Mechanism
 from veridp.program.affine import Affine, unknowns
 from veridp.program.explore import explore
@@ -92,7 +92,7 @@ def sensitivity(
     try:
         with at_most(seconds):
             return measure.solved()
-    except OutOfTime:
+    except (OutOfTime, CutShort):
         return measure.searched(seed, f"{seconds:g} seconds were not enough to solve it")
     except (NotExplorable, NotExact) as error:
         return measure.searched(seed, str(error))

@@ -8,7 +8,7 @@ refused. It names:
 - `if`, `break`, `continue`, `pass`, `return`, assignments to local names, and `append` to a list that is returned;
 - numbers, strings, True, False, None; arithmetic, comparisons, `and`, `or`, `not`, conditional expressions;
 - names of the function's own, arguments and module constants with plain values, which nothing may assign to;
-- draws from rng, `abs`, `min`, `max`, and functions of the math module.
+- draws from rng, `abs`, `min`, `max`, `bool`, `int`, `float`, and functions of the math module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from veridp.program.path import Path
 from veridp.program.site import Site
 
 PLAIN_VALUES = (bool, int, float, str, Fraction, type(None))  # which no code can change in place
-PURE_BUILTINS = {name: getattr(builtins, name) for name in ("abs", "min", "max")}
+PURE_BUILTINS = {name: getattr(builtins, name) for name in ("abs", "min", "max", "bool", "int", "float")}
 DRAWS = {name for name in vars(StandInGenerator) if not name.startswith("_") and hasattr(np.random.Generator, name)}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd, ast.Not)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
