@@ -23,6 +23,10 @@ SECONDS = 600.0
 NOT_PROVABLE = {"gaussian", "exponential_mechanism", "finder_sum"}
 
 
+MAX_SIZE = 6  # of inputs, at which every broken mechanism of the catalogue is broken
+SIZES = {"svt34_parallel": 3}  # of mechanisms with very many paths
+
+
 @pytest.fixture(autouse=True)
 def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried bounds how long it takes, not the clock: so no verdict depends on how busy the machine is."""
@@ -36,10 +40,13 @@ def mistake(name: str, **options: Any) -> Verdict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(veridp.catalogue))
-def test_the_verdict_agrees_with_the_true_epsilon(name: str) -> None:
+def test_the_verdict_agrees_with_the_true_epsilon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    climb = explored.ascend
+    monkeypatch.setattr(explored, "ascend", lambda findings: None if findings.refuted else climb(findings))
     mechanism = veridp.catalogue[name]
-    true_epsilon, keeps = mechanism.true_epsilon(mechanism.size), mechanism.keeps_claim()
-    verdict = veridp.audit(mechanism, seconds=SECONDS)
+    size = SIZES.get(name, min(mechanism.size, MAX_SIZE))
+    true_epsilon, keeps = mechanism.true_epsilon(size), mechanism.keeps_claim(size)
+    verdict = veridp.audit(mechanism, size=size, seconds=SECONDS)
     assert true_epsilon is not None
     if not verdict.claim.delta:
         assert verdict.epsilon.lower <= true_epsilon * (1 + 1e-9)

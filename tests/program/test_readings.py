@@ -18,6 +18,7 @@ from scipy import integrate, stats
 
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
+from veridp.program.identity import Pairs
 from veridp.program.outputs import Outputs
 from veridp.program.sample import sample
 
@@ -179,7 +180,7 @@ QUERIES = [0.0, 2.0, 1.0]
 SCORES = [1.0, 2.0, 0.0]
 UNIFORM = dict.fromkeys(itertools.permutations([1.5, 2.5, 3.5]), 1 / 6)
 NESTED = {
-    (coin, (("a", None), ("b", hit))): 0.5 * (0.25 if hit else 0.75)
+    (coin, Pairs((("a", None), ("b", hit)))): 0.5 * (0.25 if hit else 0.75)
     for coin in ((), ("heads",))
     for hit in (True, False)
 }
