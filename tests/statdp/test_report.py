@@ -47,12 +47,12 @@ def printed(detection: Detection, width: int) -> str:
 
 def test_the_page_says_what_was_found(wrong, right):
     page = printed(wrong, 200)
-    assert page.startswith("REFUTED  noisy_max3(epsilon=0.7) claims 0.7-DP\n")
+    assert page.startswith("REFUTED  noisy_max3(epsilon=0.7) claims 0.7-DP; assumed: ")
     assert f"event  {wrong.event}" in page
     assert f"ε >= {wrong.epsilon_lower:.4g} at confidence 0.95" in page
     assert str(wrong.witness.left_probability) in page
     assert "7 pairs of length 5" in page
-    assert printed(right, 200).startswith("NOT REFUTED  noisy_max1(epsilon=0.7) claims 0.7-DP\n")
+    assert printed(right, 200).startswith("NOT REFUTED  noisy_max1(epsilon=0.7) claims 0.7-DP; assumed: ")
 
 
 def test_the_terminal_curve_has_a_mark_for_each_point_and_a_line_at_the_claim(wrong):

@@ -77,7 +77,7 @@ class TerminalCurve:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = (options.max_width - MARGIN) // len(self.detection.curve)
-        yield Text("\n".join(self.lines(max(1, min(CELL, room)))), no_wrap=True, end="")
+        yield Text("\n".join(self.lines(max(1, min(CELL, room)))), no_wrap=True)
 
     def lines(self, cell: int) -> list[str]:
         """The lines of the drawing, with so many columns for each test ε."""

@@ -61,7 +61,8 @@ class Selection:
         """The candidate chosen for each ε; None where no event was frequent enough."""
         found: list[list[Scored]] = [[] for _ in self.epsilons]
         self.pairs = len(pairs)
-        check_returns(self.mechanism, (side for pair in pairs for side in (pair.left, pair.right)))
+        if not self.mechanism.missing():  # arguments that are left open are found for each pair
+            check_returns(self.mechanism, (side for pair in pairs for side in (pair.left, pair.right)))
         for number, trial in enumerate(trials(self.mechanism, pairs)):
             if self.progress is not None:
                 self.progress(f"choosing events, {trial.pattern}", 0.5 * number / len(pairs), 0.0)
