@@ -14,6 +14,7 @@ from veridp.mechanism import Mechanism
 from veridp.program.affine import Condition, unknowns
 from veridp.program.distribution import Number, exact
 from veridp.program.explore import explore
+from veridp.program.identity import Raised
 from veridp.program.path import Path, condition_with_values, leaves, with_values
 from veridp.program.symbolic import Symbolic
 from veridp.program.symbols import Unknown
@@ -38,6 +39,8 @@ class OpenLaw:
             paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=FEW * count)
         except VeridpError:
             return None
+        if any(isinstance(path.output, Raised) for path in paths):
+            return None  # code that fails on symbols need not fail on numbers
         discrete = not any(isinstance(leaf, Symbolic) for path in paths for leaf in leaves(path.output))
         return cls(paths, _interned(factors(paths, split=False)[0].classes) if discrete else None)
 

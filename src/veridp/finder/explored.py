@@ -19,6 +19,7 @@ from veridp.mechanism import Mechanism
 from veridp.program.affine import unknown, unknowns
 from veridp.program.distribution import Number, exact
 from veridp.program.explore import explore, walk
+from veridp.program.identity import Raised
 from veridp.program.path import Path, with_values
 from veridp.program.symbols import Unknown
 
@@ -63,6 +64,8 @@ class OpenData(Explored):
                     paths.append(path)
                     if deadline is not None and deadline.passed:
                         raise out_of_time(deadline.seconds)
+                if any(isinstance(path.output, Raised) for path in paths):
+                    return None  # code that fails on symbols need not fail on numbers
                 found[size] = paths
         except CutShort:
             raise
