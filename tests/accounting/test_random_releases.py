@@ -47,7 +47,7 @@ def test_no_method_is_below_the_tight_one(release: Node, delta: float) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.recursive(LEAVES, nodes, max_leaves=3), st.sampled_from([1e-2, 1e-4]))
 def test_dp_accounting_agrees_on_random_releases(release: Node, delta: float) -> None:
     """On the same lattice, or exactly: a step of it is how much more dp-accounting may say of a single claim."""

@@ -49,7 +49,7 @@ def test_the_search_stays_within_its_domain() -> None:
     found = worst(veridp.catalogue["svt1"], size=10, domain=(-10, 10), seconds=PLENTY, max_pairs=40)
     assert found.epsilon >= 0.0995
     assert max(map(abs, [*found.comparison.left, *found.comparison.right])) <= 10
-    assert found.searched[:2] == ("patterns", "corners")
+    assert found.searched[:3] == ("patterns", "thresholds", "corners")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_it_says_what_was_searched() -> None:
     mechanism = veridp.catalogue["noisy_max1"]
     found = worst(mechanism, size=2, seconds=PLENTY)
     assert found.finished
-    assert found.searched == ("patterns", "corners", "moves from the best")
+    assert found.searched == ("patterns", "thresholds", "corners", "moves from the best")
     expected = f"noisy_max1: ε = {found.epsilon:.6g} between {found.comparison.left} and {found.comparison.right}"
-    stages = "patterns, corners, moves from the best"
+    stages = "patterns, thresholds, corners, moves from the best"
     assert str(found) == f"{expected} (the worst of {found.tried} pairs: {stages})"
     few = worst(mechanism, size=2, seconds=PLENTY, max_pairs=1)
     assert (few.tried, few.finished) == (1, True)
@@ -130,14 +130,14 @@ def test_what_is_found_is_what_comparing_gives() -> None:
         assert found.delta(0.01) == pytest.approx(again.delta(0.01), abs=1e-12)
 
 
-def test_moves_reach_what_patterns_and_corners_miss() -> None:
-    """The noise is least where the first entry is near 3: a place that no pattern and no corner has."""
+def test_pairs_across_thresholds_reach_what_patterns_miss() -> None:
+    """The output depends on the second entry where the first is near 3: a place that no pattern has."""
 
     def picky(rng: Any, data: Any) -> Any:
         return (data[0] > 2 and data[0] < 8) and data[1] + rng.laplace(scale=1.0) > 0
 
     found = worst(veridp.Mechanism(picky), size=2, seconds=PLENTY)
-    assert found.searched[-1] == "moves from the best"
+    assert found.searched[-1] == "thresholds"
     assert found.epsilon == math.inf
 
 
