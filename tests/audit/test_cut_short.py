@@ -162,7 +162,7 @@ def test_a_choice_among_very_many_values_is_refused_before_it_is_listed() -> Non
         return int(data[0] > 0) + rng.integers(2**31)
 
     verdict = veridp.audit(many, epsilon=1.0, size=1, seconds=1.0)
-    assert "a choice among 2147483648 values" in said(verdict, "prove")[0]
+    assert "a choice of 2147483648 values" in said(verdict, "prove")[0]
 
 
 def test_time_that_is_up_leaves_steps_undone(laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,11 +154,12 @@ def audited_markdown(results: Sequence[Audited]) -> str:
 
 def audited_document(one: Audited) -> dict[str, Any]:
     """The target with its verdict, or with the reason why there is none, as plain data."""
-    judged = {"standing": UNJUDGED, "reason": one.reason} if one.verdict is None else _verdict_document(one.verdict)
+    judged = {"standing": UNJUDGED, "reason": one.reason} if one.verdict is None else verdict_document(one.verdict)
     return {"target": one.target, **judged}
 
 
-def _verdict_document(verdict: Verdict) -> dict[str, Any]:
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as plain data, in the words of `veridp schema`."""
     witness = verdict.witness
     return {
         "mechanism": verdict.mechanism,
