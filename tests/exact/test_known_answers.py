@@ -25,9 +25,9 @@ AMPLIFIED = math.log1p(RATE * math.expm1(EPSILON))
 
 
 def test_the_constants_are_the_published_ones() -> None:
-    assert CUT_OFF == pytest.approx(6.7570962296, abs=1e-10)
-    assert THRESHOLD == pytest.approx(7.2146080984, abs=1e-10)
-    assert AMPLIFIED == pytest.approx(0.2953945291, abs=1e-10)
+    assert pytest.approx(6.7570962296, abs=1e-10) == CUT_OFF
+    assert pytest.approx(7.2146080984, abs=1e-10) == THRESHOLD
+    assert pytest.approx(0.2953945291, abs=1e-10) == AMPLIFIED
 
 
 # ------------------------------------------------------------------------------------------------ truncated Laplace
