@@ -28,7 +28,7 @@ from veridp.program.identity import Raised, leaf_key
 from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, outline_of, output_text
 from veridp.program.scalar import raised as raised_output
 from veridp.program.site import Site, here, raised_at
-from veridp.program.state import Fingerprint, changed, fingerprint, watched_entropy
+from veridp.program.state import Watch, watched_entropy
 from veridp.program.symbolic import RAISED, Symbolic
 from veridp.program.symbols import Noise, Relation
 
@@ -62,10 +62,9 @@ def explore(
 def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: bool = False) -> Iterator[Path]:
     """The paths, one at a time, as they are found."""
     function = mechanism.bound()
-    before = fingerprint(function)
+    watch = Watch(mechanism.name, function)
     begun: Results = {}
     pending = [Way()]
-    first: Path | None = None
     found = 0
     while pending:
         if found >= max_paths:
@@ -78,23 +77,16 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
         run = Run(pending.pop(), begun)
         path = follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
-        if first is None:
-            first = path
-            _check_again(path, Run(Way(tuple(run.stages)), begun), mechanism.name, function, data, defer)
+
+        def again(path: Path = path, stages: Sequence[_Stage] = run.stages) -> None:
+            _check_again(path, Run(Way(tuple(stages)), begun), mechanism.name, function, data, defer)
+
+        if not found:
+            again()
+        watch.after_run(again)
         found += 1
         yield path
-    _check_state(mechanism.name, before, fingerprint(function))
-
-
-def _check_state(name: str, before: Fingerprint, after: Fingerprint) -> None:
-    place = changed(before, after)
-    if place == "global randomness":
-        raise Nondeterministic(
-            f"{name} draws from global randomness (random or numpy.random); draw from rng instead, "
-            f"or sample it, wrapped with veridp.adapters.unseeded(function)"
-        )
-    if place is not None:
-        raise Nondeterministic(f"{name} keeps state between runs: {place} changed; make each run start afresh")
+    watch.settle()
 
 
 class _Stop(BaseException):

@@ -31,6 +31,7 @@ from veridp.program.inside import Inside
 from veridp.program.instructions import Trace, traced
 from veridp.program.path import Fork, Option, Path, leaves, map_leaves, output_text, symbols_of
 from veridp.program.scripted import Draw, Pick, ScriptedGenerator
+from veridp.program.state import Watch
 from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.program.written import Written
 
@@ -96,12 +97,19 @@ class Listing:
         which random draws are compared too. Agreement is evidence, not proof, that the paths are the function's own:
         code that looks for veridp itself can still hide from it.
         """
-        replayer = _Replayer(self, np.random.default_rng(seed))
+
+        def compared() -> Replayed:
+            replayer = _Replayer(self, np.random.default_rng(seed))
+            reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
+            for place in [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]:
+                replayer.random(place, runs)
+            return Replayed(self.count, reached, replayer.runs)
+
         chosen = self.sample if len(self.sample) <= MAX_PATHS else self.sample[::2]
-        reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
-        for place in [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]:
-            replayer.random(place, runs)
-        return Replayed(self.count, reached, replayer.runs)
+        watch = Watch(self.mechanism.name, self.mechanism.bound())
+        found = compared()
+        watch.settle(compared)
+        return found
 
 
 Place = Mapping[Symbol, float]

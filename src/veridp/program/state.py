@@ -1,44 +1,178 @@
 """What a function could remember from one run to the next, and whether it did.
 
 A path tells what a function does on its noise and data. A function that keeps state between runs (a mutable default,
-a global, an attribute), or that draws entropy of its own, does something else each time, and no path can tell it.
+a global, an attribute, an iterator, a cache), or that draws entropy of its own, does something else each time, and no
+path can tell it.
+
+A fingerprint is the contents of everything that the function can reach: its defaults, closure, attributes, and the
+globals and attributes of modules that its code and that of its helpers name. Code of libraries is not followed, their
+objects are. An object whose state cannot be read is an error, not a gap.
+
+Caches are meant to fill: `functools.cache`, cached properties, and modules that are imported on the way. A new entry is
+no change if it is immutable; if it is not, the run is repeated, and must leave everything as it found it.
 """
 
 from __future__ import annotations
 
+import array
+import contextvars
+import ctypes
+import datetime
+import decimal
 import functools
+import gc
+import io
+import logging
+import mmap
 import os
+import pathlib
 import random
+import re
+import struct
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from veridp.errors import Nondeterministic, NotExplorable
+from veridp.program.generator import StandInGenerator
+from veridp.program.instructions import LIBRARIES
 from veridp.program.site import Site, here
+from veridp.program.symbolic import Symbolic
 
-MAX_OBJECTS = 5_000  # that one function can reach; what lies beyond is not compared
-PLAIN_VALUES = (int, float, complex, str, bytes, bool, type(None), np.generic)
+MAX_OBJECTS = 200_000  # that one function can reach
+RANDOMNESS = "global randomness"
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
 
-Fingerprint = dict[str, object]  # for each place that can hold state, what it holds
+PLAIN = frozenset({int, str, bytes, bool, type(None), complex, type(Ellipsis), type(NotImplemented), range, CodeType})
+IMMUTABLE = (
+    re.Pattern, re.Match, struct.Struct, np.ufunc, np.dtype, decimal.Decimal, datetime.date, datetime.time,
+    datetime.timedelta, datetime.tzinfo, pathlib.PurePath, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.GenericAlias,
+    types.UnionType,
+)  # fmt: skip
+WRAPPERS: dict[type, tuple[str, ...]] = {  # types that hold functions, and where
+    functools.partial: ("func", "args", "keywords"),
+    MethodType: ("__self__", "__func__"),
+    property: ("fget", "fset", "fdel"),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
+    np.vectorize: ("pyfunc", "otypes", "signature", "excluded"),  # and a cache of ufuncs
+    logging.Logger: ("level", "disabled", "propagate", "filters", "handlers", "parent"),  # and a cache of levels
+}
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
+LRU_CACHE: type = type(functools.lru_cache(lambda: None))
+CACHED_PROPERTIES = (functools.cached_property,)
+CACHE_ATTRIBUTES = frozenset({"cache_parameters", "__wrapped__"})  # of a cache: veridp reads these by themselves
+CLASS_CACHES = frozenset({"_abc_impl"})  # what isinstance remembers
+C_DATA: type = ctypes.c_int.__mro__[2]
+C_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+IMMUTABLE_TYPE = 1 << 8  # the flag of a type of C code, whose attributes cannot be set
+POINTER = 8  # bytes
+# Names by which code reaches globals and attributes whose names it computes.
+COMPUTED_NAMES = frozenset({"globals", "vars", "__dict__", "__globals__", "setattr", "exec", "eval"})
+
+
+@dataclass
+class _Entry:
+    """An entry of a cache: where it is, what it holds, and whether that can change."""
+
+    place: str
+    notes: list[tuple[str, object]] = field(default_factory=list)
+    mutable: bool = False
+    noisy: bool = False  # whether it holds a generator or a random number of a run
+
+
+@dataclass
+class Fingerprint:
+    """For each place that can hold state, what it holds; entries of caches apart."""
+
+    held: dict[str, list[object]] = field(default_factory=dict)
+    entries: dict[object, _Entry] = field(default_factory=dict)
+    caches: list[Any] = field(default_factory=list)
+    alive: list[object] = field(default_factory=list)  # so that no id is used twice
+
+    def growth(self) -> tuple[int, int]:
+        """A number that grows when a cache gains an entry, or a module is imported."""
+        return sum(cache.cache_info().misses for cache in self.caches), len(sys.modules)
 
 
 def fingerprint(function: Callable[..., Any]) -> Fingerprint:
-    """The contents of whatever mutable objects the function can reach: defaults, closures, globals, attributes.
+    """The contents of whatever mutable objects the function can reach; NotExplorable where one cannot be read.
 
-    Modules outside the user's code, files, and objects implemented in C are not looked into.
+    Files, the clock, and what code computes from the interpreter's own state (as by `gc`) are not looked into.
     """
-    found: Fingerprint = {"os.environ": tuple(os.environ.items()), "global randomness": _global_randomness()}
-    _Reader(found).read("", function)
-    return found
+    reader = _Reader(function)
+    reader.found.held |= {"os.environ": [tuple(os.environ.items())], RANDOMNESS: [_global_randomness()]}
+    reader.run()
+    return reader.found
 
 
 def changed(before: Fingerprint, after: Fingerprint) -> str | None:
-    """Where the two differ, in words; None where they agree."""
-    places = [place for place in {**before, **after} if before.get(place) != after.get(place)]
+    """Where the two differ, in words; None where they agree. Caches may have lost or gained entries."""
+    places = [place for place in {**before.held, **after.held} if before.held.get(place) != after.held.get(place)]
+    for key, entry in after.entries.items():
+        known = before.entries.get(key)
+        if entry.notes != known.notes if known else entry.noisy:
+            places.append(entry.place)
+    return RANDOMNESS if RANDOMNESS in places else min(places, key=len) if places else None
+
+
+def gained(before: Fingerprint, after: Fingerprint) -> str | None:
+    """Where a cache gained an entry that can change; None where it did not."""
+    places = [entry.place for key, entry in after.entries.items() if entry.mutable and key not in before.entries]
     return min(places, key=len) if places else None
+
+
+class Watch:
+    """Sees to it that the runs of a function leave no state behind: Nondeterministic where they do."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function = name, function
+        self.known = fingerprint(function)
+        self.growth = (-1, -1)
+
+    def after_run(self, repeat: Callable[[], object]) -> None:
+        """To be called after each run, with what runs the function once more in the same way.
+
+        All is read after the first run, and where a cache has grown. What is new there must stand a repetition.
+        """
+        if self.growth != self.known.growth():
+            self.settle(repeat)
+            self.growth = self.known.growth()
+
+    def settle(self, repeat: Callable[[], object] | None = None) -> None:
+        """Compare what is now with what was; Nondeterministic where a run changed it."""
+        now = fingerprint(self.function)
+        self._check(changed(self.known, now))
+        new = gained(self.known, now)
+        if new is not None and repeat is not None:
+            repeat()
+            again = fingerprint(self.function)
+            self._check(changed(now, again) or gained(now, again))
+            now = again
+        elif new is not None:
+            self._check(new)
+        self.known = now
+
+    def _check(self, place: str | None) -> None:
+        if place == RANDOMNESS:
+            raise Nondeterministic(
+                f"{self.name} draws from global randomness (random or numpy.random); draw from rng instead, "
+                f"or sample it, wrapped with veridp.adapters.unseeded(function)"
+            )
+        if place is not None:
+            raise Nondeterministic(f"{self.name} keeps state between runs: {place} changed; make each run start afresh")
 
 
 def _global_randomness() -> tuple[Any, ...]:
@@ -46,89 +180,438 @@ def _global_randomness() -> tuple[Any, ...]:
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
+# ---------------------------------------------------------------------------------------------------- reading
+
+
 class _Reader:
-    def __init__(self, found: Fingerprint) -> None:
-        self.found = found
-        self.seen: dict[int, object] = {}  # the objects are kept alive, so that no id is used twice
+    """Reads what a function can reach, breadth first; what caches hold comes last."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.found = Fingerprint()
+        self.seen: dict[int, tuple[str, int]] = {}  # where each object was met first, and how many others before it
+        self.met: defaultdict[str, int] = defaultdict(int)
+        self.todo: deque[tuple[str, Any, _Entry | None]] = deque([("", function, None)])
+        self.later: deque[tuple[str, Any, _Entry | None]] = deque()
+        self.names: set[str] = set()  # that the code of the user mentions
+        self.spaces: list[_Space] = []  # modules and classes, of which only what code names is read
+        self.settled = 0, 0  # how many names and spaces there were when all that is named was read
+        self.home = _home(function)
+        self.entry: _Entry | None = None  # whose contents are being read
+
+    def run(self) -> None:
+        while self.todo or self._named() or self.later:
+            place, value, self.entry = self.todo.popleft() if self.todo else self.later.popleft()
+            self._read(place, value)
+        self.entry = None
+        for cache in self.found.caches if "cache_info" in self.names else ():
+            self.note(f"the counts of {getattr(cache, '__name__', 'a cache')}", tuple(cache.cache_info()))
 
     def read(self, place: str, value: Any) -> None:
-        if isinstance(value, PLAIN_VALUES):
-            self.found[place] = (type(value).__name__, repr(value))
+        self.todo.append((place, value, self.entry))
+
+    def read_entry(self, key: object, place: str, value: Any) -> None:
+        """Read what a cache holds under this key, after all else."""
+        entry = self.found.entries.setdefault(key, _Entry(place))
+        self.later.append((place, value, entry))
+
+    def note(self, place: str, state: object, mutable: bool = True) -> None:
+        if self.entry is None:
+            self.found.held.setdefault(place, []).append(state)
+        else:
+            self.entry.notes.append((place, state))
+            self.entry.mutable |= mutable
+
+    def _named(self) -> bool:
+        """Whether the code names something, in what was met, that is not read yet; it is read next."""
+        if self.settled == (len(self.names), len(self.spaces)):
+            return False
+        self.settled = len(self.names), len(self.spaces)
+        every = not COMPUTED_NAMES.isdisjoint(self.names)
+        for space in self.spaces:
+            space.read(self, every)
+        return bool(self.todo)
+
+    def _read(self, place: str, value: Any) -> None:
+        kind = type(value)
+        if (state := _plain(kind, value)) is not None:
+            self.note(place, state, mutable=False)
             return
-        if id(value) in self.seen or len(self.seen) >= MAX_OBJECTS:
+        if id(value) in self.seen:
+            if place:  # else it is the class of something
+                self.note(place, ("the object of", self.seen[id(value)]), mutable=False)
             return
-        self.seen[id(value)] = value
-        if isinstance(value, functools.partial):
-            for name, part in {"function": value.func, "args": value.args, "keywords": value.keywords}.items():
-                self.read(f"{place}.{name}" if place else name, part)
-        elif isinstance(value, MethodType):
-            self.read(f"{place}.self", value.__self__)
-            self.read(place, value.__func__)
-        elif isinstance(value, FunctionType):
-            self._function(place, value)
-        elif isinstance(value, np.ndarray):
-            self.found[place] = (
-                value.shape,
-                value.dtype.str,
-                value.tobytes() if value.dtype != object else repr(value),
+        self.seen[id(value)] = place, self.met[place]
+        self.met[place] += 1
+        self.found.alive.append(value)
+        if len(self.seen) > MAX_OBJECTS:
+            raise NotExplorable(
+                f"it can reach more than {MAX_OBJECTS} objects, too many to see whether it keeps state in them; "
+                f"reach fewer, or use an engine that samples"
             )
-        elif isinstance(value, dict):
-            self.found[place] = len(value)
-            for key, part in list(value.items()):
-                self.read(f"{place}[{key!r}]" if isinstance(key, PLAIN_VALUES) else f"{place}[…]", part)
-        elif isinstance(value, list | tuple):
-            self.found[place] = len(value)
-            for index, part in enumerate(value):
-                self.read(f"{place}[{index}]", part)
-        elif isinstance(value, set | frozenset | bytearray):
-            self.found[place] = repr(sorted(map(repr, value)))
-        elif isinstance(value, np.random.Generator):
-            self.found[place] = repr(value.bit_generator.state)
-        elif not isinstance(value, ModuleType) and not _is_foreign(value):
-            self._object(place, value)
+        self._contents(place, kind, value)
+
+    # ------------------------------------------------------------------------------------------------ by type
+
+    def _contents(self, place: str, kind: type, value: Any) -> None:
+        def of(*kinds: type) -> bool:
+            return issubclass(kind, kinds)  # the class of a stand-in is not the one it shows
+
+        if of(Symbolic, StandInGenerator):
+            self.note(place, id(value))
+            if self.entry is not None:
+                self.entry.noisy = True
+        elif of(FunctionType):
+            self._function(place, value)
+        elif of(type):
+            self._class(value)
+        elif of(ModuleType):
+            self._module(value)
+        elif of(*LOCKS):
+            self.note(place, repr(value))
+        elif of(*IMMUTABLE):
+            self.note(place, (kind, repr(value)), mutable=False)
+            if not self.is_library_class(kind):
+                self._attributes(place, kind, value)
+        elif wrapper := next((known for known in kind.__mro__ if known in WRAPPERS), None):
+            self.note(place, kind)
+            for name in WRAPPERS[wrapper]:
+                part = getattr(value, name, None)
+                if wrapper is logging.Logger and name == "handlers":
+                    part = [each for each in part if self._is_ours(type(each))]
+                self.read(f"{place}.{name}".lstrip("."), part)
+            if wrapper is functools.partial or not self.is_library_class(kind):
+                self._attributes(place, kind, value)
+        elif of(LRU_CACHE):
+            self._cache(place, value)
+        elif not any(value is stream for stream in (sys.stdin, sys.stdout, sys.stderr)):
+            self._object(place, kind, value, of)
+
+    def _object(self, place: str, kind: type, value: Any, of: Callable[..., bool]) -> None:
+        """An object that holds others: its contents by its type, then its attributes."""
+        known = True
+        if of(dict, types.MappingProxyType):
+            self._mapping(place, kind, value)
+        elif base := next((base for base in (list, tuple, deque) if of(base)), None):
+            self.note(place, (kind, getattr(value, "maxlen", None)), mutable=base is not tuple)
+            self._sequence(place, list(base.__iter__(value)))
+        elif base := next((base for base in (set, frozenset) if of(base)), None):
+            entries = [(_plain(type(entry), entry), entry) for entry in base.__iter__(value)]
+            plain = frozenset(state for state, _ in entries if state is not None)
+            self.note(place, (kind, plain), mutable=base is set)
+            self._sequence(place, [entry for state, entry in entries if state is None])
+        elif of(np.ndarray):
+            self.note(place, (value.shape, value.dtype.str, b"" if value.dtype.hasobject else value.tobytes()))
+            self._sequence(place, value.ravel().tolist() if value.dtype.hasobject else [])
+        elif of(bytearray, array.array, memoryview, mmap.mmap):
+            self.note(place, bytes(value) if of(bytearray) else value[:] if of(mmap.mmap) else value.tobytes())
+        elif of(np.random.Generator, np.random.RandomState):
+            bits = value.bit_generator if of(np.random.Generator) else value._bit_generator
+            children = getattr(bits.seed_seq, "n_children_spawned", None) if of(np.random.Generator) else None
+            self.note(place, (repr(value), repr(bits.state), children))
+            if self.entry is not None:
+                self.entry.noisy = True
+        elif of(random.Random):
+            self.note(place, None if of(random.SystemRandom) else value.getstate())
+        elif of(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
+            self._suspended(place, value)
+        elif of(io.IOBase):
+            self._file(place, value)
+        elif of(threading.local):
+            self.read(place, dict(value.__dict__))
+        elif of(weakref.ref):
+            self.read(f"{place}()", value())
+        elif of(contextvars.ContextVar):
+            self.read(place, value.get(None))
+        elif of(types.CellType):
+            with suppress(ValueError):  # not assigned yet
+                self.read(place, value.cell_contents)
+        elif of(types.BuiltinMethodType, types.MethodWrapperType):
+            owner = value.__self__
+            self.note(place, value.__name__, mutable=False)
+            if not isinstance(owner, type | ModuleType | None) and type(owner).__name__ != "PyCapsule":
+                self.read(f"{place}.__self__", owner)
+        elif of(BaseException):
+            self.read(f"{place}.args", value.args)
+        else:
+            known = False
+        self._attributes(place, kind, value)
+        if not known:
+            self._hidden(place, kind, value)
+
+    def _sequence(self, place: str, entries: list[Any]) -> None:
+        states = [_plain(type(entry), entry) for entry in entries]
+        if None not in states:  # most lists: noted at once
+            self.note(place, states, mutable=False)
+            return
+        for index, entry in enumerate(entries):
+            self.read(f"{place}[{index}]", entry)
+
+    def _mapping(self, place: str, kind: type, value: Mapping[Any, Any]) -> None:
+        if value is sys.modules:
+            for name, module in list(value.items()):
+                if isinstance(module, ModuleType) and not self.is_library_module(module):
+                    self.read(f"sys.modules[{name!r}]", vars(module) if module.__spec__ is None else module)
+            return
+        base = next((base for base in (OrderedDict, dict) if issubclass(kind, base)), types.MappingProxyType)
+        items = list(base.items(value))  # type: ignore[arg-type]
+        keys = [_plain(type(key), key) for key, _ in items]
+        self.note(place, (kind, keys))
+        for state, (key, part) in zip(keys, items, strict=True):
+            if state is None:
+                self.read(f"a key of {place}", key)
+            self.read(f"{place}[{key!r:.40}]" if type(key) is str else f"{place}[…]", part)
+        self.read(f"{place}.default_factory", getattr(value, "default_factory", None))
+
+    def _suspended(self, place: str, value: Any) -> None:
+        """A generator or a coroutine: where it stands, and its variables."""
+        frame = next((getattr(value, name) for name in ("gi_frame", "cr_frame", "ag_frame") if hasattr(value, name)))
+        self.note(place, None if frame is None else (frame.f_code, frame.f_lasti))
+        if frame is not None:
+            self.read(f"the variables of {place}", dict(frame.f_locals))
+            self._globals(frame.f_code, frame.f_globals)
+
+    def _file(self, place: str, value: Any) -> None:
+        if value.closed:
+            self.note(place, "closed")
+        elif isinstance(value, io.StringIO | io.BytesIO):
+            self.note(place, (value.getvalue(), value.tell()))
+        else:
+            with suppress(OSError, io.UnsupportedOperation):
+                self.note(place, value.tell())
+
+    def _attributes(self, place: str, kind: type, value: Any) -> None:
+        """The attributes of an object, in its dict and its slots, and its class."""
+        kept = {name for base in kind.__mro__ for name, part in vars(base).items() if type(part) in CACHED_PROPERTIES}
+        silent = ("stream", "lock") if issubclass(kind, logging.Handler) else ()
+        for name, part in _dict_of(value).items():
+            if name in kept:
+                self.read_entry((id(value), name), f"{place}.{name}", part)
+            elif name not in silent:
+                self.read(f"{place}.{name}".lstrip("."), part)
+        for name, slot in _slots(kind):
+            with suppress(AttributeError):  # not assigned yet
+                self.read(f"{place}.{name}".lstrip("."), slot.__get__(value, kind))
+        if id(kind) not in self.seen:
+            self.read("", kind)
+
+    def _hidden(self, place: str, kind: type, value: Any) -> None:
+        """The state of an object that C code holds, by what would be pickled of it."""
+        offsets = (kind.__dictoffset__, kind.__weakrefoffset__)
+        visible = object.__basicsize__ + POINTER * (sum(offset > 0 for offset in offsets) + len(_slots(kind)))
+        self.note(place, (kind, id(value) if kind is object else None))
+        if kind.__basicsize__ > visible or kind.__itemsize__:
+            try:
+                parts = self._pickled(kind, value)
+            except Exception:  # whatever it is: the object does not tell its state
+                self._refuse(place, kind)
+            for part in parts:
+                self.read(place, part)
+
+    def _pickled(self, kind: type, value: Any) -> list[Any]:
+        if issubclass(kind, C_FUNCTION):
+            raise TypeError
+        if issubclass(kind, C_DATA):
+            pointer = hasattr(value, "contents")
+            return [bytes(value), value._objects, *([value.contents] if pointer and value else [])]
+        if hasattr(value, "__func__"):
+            return [value.__func__]
+        if kind.__module__ == "_queue":
+            return [part for part in gc.get_referents(value) if isinstance(part, list)]
+        parts = value.__reduce_ex__(4)
+        if isinstance(parts, str):  # a global that pickle finds by its name
+            return [parts]
+        _, arguments, *states = parts
+        return [arguments, *(list(s) if hasattr(s, "__next__") else s for s in states)]
+
+    def _refuse(self, place: str, kind: type) -> NoReturn:
+        raise NotExplorable(
+            f"{place} is a {kind.__module__}.{kind.__qualname__} whose state cannot be read, so it could pass from run "
+            f"to run; make it within the function, or use an engine that samples"
+        )
+
+    # ------------------------------------------------------------------------------------------------ caches
+
+    def _cache(self, place: str, cache: Any) -> None:
+        name = getattr(cache, "__name__", place)
+        self.found.caches.append(cache)
+        self.read(place, cache.__wrapped__)
+        self.read(f"the attributes of {name}", {k: v for k, v in vars(cache).items() if k not in CACHE_ATTRIBUTES})
+        for key, result in _cached(cache, lambda: self._refuse(place, type(cache))):
+            self.read_entry((id(cache), key), f"the cache of {name}", result)
+            if isinstance(key, tuple):
+                self.read_entry((id(cache), key), f"a key in the cache of {name}", key)
+
+    # ------------------------------------------------------------------------------------------------ code
 
     def _function(self, place: str, function: FunctionType) -> None:
-        if _is_foreign(function):
-            return
         name = function.__name__
-        self.read(f"the defaults of {name}", function.__defaults__)
-        self.read(f"the defaults of {name}", function.__kwdefaults__)
+        self.note(f"the code of {name}", function.__code__, mutable=False)
         self.read(f"the attributes of {name}", function.__dict__)
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-            try:
-                self.read(f"the variable {variable} around {name}", cell.cell_contents)
-            except ValueError:  # not assigned yet
-                continue
-        for variable in sorted(_names(function.__code__)):
-            if variable in function.__globals__:
-                self.read(f"the global {variable}", function.__globals__[variable])
+            if variable != "dispatch_cache":  # of functools.singledispatch
+                self.read(f"the variable {variable} around {name}", cell)
+        if not self.is_library(function.__code__.co_filename):
+            self.read(f"the defaults of {name}", function.__defaults__)
+            self.read(f"the defaults of {name}", function.__kwdefaults__)
+            self.read(f"the name of {name}", (function.__doc__, name, function.__qualname__, function.__module__))
+            self.read(f"the annotations of {name}", function.__annotations__)
+            self._globals(function.__code__, function.__globals__)
 
-    def _object(self, place: str, value: Any) -> None:
-        """The attributes of an object or class of the user's."""
-        attributes = vars(value) if hasattr(value, "__dict__") else {}
-        for name, part in list(attributes.items()):
-            if not (name.startswith("__") and name.endswith("__")) or isinstance(part, FunctionType):
-                self.read(f"{place}.{name}", part)
-        if not isinstance(value, type):
-            self.read(f"{place}.__class__", type(value))
+    def _globals(self, code: CodeType, variables: dict[str, Any]) -> None:
+        mentioned = _names(code)
+        self.names |= mentioned
+        built_in = vars(sys.modules["builtins"])
+        for name in sorted(mentioned):
+            if name in variables:
+                self.read(f"the global {name}", variables[name])
+            elif name in built_in and not isinstance(built_in[name], types.BuiltinFunctionType | type):
+                self.read(f"the builtin {name}", built_in[name])
+            if name in sys.modules and sys.modules[name] is not variables.get(name):  # perhaps imported by the code
+                self.read_entry(("module", name), f"the module {name}", sys.modules[name])
+        if not COMPUTED_NAMES.isdisjoint(mentioned):
+            for name in sorted(variables.keys() - mentioned):
+                if not (name.startswith("__") and name.endswith("__")):
+                    self.read(f"the global {name}", variables[name])
+
+    def _module(self, module: ModuleType) -> None:
+        self.spaces.append(_Space(module.__name__, vars(module), self.is_library_module(module), self.entry))
+
+    def _class(self, kind: type) -> None:
+        """The attributes of a class, its bases and its metaclass."""
+        if kind.__flags__ & IMMUTABLE_TYPE:
+            return
+        if self.is_library_class(kind):
+            self.spaces.append(_Space(kind.__qualname__, vars(kind), True, self.entry))
+            return
+        for name, part in list(vars(kind).items()):
+            if name not in CLASS_CACHES:
+                self.read(f"{kind.__qualname__}.{name}", part)
+        for base in (*kind.__bases__, type(kind)):
+            self.read("", base)
+
+    def _is_ours(self, handler: type) -> bool:
+        """Whether a handler of logs is to be read: those of test runners and other libraries keep what they like."""
+        return handler.__module__.startswith("logging") or not self.is_library_class(handler)
+
+    def is_library_class(self, kind: type) -> bool:
+        return self.is_library_module(sys.modules.get(kind.__module__))
+
+    def is_library(self, file: str) -> bool:
+        return not (self.home and file.startswith(self.home)) and _is_library(file)
+
+    def is_library_module(self, module: ModuleType | None) -> bool:
+        """Whether it belongs to the standard library, another package, or veridp itself."""
+        if module is None:
+            return False
+        file, (parent, _, inner) = getattr(module, "__file__", None), module.__name__.partition(".")
+        if file is None and inner:  # a part of a package that its C code made
+            return self.is_library_module(sys.modules.get(parent))
+        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        return self.is_library(file) if file else origin in ("built-in", "frozen")
 
 
-def _names(code: CodeType) -> set[str]:
-    """The global names and attributes that the code and what it defines mention."""
-    nested = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return set(code.co_names).union(*map(_names, nested))
+@dataclass
+class _Space:
+    """A module or a class of a library: what it holds under names that the code mentions, and its plain values."""
+
+    name: str
+    variables: Mapping[str, Any]
+    library: bool
+    entry: _Entry | None
+    done: set[str] = field(default_factory=set)
+
+    def read(self, reader: _Reader, every: bool) -> None:
+        """Read what is not read yet."""
+        wanted = self.variables.keys() & reader.names
+        if every and not self.library:
+            wanted = {name for name in self.variables if not name.startswith("__")}
+        reader.entry = self.entry
+        if not self.done and self.library:
+            self.done.add("")
+            plain = ((name, _plain(type(value), value)) for name, value in list(self.variables.items()))
+            reader.note(self.name, {name: state for name, state in plain if state is not None and name != "__doc__"})
+        for name in sorted(wanted - self.done):
+            self.done.add(name)
+            reader.read(f"{self.name}.{name}", self.variables[name])
 
 
-def _is_foreign(value: Any) -> bool:
-    """Whether it belongs to the standard library, to NumPy or another package, or to veridp itself."""
-    module = getattr(value, "__module__", None) or getattr(type(value), "__module__", None) or ""
-    root = module.partition(".")[0]
-    if root in sys.stdlib_module_names and root != "__main__":
-        return True
-    if root in ("veridp", "numpy", "scipy"):
-        return not module.startswith("veridp.catalogue")
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return "site-packages" in file
+# ---------------------------------------------------------------------------------------------------- parts
+
+def _plain(kind: type, value: Any) -> object:
+    """What tells an immutable value of a plain type from others; None for what is no such value."""
+    if kind is float:
+        return value.hex()
+    if kind in PLAIN:
+        return kind, value if kind is not complex else repr(value)
+    if issubclass(kind, np.generic) and kind is not np.void and kind.__module__ == "numpy":
+        return kind, value.tobytes()
+    return (kind, value) if kind is Fraction else None
+
+
+def _dict_of(value: Any) -> dict[str, Any]:
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(attributes) if isinstance(attributes, dict) else {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    """The slots that Python classes among its bases declare."""
+    bases = [base for base in kind.__mro__ if not base.__flags__ & IMMUTABLE_TYPE]
+    members = [pair for base in bases for pair in vars(base).items()]
+    return [(name, slot) for name, slot in members if isinstance(slot, types.MemberDescriptorType)]
+
+
+def _cached(cache: Any, refuse: Callable[[], NoReturn]) -> list[tuple[Any, Any]]:
+    """The keys and results in an lru_cache, as its garbage collection visits them."""
+    count, limit = cache.cache_info().currsize, cache.cache_parameters()["maxsize"]
+    _, *parts = gc.get_referents(cache)
+    if limit is None and isinstance(parts[0], dict) and len(parts[0]) == count:
+        return list(parts[0].items())
+    keys, results, table = parts[: 3 * count : 3], parts[1 : 3 * count : 3], parts[3 * count]
+    if not isinstance(table, dict) or len(table) != count or any(key not in table for key in keys):
+        refuse()
+    return list(zip(keys, results, strict=True))
+
+
+@functools.cache
+def _names(code: CodeType) -> frozenset[str]:
+    """The names that the code and what it defines mention, also in strings: globals, attributes, modules."""
+    found = set(code.co_names)
+    constants: list[Any] = list(code.co_consts)
+    while constants:
+        constant = constants.pop()
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+        elif isinstance(constant, tuple | frozenset):
+            constants += constant
+        elif isinstance(constant, str) and constant.isidentifier():
+            found.add(constant)
+    return frozenset(found)
+
+
+@functools.cache
+def _is_library(file: str) -> bool:
+    if file.startswith(CATALOGUE):
+        return False
+    return file.startswith((PACKAGE, "<frozen")) or any(library in file for library in LIBRARIES)
+
+
+def _home(function: Any) -> str:
+    """Where the function's own package lies, if that is installed as a library; its code is followed all the same."""
+    while not isinstance(function, FunctionType):
+        inner = [getattr(function, name, None) for name in ("func", "__func__", "function", "__wrapped__")]
+        function = next(filter(None, inner), None) or getattr(type(function), "__call__", None)
+        if not callable(function) or isinstance(function, types.WrapperDescriptorType | types.MethodWrapperType):
+            return ""
+    file, module = function.__code__.co_filename, function.__globals__.get("__name__", "")
+    depth = module.count(".") + 1
+    if not _is_library(file) or "site-packages" not in file or file.startswith(PACKAGE):
+        return ""
+    inside = file.partition("site-packages" + os.sep)
+    return inside[0] + inside[1] + inside[2].split(os.sep)[0] if depth else ""
 
 
 @contextmanager
