@@ -55,6 +55,7 @@ PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
 
 PLAIN = frozenset({int, str, bytes, bool, type(None), complex, type(Ellipsis), type(NotImplemented), range, CodeType})
+NUMBERS = frozenset({int, float, str, bytes, bool, type(None)})  # of which those in a library are all compared
 IMMUTABLE = (
     re.Pattern, re.Match, struct.Struct, np.ufunc, np.dtype, decimal.Decimal, datetime.date, datetime.time,
     datetime.timedelta, datetime.tzinfo, pathlib.PurePath, types.GetSetDescriptorType, types.MemberDescriptorType,
@@ -74,6 +75,7 @@ LOCKS = (type(threading.Lock()), type(threading.RLock()))
 LRU_CACHE: type = type(functools.lru_cache(lambda: None))
 CACHED_PROPERTIES = (functools.cached_property,)
 CACHE_ATTRIBUTES = frozenset({"cache_parameters", "__wrapped__"})  # of a cache: veridp reads these by themselves
+DISPATCH = frozenset({"dispatch_cache", "_clear_cache", "cache_token"})  # what functools.singledispatch remembers
 CLASS_CACHES = frozenset({"_abc_impl"})  # what isinstance remembers
 C_DATA: type = ctypes.c_int.__mro__[2]
 C_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
@@ -364,7 +366,7 @@ class _Reader:
 
     def _suspended(self, place: str, value: Any) -> None:
         """A generator or a coroutine: where it stands, and its variables."""
-        frame = next((getattr(value, name) for name in ("gi_frame", "cr_frame", "ag_frame") if hasattr(value, name)))
+        frame = next(getattr(value, name) for name in ("gi_frame", "cr_frame", "ag_frame") if hasattr(value, name))
         self.note(place, None if frame is None else (frame.f_code, frame.f_lasti))
         if frame is not None:
             self.read(f"the variables of {place}", dict(frame.f_locals))
@@ -446,11 +448,13 @@ class _Reader:
     def _function(self, place: str, function: FunctionType) -> None:
         name = function.__name__
         self.note(f"the code of {name}", function.__code__, mutable=False)
-        self.read(f"the attributes of {name}", function.__dict__)
+        library = self.is_library(function.__code__.co_filename)
+        silent = DISPATCH if library else frozenset()
+        self.read(f"the attributes of {name}", {k: v for k, v in function.__dict__.items() if k not in silent})
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-            if variable != "dispatch_cache":  # of functools.singledispatch
+            if variable not in silent:
                 self.read(f"the variable {variable} around {name}", cell)
-        if not self.is_library(function.__code__.co_filename):
+        if not library:
             self.read(f"the defaults of {name}", function.__defaults__)
             self.read(f"the defaults of {name}", function.__kwdefaults__)
             self.read(f"the name of {name}", (function.__doc__, name, function.__qualname__, function.__module__))
@@ -528,14 +532,14 @@ class _Space:
         reader.entry = self.entry
         if not self.done and self.library:
             self.done.add("")
-            plain = ((name, _plain(type(value), value)) for name, value in list(self.variables.items()))
-            reader.note(self.name, {name: state for name, state in plain if state is not None and name != "__doc__"})
+            reader.note(self.name, [pair for pair in list(self.variables.items()) if type(pair[1]) in NUMBERS])
         for name in sorted(wanted - self.done):
             self.done.add(name)
             reader.read(f"{self.name}.{name}", self.variables[name])
 
 
 # ---------------------------------------------------------------------------------------------------- parts
+
 
 def _plain(kind: type, value: Any) -> object:
     """What tells an immutable value of a plain type from others; None for what is no such value."""
@@ -600,18 +604,13 @@ def _is_library(file: str) -> bool:
 
 
 def _home(function: Any) -> str:
-    """Where the function's own package lies, if that is installed as a library; its code is followed all the same."""
-    while not isinstance(function, FunctionType):
-        inner = [getattr(function, name, None) for name in ("func", "__func__", "function", "__wrapped__")]
-        function = next(filter(None, inner), None) or getattr(type(function), "__call__", None)
-        if not callable(function) or isinstance(function, types.WrapperDescriptorType | types.MethodWrapperType):
-            return ""
-    file, module = function.__code__.co_filename, function.__globals__.get("__name__", "")
-    depth = module.count(".") + 1
-    if not _is_library(file) or "site-packages" not in file or file.startswith(PACKAGE):
-        return ""
-    inside = file.partition("site-packages" + os.sep)
-    return inside[0] + inside[1] + inside[2].split(os.sep)[0] if depth else ""
+    """Where the package of the function lies, if it is installed as a library; its code is followed all the same."""
+    while isinstance(function, functools.partial | MethodType | LRU_CACHE):
+        function = getattr(function, "func", None) or getattr(function, "__wrapped__", None) or function.__func__
+    code = getattr(function if isinstance(function, FunctionType) else type(function).__call__, "__code__", None)
+    before, installed, inside = (code.co_filename if code else "").partition(os.sep + "site-packages" + os.sep)
+    inside = inside.partition(os.sep)[0]
+    return "" if inside in ("", "veridp") else before + installed + inside
 
 
 @contextmanager
