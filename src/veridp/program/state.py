@@ -293,13 +293,13 @@ class _Reader:
         known = True
         if of(dict, types.MappingProxyType):
             self._mapping(place, kind, value)
-        elif base := next((base for base in (list, tuple, deque) if of(base)), None):
-            self.note(place, (kind, getattr(value, "maxlen", None)), mutable=base is not tuple)
-            self._sequence(place, list(base.__iter__(value)))
-        elif base := next((base for base in (set, frozenset) if of(base)), None):
-            entries = [(_plain(type(entry), entry), entry) for entry in base.__iter__(value)]
+        elif of(list, tuple, deque):
+            self.note(place, (kind, getattr(value, "maxlen", None)), mutable=not of(tuple))
+            self._sequence(place, _entries(value))
+        elif of(set, frozenset):
+            entries = [(_plain(type(entry), entry), entry) for entry in _entries(value)]
             plain = frozenset(state for state, _ in entries if state is not None)
-            self.note(place, (kind, plain), mutable=base is set)
+            self.note(place, (kind, plain), mutable=of(set))
             self._sequence(place, [entry for state, entry in entries if state is None])
         elif of(np.ndarray):
             self.note(place, (value.shape, value.dtype.str, b"" if value.dtype.hasobject else value.tobytes()))
@@ -354,15 +354,15 @@ class _Reader:
                 if isinstance(module, ModuleType) and not self.is_library_module(module):
                     self.read(f"sys.modules[{name!r}]", vars(module) if module.__spec__ is None else module)
             return
-        base = next((base for base in (OrderedDict, dict) if issubclass(kind, base)), types.MappingProxyType)
-        items = list(base.items(value))  # type: ignore[arg-type]
+        items = _entries(value)
         keys = [_plain(type(key), key) for key, _ in items]
         self.note(place, (kind, keys))
         for state, (key, part) in zip(keys, items, strict=True):
             if state is None:
                 self.read(f"a key of {place}", key)
             self.read(f"{place}[{key!r:.40}]" if type(key) is str else f"{place}[…]", part)
-        self.read(f"{place}.default_factory", getattr(value, "default_factory", None))
+        if issubclass(kind, defaultdict):
+            self.read(f"{place}.default_factory", value.default_factory)
 
     def _suspended(self, place: str, value: Any) -> None:
         """A generator or a coroutine: where it stands, and its variables."""
@@ -552,6 +552,15 @@ def _plain(kind: type, value: Any) -> object:
     return (kind, value) if kind is Fraction else None
 
 
+CONTAINERS: tuple[Any, ...] = (list, tuple, deque, set, frozenset, OrderedDict, dict, types.MappingProxyType)
+
+
+def _entries(container: Any) -> list[Any]:
+    """What a container holds, whatever its class makes of iteration; of a mapping, the items."""
+    base = next(base for base in CONTAINERS if issubclass(type(container), base))
+    return list(base.items(container) if hasattr(base, "items") else base.__iter__(container))
+
+
 def _dict_of(value: Any) -> dict[str, Any]:
     try:
         attributes = object.__getattribute__(value, "__dict__")
@@ -606,7 +615,8 @@ def _is_library(file: str) -> bool:
 def _home(function: Any) -> str:
     """Where the package of the function lies, if it is installed as a library; its code is followed all the same."""
     while isinstance(function, functools.partial | MethodType | LRU_CACHE):
-        function = getattr(function, "func", None) or getattr(function, "__wrapped__", None) or function.__func__
+        names = ("func", "__wrapped__", "__func__")
+        function = next(getattr(function, name) for name in names if hasattr(function, name))
     code = getattr(function if isinstance(function, FunctionType) else type(function).__call__, "__code__", None)
     before, installed, inside = (code.co_filename if code else "").partition(os.sep + "site-packages" + os.sep)
     inside = inside.partition(os.sep)[0]
