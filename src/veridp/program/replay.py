@@ -27,7 +27,7 @@ from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Distribution, Number
 from veridp.program.explore import Run, Way, follow
 from veridp.program.identity import Raised
-from veridp.program.inside import Inside
+from veridp.program.inside import Inside, unit_of
 from veridp.program.instructions import Trace, traced
 from veridp.program.path import Fork, Option, Path, leaves, map_leaves, output_text, symbols_of
 from veridp.program.scripted import Draw, Pick, ScriptedGenerator
@@ -40,6 +40,8 @@ MAX_SIGNATURES = 200_000  # ways through a mechanism that are kept, to see that 
 MAX_SIDES = 2  # for each random run: comparisons of one path that are replayed on either side
 RUNS = 8  # random runs at each place, and as many with draws from far out
 CLOSE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
+ROUNDING = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
+DROWNED = 0.5  # in units of the noise: rounding that is as large changes what the noise hides
 CLEAR = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
 
 
@@ -316,12 +318,27 @@ class _Told(Run):
         """The leaf of an output here: a number with its tolerance, a truth value, or what it is."""
         if isinstance(leaf, Affine):
             value, magnitude = self._evaluated(leaf)
+            self._check_rounding(leaf)
             return _Near(value, CLOSE * magnitude)
         if isinstance(leaf, Condition):
             return self._holds(leaf)
         if isinstance(leaf, Select):
             return self.value(leaf.then if self.value(leaf.condition) else leaf.other)
         return leaf
+
+
+    def _check_rounding(self, released: Affine) -> None:
+        """ExplorationDisagrees where floats near the number are so far apart that its noise makes no difference."""
+        scales = [abs(float(c)) * unit_of(s.distribution) for s, c in released.terms.items() if isinstance(s, Noise)]
+        if not scales or released.stands_for is int:
+            return
+        data = [float(c) * self.values[s] for s, c in released.terms.items() if not isinstance(s, Noise)]
+        size = abs(math.fsum([float(released.constant), *data]))
+        if ROUNDING * size >= DROWNED * max(scales):
+            raise ExplorationDisagrees(
+                f"its noise is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, and the noise "
+                f"has a scale of {max(scales):.3g}; subtract a constant from the data, or use an engine that samples"
+            )
 
 
 @dataclass(frozen=True)

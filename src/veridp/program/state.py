@@ -277,7 +277,7 @@ class _Reader:
         elif wrapper := next((known for known in kind.__mro__ if known in WRAPPERS), None):
             self.note(place, kind)
             for name in WRAPPERS[wrapper]:
-                part = getattr(value, name, None)
+                part: Any = getattr(value, name, None)
                 if wrapper is logging.Logger and name == "handlers":
                     part = [each for each in part if self._is_ours(type(each))]
                 self.read(f"{place}.{name}".lstrip("."), part)
@@ -348,7 +348,7 @@ class _Reader:
         for index, entry in enumerate(entries):
             self.read(f"{place}[{index}]", entry)
 
-    def _mapping(self, place: str, kind: type, value: Mapping[Any, Any]) -> None:
+    def _mapping(self, place: str, kind: type, value: Any) -> None:
         if value is sys.modules:
             for name, module in list(value.items()):
                 if isinstance(module, ModuleType) and not self.is_library_module(module):
