@@ -318,7 +318,8 @@ class _Told(Run):
         """The leaf of an output here: a number with its tolerance, a truth value, or what it is."""
         if isinstance(leaf, Affine):
             value, magnitude = self._evaluated(leaf)
-            self._check_rounding(leaf)
+            if math.isfinite(magnitude):
+                self._check_rounding(leaf)
             return _Near(value, CLOSE * magnitude)
         if isinstance(leaf, Condition):
             return self._holds(leaf)
