@@ -166,3 +166,15 @@ def test_none_beside_others_is_an_output() -> None:
 
     assert prove(sparse).epsilon == 1
     assert exact.compare(sparse, LEFT, RIGHT).epsilon == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("by_noise", [False, True], ids=["data", "noise"])
+def test_the_order_of_a_dict_is_no_output_whatever_decides_it(by_noise: bool) -> None:
+    @mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)
+    def ordered(rng, data):
+        noisy, other = data[0] + rng.laplace(), rng.laplace()
+        first = noisy > 5 if by_noise else data[0] > 5
+        return {"a": noisy, "b": other} if first else {"b": other, "a": noisy}
+
+    assert prove(ordered).epsilon == 1
+    assert exact.compare(ordered, LEFT, RIGHT).epsilon == pytest.approx(1, rel=1e-9)

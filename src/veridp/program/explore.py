@@ -25,7 +25,7 @@ from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
 from veridp.program.identity import Raised, leaf_key
-from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, outline_of, output_text
+from veridp.program.path import PLAIN, Fork, Option, Path, Step, entries_of, map_leaves, outline_of, output_text
 from veridp.program.scalar import raised as raised_output
 from veridp.program.site import Site, here, raised_at
 from veridp.program.state import Watch, watched_entropy
@@ -422,7 +422,7 @@ def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], 
 
 
 def _same_output(first: Any, second: Any) -> bool:
-    return outline_of(first) == outline_of(second) and all(map(_same_leaf, leaves(first), leaves(second)))
+    return outline_of(first) == outline_of(second) and all(map(_same_leaf, entries_of(first), entries_of(second)))
 
 
 def _same_leaf(first: Any, second: Any) -> bool:

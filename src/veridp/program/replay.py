@@ -26,7 +26,7 @@ from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Distribution, Number
 from veridp.program.explore import Run, Way, follow
-from veridp.program.identity import Raised
+from veridp.program.identity import Raised, leaf_key
 from veridp.program.inside import Inside, unit_of
 from veridp.program.instructions import Trace, traced
 from veridp.program.path import Fork, Option, Path, leaves, map_leaves, output_text, symbols_of
@@ -327,7 +327,6 @@ class _Told(Run):
             return self.value(leaf.then if self.value(leaf.condition) else leaf.other)
         return leaf
 
-
     def _check_rounding(self, released: Affine) -> None:
         """ExplorationDisagrees where floats near the number are so far apart that its noise makes no difference."""
         scales = [abs(float(c)) * unit_of(s.distribution) for s, c in released.terms.items() if isinstance(s, Noise)]
@@ -360,7 +359,7 @@ def _difference(told: Any, seen: Any) -> str | None:
             return "another structure"
         return next((found for pair in zip(told, seen, strict=True) if (found := _difference(*pair))), None)
     if isinstance(told, dict) or isinstance(seen, dict):
-        if type(told) is not type(seen) or list(told) != list(seen):
+        if type(told) is not type(seen) or set(map(leaf_key, told)) != set(map(leaf_key, seen)):
             return "other keys"
         return next((found for key in told if (found := _difference(told[key], seen[key]))), None)
     return None if _same_leaf(told, seen) else "another value"
