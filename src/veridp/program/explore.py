@@ -26,6 +26,7 @@ from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
 from veridp.program.identity import Raised, leaf_key
 from veridp.program.path import PLAIN, Fork, Option, Path, Step, entries_of, map_leaves, outline_of, output_text
+from veridp.program.scalar import failed
 from veridp.program.scalar import raised as raised_output
 from veridp.program.site import Site, here, raised_at
 from veridp.program.state import Watch, watched_entropy
@@ -408,7 +409,7 @@ def _raised(error: Exception | SystemExit, name: str) -> Raised:
     """The exception as the output of its path; MechanismFailed where it is none."""
     if isinstance(error, Exception) and not isinstance(error, VeridpError):
         return raised_output(error)
-    raise MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}") from error
+    raise failed(error, name) from error
 
 
 def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
