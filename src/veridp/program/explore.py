@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.budget import Deadline, check, out_of_memory
-from veridp.errors import CutShort, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.errors import CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, decided
 from veridp.program.contained import contained
