@@ -341,11 +341,15 @@ def imported_within(rng):
     return counters_of_mine.runs
 
 
-@leaks
+COMPUTED = """
 def computed_global(rng):
-    name = "run" + "s_so_far".lower()
+    name = "_".join(["runs", "so", "far"])
     globals()[name] = globals().get(name, 0) + 1
     return globals()[name]
+"""
+place: dict[str, Any] = {}
+exec(COMPUTED, place)  # noqa: S102
+leaks(place["computed_global"])
 
 
 class Counting(type):
@@ -489,7 +493,7 @@ def array_of_objects(rng):
     return MATRIX[0, 0]
 
 
-OBJECTS = [[] for _ in range(8_000)]
+OBJECTS = [[] for _ in range(2_000)]
 
 
 @leaks
@@ -536,6 +540,68 @@ def code_of_a_helper(rng):
     return 0
 
 
+class Secretive:
+    def __init__(self):
+        object.__setattr__(self, "runs", 0)
+
+    @property
+    def __dict__(self):
+        return {}
+
+
+SECRETIVE = Secretive()
+
+
+@leaks
+def hidden_attributes(rng):
+    SECRETIVE.runs += 1
+    return SECRETIVE.runs
+
+
+@leaks
+def setting_of_the_interpreter(rng):
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    return sys.getrecursionlimit() - 1_000
+
+
+@leaks
+def arithmetic_context(rng):
+    decimal.getcontext().prec += 1
+    return decimal.getcontext().prec
+
+
+@leaks
+def logger_by_name(rng):
+    log = logging.getLogger("veridp.tests.by_name")
+    log.setLevel(log.level + 1)
+    return log.level
+
+
+@leaks
+def number_of_subclasses(rng):
+    KEPT_CLASSES.append(type("Child", (Base,), {}))
+    return len(Base.__subclasses__())
+
+
+KEPT_CLASSES = collections.deque(maxlen=1)
+
+
+@functools.cache
+def cached_late(key):
+    return [0]
+
+
+def only_on_a_rare_path(rng, d):
+    noisy = d[0] + rng.laplace()
+    if noisy > 3:
+        cached_late(0)[0] += 1
+        return d[0] if cached_late(0)[0] > MANY else noisy
+    return noisy
+
+
+LEAKS["only_on_a_rare_path"] = only_on_a_rare_path
+
+
 @pytest.mark.parametrize("name", LEAKS)
 def test_state_that_passes_from_run_to_run_is_found(name):
     with pytest.raises((NotExplorable, Nondeterministic)):
@@ -578,7 +644,7 @@ LOG = logging.getLogger("veridp.tests.state")
 @ordinary
 def logger(rng, d):
     LOG.debug("releasing %d records", len(d))
-    LOG.warning("noisy")
+    logging.getLogger("veridp.tests.fresh").warning("noisy")
     return d[0] + rng.laplace()
 
 
@@ -772,7 +838,7 @@ def test_what_cannot_be_read_is_refused():
 
 def test_too_much_to_read_is_refused(monkeypatch):
     monkeypatch.setattr("veridp.program.state.MAX_OBJECTS", 100)
-    assert MAX_OBJECTS > 8_000
+    assert MAX_OBJECTS > 2_000
 
     def reads(rng, d):
         return d[0] + rng.laplace() + len(OBJECTS[0])

@@ -115,7 +115,11 @@ def fingerprint(function: Callable[..., Any]) -> Fingerprint:
     Files, the clock, and what code computes from the interpreter's own state (as by `gc`) are not looked into.
     """
     reader = _Reader(function)
-    reader.found.held |= {"os.environ": [tuple(os.environ.items())], RANDOMNESS: [_global_randomness()]}
+    reader.found.held |= {
+        "os.environ": [tuple(os.environ.items())],
+        RANDOMNESS: [_global_randomness()],
+        "the settings of the interpreter": [_settings()],
+    }
     reader.run()
     return reader.found
 
@@ -127,7 +131,9 @@ def changed(before: Fingerprint, after: Fingerprint) -> str | None:
         known = before.entries.get(key)
         if entry.notes != known.notes if known else entry.noisy:
             places.append(entry.place)
-    return RANDOMNESS if RANDOMNESS in places else min(places, key=len) if places else None
+    if RANDOMNESS in places:
+        return RANDOMNESS
+    return min(places, key=lambda place: (place not in before.held, len(place))) if places else None
 
 
 def gained(before: Fingerprint, after: Fingerprint) -> str | None:
@@ -182,6 +188,12 @@ def _global_randomness() -> tuple[Any, ...]:
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
+def _settings() -> tuple[Any, ...]:
+    context = decimal.getcontext()
+    arithmetic = (context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp)
+    return sys.getrecursionlimit(), sys.getswitchinterval(), gc.get_threshold(), os.getcwd(), np.geterr(), arithmetic
+
+
 # ---------------------------------------------------------------------------------------------------- reading
 
 
@@ -231,6 +243,9 @@ class _Reader:
         every = not COMPUTED_NAMES.isdisjoint(self.names)
         for space in self.spaces:
             space.read(self, every)
+        for name, logger in logging.root.manager.loggerDict.items() if "getLogger" in self.names else ():
+            if isinstance(logger, logging.Logger) and id(logger) not in self.seen:
+                self.read_entry(("logger", name), f"the logger {name}", logger)
         return bool(self.todo)
 
     def _read(self, place: str, value: Any) -> None:
@@ -487,6 +502,8 @@ class _Reader:
         if self.is_library_class(kind):
             self.spaces.append(_Space(kind.__qualname__, vars(kind), True, self.entry))
             return
+        if "__subclasses__" in self.names:
+            self.note(kind.__qualname__, len(type.__subclasses__(kind)))
         for name, part in list(vars(kind).items()):
             if name not in CLASS_CACHES:
                 self.read(f"{kind.__qualname__}.{name}", part)
@@ -562,11 +579,13 @@ def _entries(container: Any) -> list[Any]:
 
 
 def _dict_of(value: Any) -> dict[str, Any]:
+    shown = next((vars(base)["__dict__"] for base in type(value).__mro__ if "__dict__" in vars(base)), None)
+    if not isinstance(shown, types.GetSetDescriptorType | None):  # its class hides the attributes
+        return {str(number): part for number, part in enumerate(gc.get_referents(value))}
     try:
-        attributes = object.__getattribute__(value, "__dict__")
+        return dict(object.__getattribute__(value, "__dict__"))
     except AttributeError:
         return {}
-    return dict(attributes) if isinstance(attributes, dict) else {}
 
 
 @functools.lru_cache(maxsize=4096)
