@@ -77,8 +77,9 @@ RISKY = [
 STATES = [
     "seen.append(1)", "COUNTER['n'] += 1", "program.runs = getattr(program, 'runs', 0) + 1", "BOX.n += 1",
     "random.random()", "np.random.random()", "secrets.randbelow(3)", "time.perf_counter_ns()",
-    "next(TICKS)", "CACHED(0).append(1)", "BUFFER.write('.')", "WINDOW.append(1)", "LOCAL.n = getattr(LOCAL, 'n', 0) + 1",
-    "DICE.random()", "COUNTER['n'] += type(x) is float", "MODULE.n = getattr(MODULE, 'n', 0) + 1",
+    "next(TICKS)", "CACHED(0).append(1)", "BUFFER.write('.')", "WINDOW.append(1)",
+    "LOCAL.n = getattr(LOCAL, 'n', 0) + 1", "DICE.random()",
+    "COUNTER['n'] += type(x) is float", "MODULE.n = getattr(MODULE, 'n', 0) + 1",
 ]  # fmt: skip
 STATE_TESTS = [
     "len(seen) > 3", "COUNTER['n'] % 5 == 4", "getattr(program, 'runs', 0) > 30", "BOX.n > 2", "False",
@@ -129,9 +130,9 @@ def result(rng: random.Random) -> str:
 def compiled(text: str) -> Any:
     names: dict[str, Any] = {
         "__name__": "program", "np": np, "math": math, "random": random, "secrets": secrets, "time": time,
-        "COUNTER": {"n": 0}, "BOX": Box(), "TICKS": itertools.count(), "BUFFER": io.StringIO(), "LOCAL": threading.local(),
-        "CACHED": functools.lru_cache(lambda key: []), "WINDOW": deque(), "DICE": random.Random(1),
-        "MODULE": types.ModuleType("module"),
+        "COUNTER": {"n": 0}, "BOX": Box(), "TICKS": itertools.count(), "BUFFER": io.StringIO(),
+        "LOCAL": threading.local(), "CACHED": functools.lru_cache(lambda key: []), "WINDOW": deque(),
+        "DICE": random.Random(1), "MODULE": types.ModuleType("module"),
     }  # fmt: skip
     exec(text, names)  # noqa: S102
     return names["program"]

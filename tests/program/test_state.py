@@ -16,6 +16,7 @@ import dataclasses
 import decimal
 import enum
 import functools
+import importlib
 import io
 import itertools
 import logging
@@ -25,6 +26,7 @@ import random
 import re
 import sys
 import threading
+import traceback
 import types
 import weakref
 from collections.abc import Callable
@@ -37,7 +39,8 @@ from scipy import special, stats
 import veridp
 from veridp.errors import Nondeterministic, NotExplorable
 from veridp.program.explore import explore
-from veridp.program.state import MAX_OBJECTS, changed, fingerprint
+from veridp.program.fingerprint import MAX_OBJECTS, fingerprint
+from veridp.program.state import changed
 
 MANY = 3_000
 LEAKS: dict[str, Callable[..., Any]] = {}
@@ -540,6 +543,24 @@ def code_of_a_helper(rng):
     return 0
 
 
+FAULT = ValueError("kept")
+
+
+@leaks
+def exception_that_is_kept(rng):
+    try:
+        raise FAULT
+    except ValueError as fault:
+        return len(list(traceback.walk_tb(fault.__traceback__)))
+
+
+@leaks
+def module_by_a_computed_name(rng):
+    module = importlib.import_module("_".join(["counters", "of", "mine"]))
+    module.runs += 1
+    return module.runs
+
+
 class Secretive:
     def __init__(self):
         object.__setattr__(self, "runs", 0)
@@ -837,7 +858,7 @@ def test_what_cannot_be_read_is_refused():
 
 
 def test_too_much_to_read_is_refused(monkeypatch):
-    monkeypatch.setattr("veridp.program.state.MAX_OBJECTS", 100)
+    monkeypatch.setattr("veridp.program.fingerprint.MAX_OBJECTS", 100)
     assert MAX_OBJECTS > 2_000
 
     def reads(rng, d):
