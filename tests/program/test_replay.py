@@ -6,6 +6,7 @@ import copy
 import math
 import secrets
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -300,3 +301,16 @@ def test_whole_numbers_are_not_rounded():
 
     assert veridp.exact.compare(whole, [0], [1]).epsilon == math.inf  # the support begins at 1
     assert replay(whole, [0]).reached == 1
+
+
+# ------------------------------------------------------------------------------------------------ dicts
+
+
+def ordered_by_the_clock(rng, data):
+    noise = {"a": rng.laplace(), "b": rng.laplace()}
+    return {key: noise[key] for key in sorted(noise, key=lambda _: time.perf_counter_ns() % 97)}
+
+
+def test_the_order_of_a_dict_is_no_difference_between_runs():
+    for _ in range(10):  # half of the pairs of runs differ in their order
+        assert replay(ordered_by_the_clock, [1.0]).reached == 1

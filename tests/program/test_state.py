@@ -711,6 +711,30 @@ def data_class(rng, d):
     return d[0] + rng.laplace(scale=SETTINGS.scale) + SETTINGS.width - 40
 
 
+class Bounds:
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    @functools.cached_property
+    def ends(self):
+        return np.array([self.low, self.high])
+
+    @functools.lru_cache  # noqa: B019
+    def width(self, factor):
+        return [factor * (self.high - self.low)]
+
+
+BOUNDS = Bounds(-20.0, 20.0)
+
+
+@ordinary
+def computed_once_on_a_late_path(rng, d):
+    noisy = d[0] + rng.laplace()
+    if noisy > 3:
+        return noisy + BOUNDS.ends[0] + BOUNDS.width(0.5)[0]
+    return noisy
+
+
 class Noise(enum.Enum):
     LAPLACE = "laplace"
     NONE = "none"

@@ -96,11 +96,13 @@ class Fingerprint:
     held: dict[str, list[object]] = field(default_factory=dict)
     entries: dict[object, _Entry] = field(default_factory=dict)
     caches: list[Any] = field(default_factory=list)
+    lazy: list[tuple[Any, set[str]]] = field(default_factory=list)  # objects, and their cached properties
     alive: list[object] = field(default_factory=list)  # so that no id is used twice
 
-    def growth(self) -> tuple[int, int]:
-        """A number that grows when a cache gains an entry, or a module is imported."""
-        return sum(cache.cache_info().misses for cache in self.caches), len(sys.modules)
+    def growth(self) -> tuple[int, int, int]:
+        """Numbers that grow when a cache gains an entry, a property is first read, or a module is imported."""
+        misses = sum(cache.cache_info().misses for cache in self.caches)
+        return misses, sum(len(names & _dict_of(value).keys()) for value, names in self.lazy), len(sys.modules)
 
 
 def fingerprint(function: Callable[..., Any]) -> Fingerprint:
@@ -342,6 +344,8 @@ class _Reader:
     def _attributes(self, place: str, kind: type, value: Any) -> None:
         """The attributes of an object, in its dict and its slots, and its class."""
         kept = {name for base in kind.__mro__ for name, part in vars(base).items() if type(part) in CACHED_PROPERTIES}
+        if kept:
+            self.found.lazy.append((value, kept))
         silent = ("stream", "lock") if issubclass(kind, logging.Handler) else ()
         for name, part in _dict_of(value).items():
             if name in kept:

@@ -45,7 +45,7 @@ class Watch:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
         self.known = fingerprint(function)
-        self.growth = (-1, -1)
+        self.growth = (-1, -1, -1)
 
     def after_run(self, repeat: Callable[[], object]) -> None:
         """To be called after each run, with what runs the function once more in the same way.
