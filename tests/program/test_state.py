@@ -496,13 +496,22 @@ def array_of_objects(rng):
     return MATRIX[0, 0]
 
 
-OBJECTS = [[] for _ in range(2_000)]
+OBJECTS = [[], *([object()] for _ in range(2_000)), []]
+
+
+TABLE = [[k, {"seen": 0}] for k in range(2_000)]
 
 
 @leaks
 def far_down_a_long_list(rng):
     OBJECTS[-1].append(1)
     return len(OBJECTS[-1])
+
+
+@leaks
+def far_down_a_table(rng):
+    TABLE[-1][1]["seen"] += 1
+    return TABLE[-1][1]["seen"]
 
 
 inner_runs = [0]
@@ -905,3 +914,32 @@ def test_a_fingerprint_is_of_contents():
         assert changed(before, fingerprint(reads)) is not None, value
         box[key] = kept
     assert changed(before, fingerprint(reads)) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"),
+        np.array(["a", "bc"]),
+        np.array([(1, 2.0)], dtype=[("n", int), ("x", float)]),
+        np.array(3.0),
+        np.arange(12.0).reshape(3, 4)[:, ::2],
+        np.array([True, False]),
+        np.ma.array([1.0, 2.0], mask=[True, False]),
+        memoryview(bytearray(b"abc")),
+        array.array("d", [1.0, 2.0]),
+        bytearray(b"abc"),
+    ],
+    ids=repr,
+)
+def test_arrays_of_every_kind_are_read(values):
+    def reads(rng, d):
+        return values
+
+    before = fingerprint(reads)
+    assert changed(before, fingerprint(reads)) is None
+    if isinstance(values, np.ndarray):
+        values[...] = values.ravel()[-1]
+    else:
+        values[0] = values[1]
+    assert (changed(before, fingerprint(reads)) is None) == (np.ndim(values) == 0 or len(values) == 1)

@@ -14,8 +14,10 @@ import datetime
 import decimal
 import functools
 import gc
+import hashlib
 import io
 import logging
+import marshal
 import mmap
 import os
 import pathlib
@@ -43,6 +45,7 @@ from veridp.program.instructions import LIBRARIES
 from veridp.program.symbolic import Symbolic
 
 MAX_OBJECTS = 200_000  # that one function can reach
+LARGE = 1_000  # entries of a table of plain values that is read at once
 RANDOMNESS = "global randomness"
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
@@ -252,7 +255,9 @@ class _Reader:
     def _object(self, place: str, kind: type, value: Any, of: Callable[..., bool]) -> None:
         """An object that holds others: its contents by its type, then its attributes."""
         known = True
-        if of(dict, types.MappingProxyType):
+        if kind in (list, tuple, dict) and len(value) >= LARGE and (table := _marshalled(value)) is not None:
+            self.note(place, table)
+        elif of(dict, types.MappingProxyType):
             self._mapping(place, kind, value)
         elif of(list, tuple, deque):
             self.note(place, (kind, value.maxlen if of(deque) else None), mutable=not of(tuple))
@@ -263,10 +268,11 @@ class _Reader:
             self.note(place, (kind, plain), mutable=of(set))
             self._sequence(place, [entry for state, entry in entries if state is None])
         elif of(np.ndarray):
-            self.note(place, (value.shape, value.dtype.str, b"" if value.dtype.hasobject else value.tobytes()))
+            held = b"" if value.dtype.hasobject else _digest(np.ascontiguousarray(value).view(np.uint8))
+            self.note(place, (value.shape, value.dtype.str, held))
             self._sequence(place, value.ravel().tolist() if value.dtype.hasobject else [])
         elif of(bytearray, array.array, memoryview, mmap.mmap):
-            self.note(place, bytes(value) if of(bytearray) else value[:] if of(mmap.mmap) else value.tobytes())
+            self.note(place, _digest(value.tobytes() if of(memoryview) else value))
         elif of(np.random.Generator, np.random.RandomState):
             bits = value.bit_generator if of(np.random.Generator) else value._bit_generator
             children = getattr(bits.seed_seq, "n_children_spawned", None) if of(np.random.Generator) else None
@@ -513,6 +519,18 @@ def _plain(kind: type, value: Any) -> object:
     if issubclass(kind, np.generic) and kind is not np.void and kind.__module__ == "numpy":
         return kind, value.tobytes()
     return (kind, value) if kind is Fraction else None
+
+
+def _marshalled(value: Any) -> bytes | None:
+    """A table of plain values and containers of them, at the speed of C; None for what holds others."""
+    try:
+        return _digest(marshal.dumps(value, 2))  # the last version that tells contents alone
+    except ValueError:
+        return None
+
+
+def _digest(contents: Any) -> bytes:
+    return hashlib.blake2b(contents).digest()
 
 
 CONTAINERS: tuple[Any, ...] = (list, tuple, deque, set, frozenset, OrderedDict, dict, types.MappingProxyType)
