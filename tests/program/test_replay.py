@@ -283,9 +283,9 @@ def shifted(offset: float, scale: float = 1.0) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(("offset", "scale"), [(1e16, 1.0), (-1e16, 1.0), (1e20, 100.0), (1.0, 1e-17)])
 def test_noise_that_is_lost_to_rounding_gives_no_verdict(offset, scale):
-    with pytest.raises(ExplorationDisagrees, match="noise is lost to rounding"):
+    with pytest.raises(ExplorationDisagrees, match="the noise of <lambda> is lost to rounding"):
         veridp.prove(shifted(offset, scale), 1)
-    with pytest.raises(ExplorationDisagrees, match="noise is lost to rounding"):
+    with pytest.raises(ExplorationDisagrees, match="the noise of <lambda> is lost to rounding"):
         veridp.exact.compare(shifted(0.0, scale), [offset], [offset + math.ulp(offset)])
 
 

@@ -215,7 +215,7 @@ class _Replayer:
 
     def _told(self, point: _Point) -> tuple[_Told, Any, Trace]:
         """The run of stand-ins that know their values: its output there, and its instructions."""
-        run = _Told(point)
+        run = _Told(point, self.mechanism.name)
         with traced() as trace:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)
@@ -252,8 +252,9 @@ class _Replayer:
 class _Told(Run):
     """A run of the stand-ins that know their values: every question is answered by these."""
 
-    def __init__(self, point: _Point) -> None:
+    def __init__(self, point: _Point, name: str) -> None:
         super().__init__(Way(), {})
+        self.name = name
         self.draws, self.left = point.draws, list(reversed(point.picks))
         self.values: dict[Symbol, float] = dict(point.place)
         self.unclear = False
@@ -336,8 +337,8 @@ class _Told(Run):
         size = abs(math.fsum([float(released.constant), *data]))
         if ROUNDING * size >= DROWNED * max(scales):
             raise ExplorationDisagrees(
-                f"its noise is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, and the noise "
-                f"has a scale of {max(scales):.3g}; subtract a constant from the data, or use an engine that samples"
+                f"the noise of {self.name} is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, and "
+                f"it has a scale of {max(scales):.3g}; subtract a constant from the data, or use an engine that samples"
             )
 
 
