@@ -337,8 +337,9 @@ class _Told(Run):
         size = abs(math.fsum([float(released.constant), *data]))
         if ROUNDING * size >= DROWNED * max(scales):
             raise ExplorationDisagrees(
-                f"the noise of {self.name} is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, and "
-                f"it has a scale of {max(scales):.3g}; subtract a constant from the data, or use an engine that samples"
+                f"the noise of {self.name} is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, "
+                f"and it has a scale of {max(scales):.3g}; subtract a constant from the data, or "
+                f"use an engine that samples"
             )
 
 
