@@ -37,7 +37,7 @@ def both(rng: Any, data: Any) -> Any:
 
 @pytest.mark.parametrize("black_box", [False, True])
 def test_events_of_verdicts_name_entries_of_dicts(black_box: bool) -> None:
-    options: dict[str, Any] = {"adjacency": "l1", "size": 2, "domain": (0, 1), "seconds": 10, "seed": 1}
+    options: dict[str, Any] = {"adjacency": "l1", "size": 2, "domain": (0, 1), "seconds": 120, "seed": 1}
     verdict = veridp.audit(both, 1.0, black_box=black_box, **options)
     assert verdict.witness is not None
     assert "leaf" not in str(verdict.witness.event)
