@@ -74,7 +74,8 @@ class Level:
 
     def of(self, most: int) -> int:
         """Its part of a number of samples, or of pairs, that the top level has in full; at least 1."""
-        return max(1, most // GROWTH**self.below)
+        shrunk: int = most // GROWTH**self.below
+        return max(1, shrunk)
 
 
 def levels(samples: int, least: int) -> list[Level]:

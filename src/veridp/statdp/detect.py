@@ -202,8 +202,8 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None], correctio
     least = 0.0  # what the smaller test ε had
     for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
         top, bottom = float(forward[place]), float(backward[place])
-        corrected = [max(least, min(correction * p_value, 1.0)) for p_value in (top, bottom)]
-        point = Point(epsilon, top, bottom, *corrected)
+        corrected_top, corrected_bottom = (max(least, min(correction * p, 1.0)) for p in (top, bottom))
+        point = Point(epsilon, top, bottom, corrected_top, corrected_bottom)
         least = point.corrected_p_value
         if one is not None:
             trial = one.candidate.trial
