@@ -287,8 +287,9 @@ def test_a_given_pair_must_have_the_size_of_the_search() -> None:
         found("at4", restarts=1, start=[([0.0] * 3, [1.0] * 3)])
 
 
-def test_what_is_reported_was_seen_in_plain_runs() -> None:
+def test_what_is_reported_was_seen_in_plain_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What remains of a search whose process is ended is what it reported: nothing that rests on listed paths alone."""
+    monkeypatch.setattr(importlib.import_module("veridp.finder.hunt"), "MOST_SAMPLES", 1000)
 
     @mechanism(epsilon=0.1, adjacency="linf", size=1, domain=(-2.0, 2.0))
     def peeks(rng: Any, data: Any) -> Any:

@@ -78,8 +78,8 @@ def stages(**options: Any) -> set[str]:
     search(
         catalogue["svt6"],
         3,
-        samples=5000,
-        final_samples=50_000,
+        samples=2000,
+        final_samples=20_000,
         workers=1,
         progress=lambda stage, share, best: told.add(stage.split(" of ")[0]),
         **options,

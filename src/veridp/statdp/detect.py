@@ -58,8 +58,8 @@ def detect(
 
     For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs on either
     side (twice as many more for a few pairs, where these do not decide), and tested on `samples` fresh ones. What is
-    guaranteed: a corrected p-value is four times the smaller of the two directions' expected p-values, and at least
-    that of every smaller test ε. It is <= α with probability at most α if the mechanism is private with that ε, and all
+    guaranteed: a corrected p-value is four times the smaller of the two directions' expected p-values, divided by the
+    share of α that its level has, and at least that of every smaller test ε. It is <= α with probability at most α if the mechanism is private with that ε, and all
     of the curve's are so together: claims are nested (private with ε means private with each larger one), so the first
     true one on the way up would have to be rejected for any true one to be, and its p-value alone counts. What is not:
     that a claim which is not refuted is true.
