@@ -19,8 +19,6 @@ from veridp.errors import CutShort
 from veridp.mechanism import mechanism
 from veridp.program.contained import Reporter
 from veridp.sniper import Finding, search
-from veridp.sniper.confirm import Spending
-from veridp.sniper.hunt import MOST_MOVES, Plan
 from veridp.statdp import Detection, detect
 
 # Modules by their names: their packages have functions of the same names.
@@ -125,16 +123,16 @@ def test_levels_and_looks_spend_no_more_alpha_than_there_is(whole: Finding) -> N
         assert [level.of(samples) for level in levels(samples, 30)][-1] == samples
 
 
-def test_a_level_below_the_top_tries_fewer_pairs_if_it_has_few_samples() -> None:
-    plans = [Plan(level, level.of(10**6), 1, (), Spending(), 0.05) for level in levels(10**6, 30)]
-    assert [plan.most_pairs(MOST_MOVES) for plan in plans] == [1, 1, 7, 24, 24, 24]
-    assert [plan.early for plan in plans] == [True, True, True, False, False, False]
+def test_a_level_below_the_top_has_a_quarter_of_the_samples_and_pairs_of_the_next() -> None:
+    found = levels(10**6, 30)
+    assert [level.of(10**6) for level in found] == [61, 244, 976, 3906, 15_625, 62_500, 250_000, 10**6]
+    assert [level.of(60) for level in found] == [1, 1, 1, 1, 1, 3, 15, 60]
 
 
 def test_a_claim_that_a_level_refutes_needs_no_further_level() -> None:
     refuted = search(lopsided, claim=0.2, seconds=math.inf, **OPTIONS)
     kept = search(lopsided, claim=2.0, seconds=math.inf, **OPTIONS)
-    assert (refuted.refuted, refuted.finished, refuted.samples) == (True, True, 500)
+    assert (refuted.refuted, refuted.finished, refuted.samples) == (True, True, 1000)
     assert (kept.refuted, kept.finished, kept.samples) == (False, True, 4000)
 
 
@@ -157,15 +155,18 @@ def test_where_there_are_few_outputs_the_effort_does_not_depend_on_time_either(
 # ------------------------------------------------------------------------------------------------------------ StatDP
 
 
-def detected(checks: float, monkeypatch: pytest.MonkeyPatch) -> Detection:
+def detected(deadline: AfterChecks, monkeypatch: pytest.MonkeyPatch) -> Detection:
     with monkeypatch.context() as patch:
-        patch.setattr(statdp, "Deadline", lambda seconds: AfterChecks(checks=checks))
+        patch.setattr(statdp, "Deadline", lambda seconds: deadline)
         return detect(lopsided, **RUNS)
 
 
 def test_a_longer_detection_repeats_the_shorter_one_and_adds_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [detected(checks, monkeypatch) for checks in (0, 3, 15, math.inf)]
-    assert [one.claimed.runs for one in found] == [125, 125, 1000, 8000]
+    unhurried = AfterChecks()
+    whole = detected(unhurried, monkeypatch)
+    in_all = next(unhurried._asked)
+    found = [*(detected(AfterChecks(checks=checks), monkeypatch) for checks in (0, 1, in_all - 1)), whole]
+    assert [one.claimed.runs for one in found] == [125, 125, 2000, 8000]
     assert [one.finished for one in found] == [False, False, False, True]
     for one in found:
         assert any("cut short at level" in line for line in one.searched) == (not one.finished)
@@ -203,5 +204,5 @@ def test_a_claim_that_a_level_refutes_stays_refuted(monkeypatch: pytest.MonkeyPa
     found = detect(lopsided, **RUNS)
     assert found.refuted
     assert found.finished
-    assert found.claimed.runs == 1000
+    assert found.claimed.runs == 2000
     assert 0.5 < found.epsilon_lower < whole.epsilon_lower

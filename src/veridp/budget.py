@@ -18,7 +18,7 @@ Progress = Callable[[str, float, float], object]  # what is being done, the shar
 MEMORY_SHARE = 0.5  # of the machine's memory, for one call of an engine with all its processes
 MEMORY_VARIABLE = "VERIDP_MEMORY_SHARE"  # the environment variable that sets another share
 LOOK_AT_MEMORY = 0.1  # seconds between two looks at how much memory is in use
-GROWTH = 8  # each level of effort has so many times the samples of the one before
+GROWTH = 4  # each level of effort has so many times the samples, and pairs, of the one before
 TOP_SHARE = 0.9  # of alpha, for the top level; the level below has half of the rest, and so on
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -84,7 +84,7 @@ def levels(samples: int, least: int) -> list[Level]:
     Their shares of alpha add up to 1 at most, and nearly all is the top level's.
 
     >>> [(level.of(1000), level.alpha_share) for level in levels(1000, 50)]
-    [(125, 0.05), (1000, 0.9)]
+    [(62, 0.025), (250, 0.05), (1000, 0.9)]
     """
     below = 0
     while samples // GROWTH ** (below + 1) >= least:

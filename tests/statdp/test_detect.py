@@ -319,7 +319,7 @@ def test_an_interruption_keeps_what_is_known(monkeypatch):
     monkeypatch.setattr(sys.modules["veridp.statdp.detect"], "FreshCounts", Interrupting)
     detection = detect(catalogue["noisy_hist2"], 0.7, 5, **SMALL)
     assert not detection.finished
-    assert detection.claimed.runs == 20_000 // 8
+    assert detection.claimed.runs == 20_000 // 4
     assert detection.witness is not None
     assert detection.refuted
 

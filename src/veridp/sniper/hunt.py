@@ -40,8 +40,7 @@ MOST_ROUNDS = 3
 CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
-EARLY = 3  # levels so far below the top only secure a bound soon: they try no models that take long, and settle nothing
-SAMPLES_PER_PAIR = 256  # of a level below the top: with fewer samples it tries fewer pairs
+EARLY = 2  # levels so far below the top only secure a bound soon: they try no models that take long, and settle nothing
 SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = range(7)  # the streams of the seed
 
 
@@ -74,10 +73,6 @@ class Plan:
     def playoff(self) -> int:
         """The samples of the playoff's last round."""
         return self.final if self.generosity > 1 else self.final // 2
-
-    def most_pairs(self, wanted: int) -> int:
-        """How many of the wanted pairs are tried."""
-        return min(wanted, max(1, self.samples // SAMPLES_PER_PAIR)) if self.level.below else wanted
 
     def among(self, families: Sequence[Family]) -> tuple[Family, ...]:
         """Those of the families that may be used; all that may, if none of these may."""
@@ -136,6 +131,11 @@ def going_on(candidates: Sequence[Candidate], usual: int, by_tables: int) -> int
     return by_tables if candidates[0].ranking[:1] == (Family.TABLE,) else usual
 
 
+def _key(pair: Pair) -> frozenset[str]:
+    """The same for a pair and its reversal."""
+    return frozenset((repr(pair.left), repr(pair.right)))
+
+
 @dataclass
 class Hunt:
     """A search under way: what it has drawn, tried and certified so far."""
@@ -153,6 +153,7 @@ class Hunt:
     drawn: int = 0
     tasks: int = 0  # of this level
     glances: int = 0  # of this level
+    champion: Pair | None = None  # of the level before
     finished: bool = False
     certified: Callable[[], object] = lambda: None  # called after each look
     completed: Callable[[], object] = lambda: None  # called after each level
@@ -226,8 +227,10 @@ class Hunt:
     def climb(self, starting: Sequence[Pair], moving: bool) -> None:
         """Find the most promising attack of this level and confirm it."""
         self.prepare(starting[0])
-        many = self.plan.most_pairs(len(starting))
+        many = self.plan.level.of(len(starting))
         pairs = [starting[place * len(starting) // many] for place in range(many)]
+        if self.champion is not None and _key(self.champion) not in map(_key, pairs):
+            pairs.append(self.champion)
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in pairs]
         efforts = self.plan.efforts
         if len(entrants) > CROWD and efforts[0] >= SHRINK * SMALLEST:
@@ -236,7 +239,9 @@ class Hunt:
         if best and moving:
             best = self.moved(best)
         if best:
-            self.confirmed(self.winner(self.trained(best)))
+            winner = self.winner(self.trained(best))
+            self.champion = winner.pair
+            self.confirmed(winner)
 
     def starting_pairs(self, sources: Sequence[Source]) -> list[Pair]:
         random = self.pairs.random(seed_for(self.setting.seed, MAKING_PAIRS))
@@ -293,13 +298,12 @@ class Hunt:
         results: list[Candidate] = []
         self.tell(stage, 0.0)
         for number, (task, result) in enumerate(zip(tasks, self.crew.run(attempt, tasks), strict=True), start=1):
-            key = frozenset((repr(task.pair.left), repr(task.pair.right)))
             if isinstance(result, Failed):
-                self.failures[key] = result
+                self.failures[_key(task.pair)] = result
             else:
                 results.append(result)
                 self.drawn += result.drawn
-                self.tried.add(key)
+                self.tried.add(_key(task.pair))
             self.tell(stage, number / len(tasks))
             self.keep_time()
         return results
@@ -318,7 +322,7 @@ class Hunt:
         near = replace(self.pairs, seen=set(self.pairs.seen))  # each level gives out its moves anew
         for turn in range(MOST_ROUNDS):
             moves = near.moves(best[0].pair, seed_for(self.setting.seed, MAKING_PAIRS, 1 + turn))
-            pairs = list(itertools.islice(moves, self.plan.most_pairs(MOST_MOVES)))
+            pairs = list(itertools.islice(moves, self.plan.level.of(MOST_MOVES)))
             if not pairs:
                 break
             self.moves += len(pairs)

@@ -62,8 +62,8 @@ def search(
 
     `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), or pairs
     (left, right) themselves. The winner is trained on `samples` outputs of either input and confirmed on
-    `final_samples` fresh ones, after searches with an eighth of them, a 64th and so on: the best bound of all these
-    levels counts. With a `claim`, no level follows one that refutes it, unless that has less than a 64th of the
+    `final_samples` fresh ones, after searches with a quarter of the samples and pairs, a 16th and so on: the best bound
+    of all these levels counts. With a `claim`, no level follows one that refutes it and has at least a quarter of the
     samples. The confirmation of the top level ends as soon as the claim is refuted; with a `width`, as soon as the
     bound is that close to its estimate. The bound is for
     δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of

@@ -29,7 +29,6 @@ GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
 # smaller of two directions is taken.
 CORRECTION = 4
 LEAST_RUNS = 30  # of the first level
-RUNS_PER_PAIR = 64  # of a level below the top: with fewer runs it looks at fewer pairs
 ROUNDS, PARTS = 2, 24  # in each round an interval that holds a crossing is cut into so many parts
 NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
 
@@ -59,16 +58,16 @@ def detect(
     For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs on either
     side (twice as many more for a few pairs, where these do not decide), and tested on `samples` fresh ones. What is
     guaranteed: a corrected p-value is four times the smaller of the two directions' expected p-values, divided by the
-    share of α that its level has, and at least that of every smaller test ε. It is <= α with probability at most α if the mechanism is private with that ε, and all
-    of the curve's are so together: claims are nested (private with ε means private with each larger one), so the first
-    true one on the way up would have to be rejected for any true one to be, and its p-value alone counts. What is not:
-    that a claim which is not refuted is true.
+    share of α that its level has, and at least that of every smaller test ε. It is <= α with probability at most α if
+    the mechanism is private with that ε, and all of the curve's are so together: claims are nested (private with ε
+    means private with each larger one), so the first true one on the way up would have to be rejected for any true one
+    to be, and its p-value alone counts. What is not: that a claim which is not refuted is true.
 
-    Before that, all of it is done with an eighth of the runs, with a 64th, and so on, each time on fresh runs and at a
-    share of α of its own; the best bound of these levels counts, and a claim that one of them refutes stays refuted.
-    What is found depends on the seed and these options alone, and not on the speed of the machine, unless it is cut
-    short by `seconds`, by the limit on memory or by Ctrl-C. Then it is what the levels until then found, and `finished`
-    is False; more seconds never give a smaller bound. Raises CutShort where no level was completed.
+    Before that, all of it is done with a quarter of the runs and pairs, with a 16th, and so on, each time on fresh runs
+    and at a share of α of its own. The best bound of these levels counts, and a claim that one of them refutes stays
+    refuted. What is found depends on the seed and these options alone, and not on the speed of the machine, unless it
+    is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is what the levels until then found, and
+    `finished` is False; more seconds never give a smaller bound. Raises CutShort where no level was completed.
     """
     deadline = Deadline(seconds)
     bound, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
@@ -90,8 +89,7 @@ def detect(
                 reporter.progress(stage, start + share * (GROWTH**-level.below - start), 0.0)
 
             runs, seeds = level.of(selection_samples), Seeds(seed, (2, level.below) if level.below else ())
-            most = min(runs // RUNS_PER_PAIR + 1, len(chosen_pairs)) if level.below else len(chosen_pairs)
-            selection = Selection(trials, most, epsilons, runs, seeds.under(0))
+            selection = Selection(trials, level.of(len(chosen_pairs)), epsilons, runs, seeds.under(0))
             chosen = selection.run(lambda stage, share: tell(stage, share / 2))
             counts = FreshCounts(chosen, level.of(samples), seeds.under(1))
             counts.run(lambda stage, share: tell(stage, (1 + share) / 2))
