@@ -12,7 +12,7 @@ from veridp import Mechanism, exact, explore, mechanism, prove, sample, sniper, 
 from veridp.claim import Standing
 from veridp.errors import BadOutput, MechanismFailed
 from veridp.program.identity import Raised
-from veridp.prove.check import check
+from veridp_check.checker import check
 
 LEFT, RIGHT = [5.5], [4.5]
 NAN, INF = math.nan, math.inf

@@ -14,11 +14,13 @@ from rich.text import Text
 from veridp.budget import Deadline
 from veridp.cli.given import AsJson, Time
 from veridp.cli.shown import show, show_json, user_code
+from veridp.errors import BadInput
 from veridp.program.contained import Reporter, contained
 from veridp.target import load
+from veridp_check import Checked, NotACertificate, check_file
+from veridp_check.__main__ import printable
 
 if TYPE_CHECKING:
-    from veridp.prove.check import Checked
     from veridp.prove.target_claim import Difference
 
 REJECTED = 1
@@ -35,10 +37,12 @@ def show_check(
     as_json: AsJson = False,
 ) -> int:
     """Verify a certificate in exact arithmetic, without the search that wrote it; exit 1 if it is rejected."""
-    from veridp.prove.check import check_file  # loads z3: only where needed
 
     def work(_: Reporter) -> tuple[Checked, list[Difference]]:
-        checked = check_file(certificate)
+        try:
+            checked = check_file(certificate)
+        except NotACertificate as error:
+            raise BadInput(str(error)) from None
         return _with_target(checked, target, runs, seed) if target is not None and checked.verified else (checked, [])
 
     checked, differences = contained(work, Deadline(time))
@@ -88,12 +92,7 @@ def _page(file: Path, checked: Checked, differences: Sequence[Difference]) -> Te
         lines.append(f"verified: {who}, as described, is ε-differentially private with ε = {_number(stated.epsilon)}")
         if differences:
             lines.append(f"the target differs in {'; '.join(map(str, differences))}")
-    return Text("\n".join(map(_printable, lines)))
-
-
-def _printable(line: str) -> str:
-    """The line with what cannot be printed escaped: a certificate must not write lines or colours of its own."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return Text("\n".join(map(printable, lines)))
 
 
 def _number(value: Fraction) -> str:
