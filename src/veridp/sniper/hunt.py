@@ -229,8 +229,8 @@ class Hunt:
         self.prepare(starting[0])
         many = self.plan.level.of(len(starting))
         pairs = [starting[place * len(starting) // many] for place in range(many)]
-        if self.champion is not None and _key(self.champion) not in map(_key, pairs):
-            pairs.append(self.champion)
+        if self.plan.level.below and self.champion is not None and _key(self.champion) not in map(_key, pairs):
+            pairs.append(self.champion)  # the top level tries all pairs, and moves of its own
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in pairs]
         efforts = self.plan.efforts
         if len(entrants) > CROWD and efforts[0] >= SHRINK * SMALLEST:
