@@ -88,7 +88,7 @@ def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:
         if findings.running == "pilot" or not findings.closed:
             raise _hung(findings, ended.reason)
         findings.cut(ended.reason)
-        if isinstance(ended.reason, KeyboardInterrupt):
+        if isinstance(ended.reason, KeyboardInterrupt) or findings.deadline.passed:
             return
 
 
