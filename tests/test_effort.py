@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
+import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -206,3 +208,18 @@ def test_a_claim_that_a_level_refutes_stays_refuted(monkeypatch: pytest.MonkeyPa
     assert found.finished
     assert found.claimed.runs == 2000
     assert 0.5 < found.epsilon_lower < whole.epsilon_lower
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
+def test_a_detection_whose_process_ends_returns_the_levels_that_were_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordinary = statdp.FreshCounts._count
+
+    def count(counts: Any, *arguments: Any) -> None:
+        if counts.runs == 8000:
+            os._exit(5)
+        ordinary(counts, *arguments)
+
+    monkeypatch.setattr(statdp.FreshCounts, "_count", count)
+    found = detect(lopsided, seconds=600.0, **RUNS)
+    assert (found.finished, found.claimed.runs, found.refuted) == (False, 2000, True)
+    assert "cut short" in str(found)
