@@ -1,4 +1,4 @@
-"""What an engine may spend, time and memory, and how it tells how far it is."""
+"""What an engine may spend: time, memory and effort; and how it tells how far it is."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ Progress = Callable[[str, float, float], object]  # what is being done, the shar
 MEMORY_SHARE = 0.5  # of the machine's memory, for one call of an engine with all its processes
 MEMORY_VARIABLE = "VERIDP_MEMORY_SHARE"  # the environment variable that sets another share
 LOOK_AT_MEMORY = 0.1  # seconds between two looks at how much memory is in use
+GROWTH = 4  # each level of effort has so many times the samples, and pairs, of the one before
+TOP_SHARE = 0.9  # of alpha, for the top level; the level below has half of the rest, and so on
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -53,6 +55,42 @@ class Deadline:
     def part(self, share: float) -> Deadline:
         """A deadline from now on that leaves all but this share of the time that is left."""
         return Deadline(max(self.left * share, 1e-9))
+
+
+# --------------------------------------------------------------------------------------------------- effort
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of effort of a search by samples.
+
+    Such a search runs level after level, each on fresh samples and each to its end. What a level does, and which share
+    of alpha it spends, follows from the effort that was asked for and never from the clock: time can only cut the last
+    levels off. So a longer run repeats the shorter one and adds to it.
+    """
+
+    below: int  # how many levels it is below the top
+    alpha_share: float  # the probability that its bounds fail, as a share of the alpha of all levels
+
+    def of(self, most: int) -> int:
+        """Its part of a number of samples, or of pairs, that the top level has in full; at least 1."""
+        shrunk: int = most // GROWTH**self.below
+        return max(1, shrunk)
+
+
+def levels(samples: int, least: int) -> list[Level]:
+    """The levels of a search, ascending: the top one with all samples, others with at least `least` of them.
+
+    Their shares of alpha add up to 1 at most, and nearly all is the top level's.
+
+    >>> [(level.of(1000), level.alpha_share) for level in levels(1000, 50)]
+    [(62, 0.025), (250, 0.05), (1000, 0.9)]
+    """
+    below = 0
+    while samples // GROWTH ** (below + 1) >= least:
+        below += 1
+    earlier = [Level(step, (1 - TOP_SHARE) / 2**step) for step in range(below, 0, -1)]
+    return [*earlier, Level(0, TOP_SHARE if earlier else 1.0)]
 
 
 # ------------------------------------------------------------------------------------------- limits in force

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import sys
 import threading
 from typing import Any
@@ -61,7 +62,8 @@ def test_a_step_that_does_not_end_leaves_the_others_their_turn(
     monkeypatch.setattr(sniper, "FINAL", 80_000)
     verdict = veridp.audit(laplace, seconds=AMPLE, black_box=True)
     assert not verdict.finished
-    assert said(verdict, "statdp") == ["cut short: 600 s were not enough; give it more time, or a smaller input"]
+    [cut] = said(verdict, "statdp")
+    assert re.fullmatch(r"cut short: 0\.\d+ s were not enough; give it more time, or a smaller input", cut)
     assert said(verdict, "sniper")[0].startswith("ε >= ")
     assert verdict.alpha == pytest.approx(0.05)
 

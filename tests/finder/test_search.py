@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 import statistics
 from concurrent.futures import BrokenExecutor
@@ -21,6 +23,7 @@ from veridp.finder import workers
 from veridp.finder.events import OutputEvent
 from veridp.finder.verify import judge_by_samples
 from veridp.mechanism import Mechanism, mechanism
+from veridp.program.contained import listening
 
 PLENTY = 600.0  # seconds: no search here may end for lack of time, so that it depends on its seed alone
 ATTAINED = ["at3", "at4", "noisy_max1", "finder_sum"]  # 95 % of the true cost lies within the domain of [-10, 10]
@@ -258,8 +261,10 @@ def test_an_interrupt_before_anything_is_verified_is_one() -> None:
         finder.search(claimed, restarts=2, seconds=PLENTY, workers=1, samples=2**12, progress=stop)
 
 
-def test_out_of_time_is_told() -> None:
-    result = finder.search(veridp.catalogue["at"], 4, restarts=10_000, seconds=1.0, workers=1)
+def test_out_of_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time for restarts is over at once, that for the rest is ample."""
+    monkeypatch.setattr(importlib.import_module("veridp.finder.hunt"), "RESTART_SHARE", 1e-9)
+    result = finder.search(veridp.catalogue["at"], 4, restarts=10_000, seconds=PLENTY, workers=1)
     assert not result.finished
     assert 1 <= len(result.restarts) < 10_000
     assert result.verified == "exact"
@@ -280,3 +285,23 @@ def test_what_a_lost_worker_had_to_do_is_done_here(monkeypatch: pytest.MonkeyPat
 def test_a_given_pair_must_have_the_size_of_the_search() -> None:
     with pytest.raises(BadInput, match="this search is for 4"):
         found("at4", restarts=1, start=[([0.0] * 3, [1.0] * 3)])
+
+
+def test_what_is_reported_was_seen_in_plain_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What remains of a search whose process is ended is what it reported: nothing that rests on listed paths alone."""
+    monkeypatch.setattr(importlib.import_module("veridp.finder.hunt"), "MOST_SAMPLES", 1000)
+
+    @mechanism(epsilon=0.1, adjacency="linf", size=1, domain=(-2.0, 2.0))
+    def peeks(rng: Any, data: Any) -> Any:
+        return data[0] if (data[0] + rng.laplace() > 0) is True else data[0] + rng.laplace()
+
+    @mechanism(epsilon=0.1, adjacency="linf", size=1, domain=(-2.0, 2.0))
+    def looks(rng: Any, data: Any) -> Any:
+        return data[0] if data[0] + rng.laplace() > 3 else data[0] + rng.laplace()
+
+    for function, expected in ((peeks, []), (looks, ["exact"])):
+        reports: list[finder.Found] = []
+        with listening(reports.append), contextlib.suppress(NotExplorable):
+            finder.search(function, restarts=1, samples=1000, seconds=math.inf, workers=1)
+        assert [report.verified for report in reports[:1]] == expected
+        assert not any(report.finished for report in reports)

@@ -13,18 +13,15 @@ import pytest
 
 from veridp import catalogue, sample, tally
 from veridp.adjacency import Pair
-from veridp.budget import Deadline
 from veridp.catalogue.local import bloom_filter
 from veridp.claim import Claim
 from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
 from veridp.sniper import Finding, scout, search
 from veridp.sniper.confirm import Spending
-from veridp.sniper.crew import Crew
-from veridp.sniper.hunt import MOST_MOVES, Hunt, Plan
+from veridp.sniper.hunt import MOST_MOVES
 from veridp.sniper.pairs import Pairs
 from veridp.sniper.power import Goal
-from veridp.sniper.scout import Setting
 
 SMALL: dict[str, Any] = {"samples": 20_000, "final_samples": 200_000, "seconds": 600.0, "workers": 1}
 
@@ -190,13 +187,6 @@ def test_an_exception_is_an_output_unless_there_is_no_other() -> None:
         search(broken, 1, **SMALL)
 
 
-def test_next_to_no_time_still_gives_a_valid_bound() -> None:
-    finding = search(catalogue["noisy_hist2"], 1, seconds=1e-3, workers=1)
-    assert not finding.finished
-    assert 0 <= finding.epsilon_lower <= 10
-    assert any("for want of time" in text for text in finding.searched)
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -285,16 +275,6 @@ def test_outputs_are_drawn_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> No
     again = [output for part in scout.Stream(setting, [1.0], 5500, (1,)).take(5500) for output in part]
     assert again == [output for parts in taken for part in parts for output in part]
     assert len(set(again)) == 5500
-
-
-def test_a_search_that_cuts_its_moves_is_not_finished() -> None:
-    target = catalogue["laplace"]
-    plan = Plan(1000, 1000, (), Spending(), 0.05, None, None)
-    setting = Setting(target, 0, Goal(1000, 0.05))
-    with Crew(setting, workers=1) as crew:
-        hunt = Hunt(setting, plan, crew, Pairs(target, 1), Deadline(), None, pace=1.0)
-        assert (hunt.affordable(24, 1000, Deadline()), hunt.finished) == (24, True)
-        assert (hunt.affordable(24, 1000, Deadline(5000.0)), hunt.finished) == (4, False)
 
 
 def test_runs_of_equal_entries_end_earlier_or_later_among_the_moves() -> None:

@@ -12,6 +12,7 @@ import pytest
 import veridp
 from veridp import catalogue, mechanism
 from veridp.adjacency import Pair
+from veridp.budget import TOP_SHARE
 from veridp.errors import BadInput, MechanismFailed
 from veridp.exact import law
 from veridp.statdp import Detection, detect, p_values
@@ -205,7 +206,7 @@ def test_the_curve_is_what_its_counts_say():
         assert point.backward == pytest.approx(
             float(p_values(point.right_count, point.left_count, 20_000, point.epsilon))
         )
-        worst = max(worst, min(1.0, 4 * min(point.forward, point.backward)))
+        worst = max(worst, min(1.0, 4 / TOP_SHARE * min(point.forward, point.backward)))
         assert point.corrected_p_value == pytest.approx(worst)
         assert point.corrected_p_value == min(point.corrected_forward, point.corrected_backward)
     assert detection.claimed.epsilon == 0.7
@@ -219,8 +220,8 @@ def test_the_bound_is_where_the_corrected_p_value_reaches_alpha():
     last = detection.curve[-1]
     counts = max(last.left_count, last.right_count), min(last.left_count, last.right_count)
     assert detection.epsilon_lower > last.epsilon  # the curve goes on beyond the grid
-    assert 4 * p_values(*counts, last.runs, detection.epsilon_lower) <= 0.05
-    assert 4 * p_values(*counts, last.runs, detection.epsilon_lower * 1.002) > 0.05
+    assert 4 * p_values(*counts, last.runs, detection.epsilon_lower) <= 0.05 * TOP_SHARE
+    assert 4 * p_values(*counts, last.runs, detection.epsilon_lower * 1.002) > 0.05 * TOP_SHARE
 
 
 def test_one_seed_one_result_another_seed_another():
@@ -303,41 +304,29 @@ def test_text_as_output_shows_what_leaks():
 # -------------------------------------------------------------------------------------------------- stopping early
 
 
-def test_little_time_means_fewer_runs_and_says_so():
-    def slow(rng, data, *, epsilon=1.0):
-        return float(str(data[0] + rng.laplace(scale=1 / epsilon)))
-
-    detection = detect(slow, 1.0, 5, seconds=1.0)
-    assert not detection.finished
-    assert detection.claimed.runs < 500_000
-    assert detection.witness is not None
-
-
 class Interrupting(FreshCounts):
-    """Is interrupted after so many parts of the fresh sample."""
+    """Is interrupted as it begins to count the fresh runs of a level that has as many as this."""
 
-    parts = 1
+    runs_of_level = 20_000
 
     def _count(self, trial, part, runs):
-        if sum(done > 0 for done in self.runs.values()) >= self.parts:
+        if self.runs == self.runs_of_level:
             raise KeyboardInterrupt
         super()._count(trial, part, runs)
 
 
 def test_an_interruption_keeps_what_is_known(monkeypatch):
     monkeypatch.setattr(sys.modules["veridp.statdp.detect"], "FreshCounts", Interrupting)
-    detection = detect(catalogue["svt1"], 0.7, 5, **SMALL)
+    detection = detect(catalogue["noisy_hist2"], 0.7, 5, **SMALL)
     assert not detection.finished
-    assert detection.claimed.runs == 20_000
+    assert detection.claimed.runs == 20_000 // 4
     assert detection.witness is not None
-    unknown = [point for point in detection.curve if not point.runs]
-    assert unknown
-    assert all(point.p_value == 1 for point in unknown)
+    assert detection.refuted
 
 
 def test_an_interruption_before_anything_is_known_goes_on_up(monkeypatch):
     monkeypatch.setattr(sys.modules["veridp.statdp.detect"], "FreshCounts", Interrupting)
-    monkeypatch.setattr(Interrupting, "parts", 0)
+    monkeypatch.setattr(Interrupting, "runs_of_level", 20_000 // 64)
     with pytest.raises(KeyboardInterrupt):
         detect(catalogue["noisy_max3"], 0.7, 5, **SMALL)
 

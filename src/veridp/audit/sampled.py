@@ -16,6 +16,7 @@ from veridp.program.contained import listening
 
 if TYPE_CHECKING:
     from veridp.sniper.finding import Finding
+    from veridp.statdp.detection import Detection
 
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
 QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
@@ -25,67 +26,79 @@ def look_quickly(findings: Findings) -> None:
     """StatDP with few samples: finds gross mistakes, and shows them by an event that a person understands."""
     from veridp.statdp import detect
 
-    case, alpha = findings.case, findings.case.alpha * QUICK_SHARE
-    if case.claim.delta:
+    case, alpha = findings.case, _quick_alpha(findings)
+    if not alpha:
         findings.note("statdp", "not asked: its test is for claims without δ", 0.0)
         return
     findings.tell("a quick statistical look")
+    before = list(findings.searched)
+
+    def take_detection(detection: Detection) -> None:
+        findings.alpha = alpha
+        findings.searched = [*before, *detection.searched]
+        if detection.witness is not None:
+            take(findings, detection.witness)
+        findings.report()
+
     with findings.timed("statdp") as found:
         try:
-            detection = detect(
-                case.mechanism.bind(**case.mechanism.values),  # as it is: no other arguments are to be judged
-                size=case.size,
-                test_epsilons=[case.claim.epsilon],
-                selection_samples=QUICK_SELECTION,
-                samples=QUICK_SAMPLES,
-                alpha=alpha,
-                seconds=max(time_left(), 1e-3),
-                seed=case.seed_of(2),
-                progress=lambda stage, share, best: findings.tell(f"a quick look: {stage}", best),
-            )
+            with listening(take_detection):
+                detection = detect(
+                    case.mechanism.bind(**case.mechanism.values),  # as it is: no other arguments are to be judged
+                    size=case.size,
+                    test_epsilons=[case.claim.epsilon],
+                    selection_samples=QUICK_SELECTION,
+                    samples=QUICK_SAMPLES,
+                    alpha=alpha,
+                    seconds=max(time_left(), 1e-3),
+                    seed=case.seed_of(2),
+                    progress=lambda stage, share, best: findings.tell(f"a quick look: {stage}", best),
+                )
         except BadInput as reason:
             found.append(f"no test: {reason}")
             return
-        findings.alpha += alpha
-        findings.searched += detection.searched
         findings.finished = findings.finished and detection.finished
         cut = "" if detection.finished else ", cut short"
         found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}{cut}")
-        if detection.witness is not None:
-            take(findings, detection.witness)
+        take_detection(detection)
 
 
 def attack(findings: Findings) -> None:
     """DP-Sniper, with the rest of alpha and of the time."""
     from veridp.sniper import search
 
-    case, alpha = findings.case, findings.case.alpha - findings.alpha
+    case = findings.case
     findings.tell("attacking")
+    before = list(findings.searched)
+
+    def take_attack(finding: Finding) -> None:
+        findings.alpha = case.alpha
+        findings.searched = [*before, *finding.searched]
+        findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
+        if finding.witness is not None:
+            take(findings, finding.witness)
+        findings.report()
+
     with findings.timed("sniper") as found:
-        with listening(lambda finding: _take_attack(findings, finding)):
+        with listening(take_attack):
             result = search(
                 case.mechanism,
                 case.size,
                 seconds=max(time_left(), 1e-3),
-                confidence=1 - alpha,
+                confidence=1 - (case.alpha - _quick_alpha(findings)),
                 claim=case.claim,
                 seed=case.seed_of(3),
                 progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
             )
-        findings.searched += result.searched
         findings.finished = findings.finished and result.finished
         cut = "" if result.finished else ", cut short"
         found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}{cut}")
-        _take_attack(findings, result)
+        take_attack(result)
 
 
-def _take_attack(findings: Findings, finding: Finding) -> None:
-    """The best attack so far as evidence, which remains if the search is cut short after it."""
-    findings.alpha = findings.case.alpha
-    findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
-    if finding.witness is not None:
-        take(findings, finding.witness)
-    findings.report()
+def _quick_alpha(findings: Findings) -> float:
+    """The part of alpha that the quick look may spend; it is set aside whether or not there is time for the look."""
+    return 0.0 if findings.case.claim.delta else QUICK_SHARE * findings.case.alpha
 
 
 def _noticeable(samples: int, alpha: float) -> float:

@@ -156,7 +156,7 @@ class _Hunt:
     ) -> None:
         self.searcher, self.settings = searcher, searcher.settings
         self.count, self.deadline, self.reporter, self.workers = count, deadline, reporter, workers
-        self.reported = 0.0  # the ε of the best that was reported
+        self.reported: Finding | None = None  # the best until now that is known exactly, its paths replayed
         self.restarts: list[Restart] = []
         self.polished: list[Restart] = []
         self.finished = searcher.in_time
@@ -188,8 +188,8 @@ class _Hunt:
         deadline = self.deadline.part(RESTART_SHARE)
         for restart in workers.results(task, range(self.count), deadline):
             self.restarts.append(restart)
-            self._tell(f"restart {len(self.restarts)} of {self.count}", len(self.restarts) / self.count * RESTART_SHARE)
             self._report()
+            self._tell(f"restart {len(self.restarts)} of {self.count}", len(self.restarts) / self.count * RESTART_SHARE)
             if restart.verified == math.inf:
                 return
         self.finished = self.finished and len(self.restarts) == self.count
@@ -203,6 +203,7 @@ class _Hunt:
         deadline = self.deadline.part(POLISH_SHARE)
         for restart in workers.results("polish", best, deadline):
             self.polished.append(restart)
+            self._report()
             self._tell("climbing on exactly", RESTART_SHARE + (1 - RESTART_SHARE) * len(self.polished) / POLISHED / 2)
             if restart.rank == math.inf:
                 return
@@ -211,8 +212,8 @@ class _Hunt:
     def _judged(self) -> Finding:
         """The exact ε of the best pair, over all events; else of its event; else what samples say."""
         best = self._ranked()[0]
-        if self.deadline.passed and best.pair is None and (finding := self._of_event(best)) is not None:
-            return finding
+        if self.deadline.passed and best.pair is None and self.reported is not None:
+            return self.reported
         finding = judge_pair(self.settings.mechanism, best.left, best.right, self.deadline.left)
         if finding is None:
             self.finished = self.finished and not self.deadline.passed
@@ -245,10 +246,9 @@ class _Hunt:
     def _interrupted(self) -> Finding:
         """What is verified of the best restart so far; the interrupt itself where nothing is."""
         self.finished = False
-        for restart in self._ranked():
-            if restart.verified is not None and (finding := self._of_event(restart)) is not None:
-                return finding
-        raise KeyboardInterrupt
+        if self.reported is None:
+            raise KeyboardInterrupt
+        return self.reported
 
     # --------------------------------------------------------------------------------------------------- parts
 
@@ -257,16 +257,17 @@ class _Hunt:
         return sorted([*self.polished, *self.restarts], key=lambda restart: (-restart.rank, restart.number))
 
     def _of_event(self, restart: Restart) -> Finding | None:
-        mechanism, explored = self.settings.mechanism, self.searcher.explored
-        return judge_event(mechanism, explored, restart.left, restart.right, restart.event)
+        return judge_event(self.settings.mechanism, restart.left, restart.right, restart.event)
 
     def _report(self) -> None:
-        """Report the best restart, if its exact ε is known and better than what was reported."""
+        """Report the best restart, if its exact ε is known and better than what was reported, after a replay."""
         best = self._ranked()[0]
-        if best.verified is None or best.verified <= self.reported:
+        known = 0.0 if self.reported is None else self.reported.epsilon
+        if best.verified is None or best.verified <= known:
             return
-        self.reported = best.verified
-        if (finding := self._of_event(best)) is not None:
+        finding = self._of_event(best)
+        if finding is not None and finding.epsilon > known:
+            self.reported = finding
             self.reporter.best(replace(self._found(finding), finished=False))
 
     def _sampled(self, restart: Restart) -> Finding:

@@ -14,8 +14,9 @@ from veridp.claim import Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
 from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.exact import compare
+from veridp.exact.paths import replayed_paths
 from veridp.finder.events import OutputEvent
-from veridp.finder.explored import Explored, log_probability
+from veridp.finder.explored import log_probability
 from veridp.mechanism import Mechanism
 from veridp.program.limit import OutOfTime, at_most
 from veridp.program.tally import tally
@@ -51,11 +52,11 @@ def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> F
         return None
 
 
-def judge_event(mechanism: Mechanism, explored: Explored, left: Any, right: Any, event: OutputEvent) -> Finding | None:
-    """The exact ε of one event between two inputs; None where it is out of reach."""
+def judge_event(mechanism: Mechanism, left: Any, right: Any, event: OutputEvent) -> Finding | None:
+    """The exact ε of one event between two inputs, after plain runs agreed with their paths; None if out of reach."""
     try:
-        above, below = (log_probability(explored.paths(data), event) for data in (left, right))
-    except NotExact:
+        above, below = (log_probability(replayed_paths(mechanism, data), event) for data in (left, right))
+    except (NotExact, NotExplorable, CutShort):
         return None
     epsilon = 0.0 if above == -math.inf else math.inf if below == -math.inf else max(0.0, above - below)
     p, q = (Interval.of_log_probability(log) for log in (above, below))

@@ -187,6 +187,7 @@ class _Watch(Generic[T]):
     ) -> None:
         self.deadline, self.references, self.progress = deadline, references, progress
         self.ends = self.step_ends = deadline.started + deadline.seconds + GRACE
+        self.step_seconds = deadline.seconds
         self.memory, self.next_look = memory_used(), 0.0
         self.kept: bytes | None = None
         self.interrupted = False
@@ -235,7 +236,8 @@ class _Watch(Generic[T]):
                 return self._cut(self._lost())
         now = time.monotonic()
         if now >= min(self.ends, self.step_ends):
-            return self._cut(KeyboardInterrupt() if self.interrupted else out_of_time(self.deadline.seconds))
+            seconds = self.step_seconds if self.step_ends < self.ends else self.deadline.seconds
+            return self._cut(KeyboardInterrupt() if self.interrupted else out_of_time(seconds))
         if now >= self.next_look:
             self.next_look = now + LOOK_AT_MEMORY
             if sum(max(0.0, memory_used(pid) - self.memory) for pid in family(self.pid)) > memory_limit():
@@ -246,7 +248,7 @@ class _Watch(Generic[T]):
         if kind == "best":
             self.kept = content
         elif kind == "until":
-            self.step_ends = content
+            self.step_ends, self.step_seconds = content
         elif kind == "loaded":
             _loaded_in_children.extend(content)
         elif kind == "progress":
@@ -328,7 +330,7 @@ class _Remote(Reporter):
         self.send("best", self.pickled(value))
 
     def until(self, deadline: Deadline) -> None:
-        self.send("until", deadline.started + deadline.seconds + STEP_GRACE)
+        self.send("until", (deadline.started + deadline.seconds + STEP_GRACE, deadline.seconds))
 
     def progress(self, stage: str, share: float, best: float) -> None:
         if not self.listening:

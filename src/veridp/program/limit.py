@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import signal
 import threading
 import time
@@ -24,12 +25,12 @@ class OutOfTime(BaseException):
 
 @contextmanager
 def at_most(seconds: float | None) -> Iterator[None]:
-    """Raise OutOfTime in the body once these seconds have passed.
+    """Raise OutOfTime in the body once these seconds have passed; never where they are None or infinite.
 
     In the main thread a signal interrupts anything that comes back to the interpreter now and then, a sleep too; in
     other threads only running Python code can be interrupted, not a call that blocks outside the interpreter.
     """
-    if seconds is None:
+    if seconds is None or math.isinf(seconds):
         yield
         return
     in_main = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")

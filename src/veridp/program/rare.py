@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 WORD = 2**64 - 1
+AT_ONCE = 64  # words made at a time
 _uint64 = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)
 _uint32 = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)
 _double = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p)
@@ -53,28 +54,30 @@ class RareBits:
     def __init__(self, seed: int) -> None:
         self.lock = threading.RLock()
         self._rng = np.random.Generator(np.random.SFC64(seed))
-        self._last = 0
-        words, halves = _uint64(lambda _: self._word()), _uint32(lambda _: self._word() >> 32)
-        doubles = _double(lambda _: (self._word() >> 11) * 2.0**-53)
+        self._word = word = self._words().__next__
+        words, halves = _uint64(lambda _: word()), _uint32(lambda _: word() >> 32)
+        doubles = _double(lambda _: (word() >> 11) * 2.0**-53)
         self._functions = _Functions(None, words, halves, doubles, words)
         address = ctypes.addressof(self._functions)
         self.capsule = _new_capsule(address, _NAME, None)
         place = ctypes.c_void_p(address)  # numba asks for the address of a state, which the functions do not use
         self.ctypes = _Interface(address, place, words, halves, doubles, place)
 
-    def _word(self) -> int:
-        word, chance = (int(drawn) for drawn in self._rng.integers(WORD, size=2, dtype=np.uint64))
-        kind, bits = chance % 8, 1 + chance // 8 % 60
-        if kind == 0:
-            word >>= bits
-        elif kind == 1:
-            word |= WORD ^ (WORD >> bits)
-        elif kind == 2:
-            word = WORD ^ (WORD >> bits)  # its last bits lead NumPy's normal and exponential draws to their tails
-        elif kind == 3:
-            word = self._last
-        self._last = word
-        return word
+    def _words(self) -> Iterator[int]:
+        last = 0
+        while True:
+            for word, chance in self._rng.integers(WORD, size=(AT_ONCE, 2), dtype=np.uint64).tolist():
+                kind, bits = chance % 8, 1 + chance // 8 % 60
+                if kind == 0:
+                    last = word >> bits
+                elif kind == 1:
+                    last = word | (WORD ^ (WORD >> bits))
+                elif kind == 2:
+                    # Its last bits lead NumPy's normal and exponential draws to their tails.
+                    last = WORD ^ (WORD >> bits)
+                elif kind != 3:
+                    last = word
+                yield last
 
     def random_raw(self, size: int) -> list[int]:
         return [self._word() for _ in range(size)]

@@ -5,8 +5,8 @@ to be paid for the pairs, models, directions and thresholds that were tried. A l
 an output of either side and bounds both probabilities by Clopper and Pearson at half the look's alpha each (paper,
 Theorem 1). Each look counts some more thresholds of the same scores: they cost no samples, tell the privacy profile,
 and one of them may turn out better than the threshold that held-out samples, by their luck, had for the best. The
-alphas of all looks and thresholds add up to the alpha of the search: so all bounds hold together with probability
-1 - alpha, and the best of them may be reported, whenever one stops.
+alphas of all looks and thresholds of all levels add up to the alpha of the search: so all bounds hold together with
+probability 1 - alpha, and the best of them may be reported, whenever one stops.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ GROWTH = 4
 
 @dataclass(frozen=True)
 class Spending:
-    """How alpha is divided: the shares of the last look, of the looks before it, of glances while the search goes on
-    and of the other thresholds of all looks. They add up to 1 at most."""
+    """How the alpha of a level is divided: the shares of the last look, of the looks before it, of glances while the
+    search goes on and of the other thresholds of all looks. They add up to 1 at most."""
 
-    last: float = 0.7
-    earlier: float = 0.05
-    glances: float = 0.05
-    others: float = 0.2
+    last: float = 0.775
+    earlier: float = 0.03
+    glances: float = 0.02
+    others: float = 0.175
 
     def glance(self, number: int) -> float:
         """The share of the n-th glance, from 1 on: all of them together spend the glances' share (Σ 1/n² = π²/6)."""

@@ -1,7 +1,8 @@
 """Tasks run side by side: on any executor, in worker processes of our own, or here one after the other.
 
 A task is a function of the search's setting and an argument, and draws from streams of its own: results do not depend
-on who ran it. What cannot be sent to another process is run here.
+on who ran it. What cannot be sent to another process is run here. The setting is sent to a worker once; `changes` to it
+go with each task.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -31,8 +33,9 @@ ATTEMPTS = 3  # how often workers may be lost before it is the mechanism's fault
 class Crew:
     """Who runs the tasks of a search; to be used as a context, which ends the workers."""
 
-    def __init__(self, setting: object, executor: Executor | None = None, workers: int | None = None) -> None:
-        self.setting = setting
+    def __init__(self, setting: Any, executor: Executor | None = None, workers: int | None = None) -> None:
+        self.shipped = setting  # what every worker has got
+        self.changes: dict[str, Any] = {}
         self.executor = executor
         self.own: Workers | None = None
         self.limits: Any = None
@@ -43,9 +46,14 @@ class Crew:
 
     def _payload(self) -> bytes | None:
         try:
-            return packed(self.setting)
+            return packed(self.shipped)
         except Exception:  # what cannot be sent away is run here; where does not matter to the result
             return None
+
+    @property
+    def setting(self) -> Any:
+        """The setting of the tasks that are run now."""
+        return replace(self.shipped, **self.changes)
 
     @property
     def hands(self) -> int:
@@ -88,7 +96,8 @@ class Crew:
             self.own = Workers(self.size, threads=False)
         executor = self.executor if self.executor is not None else self.own.executor  # type: ignore[union-attr]
         with hidden_main():  # submitting may start a process
-            return executor.submit(_remotely, self.payload or b"", cloudpickle.dumps((function, argument)))
+            task = cloudpickle.dumps((function, self.changes, argument))
+            return executor.submit(_remotely, self.payload or b"", task)
 
     def _landed(self, function: Any, flying: list[tuple[Any, Future[Any]]]) -> Any:
         """The result of the first task under way; tasks of workers that are gone are run again."""
@@ -130,8 +139,8 @@ def _remotely(payload: bytes, task: bytes) -> Any:
     try:
         load_classifiers()
         one_thread_for_good()  # tasks run side by side, and are small: their threads would wait for each other
-        function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
-        return function(_unpacked(payload), argument)
+        function, changes, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
+        return function(replace(_unpacked(payload), **changes), argument)
     except VeridpError as error:
         return Failure(type(error)(*error.args), None, f"in a worker:\n{traceback.format_exc()}")
 

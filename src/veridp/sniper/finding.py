@@ -17,7 +17,7 @@ from veridp.sniper.scout import Setting, seed_for
 from veridp.sniper.wording import described
 
 POINTS = 21  # of the privacy profile
-DESCRIBED = 4000  # outputs of either side from which an event is put into words
+DESCRIBED = 4000  # outputs of either side, at most, by which an event is put into words
 
 
 @dataclass(frozen=True)
@@ -103,31 +103,37 @@ class Finding:
 
     def __str__(self) -> str:
         at = f" at δ = {self.delta:g}" if self.delta else ""
-        return f"{self.mechanism.name}: ε >= {self.epsilon_lower:.6g}{at} with confidence {self.confidence:g}"
+        end = "" if self.finished else "; cut short"
+        return f"{self.mechanism.name}: ε >= {self.epsilon_lower:.6g}{at} with confidence {self.confidence:g}{end}"
 
 
 def finding_of(
     setting: Setting,
     looks: Sequence[Look],
+    texts: dict[Look, str],
     *,
     size: int,
     claim: Claim | None,
     confidence: float,
-    in_words: bool = True,
+    outputs: int,
     **rest: Any,
 ) -> Finding:
-    """What the looks certify together; the best of them is the witness, its event put into words if asked for."""
+    """What the looks certify together; the best of them is the witness.
+
+    Its event is put into words by so many outputs of either side, unless the `texts` know it or there are none.
+    """
     best = max(looks, key=lambda look: look.epsilon)
     bound = best.epsilon
     witness = None
     if bound > -math.inf:
         pair, attack = best.candidate.pair, best.attack
-        if in_words:
+        if outputs and best not in texts:
             draws = [
-                setting.draw(data, DESCRIBED, seed_for(setting.seed, 99), side)
+                replace(setting, expected=0).draw(data, outputs, seed_for(setting.seed, 99), side)
                 for side, data in enumerate((pair.left, pair.right))
             ]
-            attack = replace(attack, text=described(attack, concatenate(draws)))
+            texts[best] = described(attack, concatenate(draws))
+        attack = replace(attack, text=texts.get(best, ""))
         witness = replace(best.witness(attack, confidence), arguments=dict(setting.mechanism.arguments))
     events = tuple(look.bounds for look in looks)
     return Finding(

@@ -41,18 +41,22 @@ class PaperHunt(Hunt):
         forward = list(given) if given else self.starting_pairs(sources)  # line 1
         pairs = [pair for one in forward for pair in (one, one.reversed())]
         self.searched.append("both directions")
+        self.begin(self.plan)
         n, families = self.plan.samples, self.plan.families
         tries = enumerate(itertools.product(pairs, families))
         tasks = [Task(pair, n, n, (family,), (SCOUTING, number)) for number, (pair, family) in tries]
         best: Candidate | None = None
         for done, candidate in enumerate(self.crew.run(dp_sniper, tasks), start=1):  # lines 2 to 4
-            self.tried, self.drawn = done, self.drawn + candidate.drawn
+            self.tried.add(done)
+            self.drawn += candidate.drawn
             if best is None or candidate.promise > best.promise:  # line 5
                 best = candidate
             self.tell(f"DP-Sniper on {len(tasks)} pairs", done / len(tasks))
+            self.keep_time()
         if best is None:
             raise BadInput(f"{self.setting.mechanism.name}: no pair of neighbours to try; give pairs=[(left, right)]")
         self.confirmed(best)  # line 6
+        self.finished = True
 
 
 def dp_sniper(setting: Setting, task: Task) -> Candidate:

@@ -77,11 +77,6 @@ class Standing:
     share: float
 
 
-def outputs_for(contenders: int) -> int:
-    """How many outputs of either input a playoff draws at most, for each that its last round has seen."""
-    return _rounds(contenders) + 1
-
-
 def _rounds(contenders: int) -> int:
     return (contenders - 1).bit_length()
 

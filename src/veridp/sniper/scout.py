@@ -46,7 +46,7 @@ class Setting:
     bits: bool = False
     reading: str | None = None
     time_limit: float | None = 60.0
-    expected: int = 0  # samples of the whole search, where there is time to compile for them
+    expected: int = 0  # samples of the whole level: compiling may pay for these
 
     def draw(self, data: object, count: int, *key: int) -> Outputs:
         """Fresh outputs; which ones depends on the seed and the key alone."""

@@ -2,7 +2,8 @@
 
 Algorithm 2 of the paper, made stronger: pairs compete by successive halving, the best lead to more pairs near them,
 these are trained with all samples, a playoff on many more settles which of them wins, and what the winner certifies is
-counted on fresh ones. `paper=True` runs the algorithm as published.
+counted on fresh ones. All of this is done first with few samples, then with more, up to as many as were asked for; the
+best bound of all these levels counts. `paper=True` runs the algorithm as published, at one level.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from concurrent.futures import Executor
 from typing import Any
 
 from veridp.adjacency import Pair
-from veridp.budget import Deadline, Progress
+from veridp.budget import Deadline, Level, Progress, levels
 from veridp.claim import Claim
-from veridp.errors import BadInput
+from veridp.errors import BadInput, CutShort
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.contained import Reporter, contained
 from veridp.sniper.classifier import ALL, Family
-from veridp.sniper.confirm import ALL_AT_ONCE, Spending
+from veridp.sniper.confirm import ALL_AT_ONCE, Look, Spending
 from veridp.sniper.crew import Crew, load_classifiers
-from veridp.sniper.finding import Finding, finding_of
-from veridp.sniper.hunt import Hunt, Plan
+from veridp.sniper.finding import DESCRIBED, Finding, finding_of
+from veridp.sniper.hunt import ABOUT_IN_ALL, Hunt, Plan
 from veridp.sniper.pairs import Pairs, Source, given_pairs, sources_named
 from veridp.sniper.paper import FINAL_SAMPLES, PaperHunt
 from veridp.sniper.power import Goal, sample_size
@@ -30,8 +31,7 @@ from veridp.sniper.scout import Setting
 
 SAMPLES, FINAL = 1_000_000, 10_000_000
 SECONDS = 120.0
-COMPILING = 15.0  # seconds of a search that has time to compile a mechanism
-ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
+LEAST_SAMPLES = 30  # of the first level, for training
 FEW_SAMPLES = 50_000  # with fewer in all, starting workers takes longer than the search
 
 
@@ -62,17 +62,20 @@ def search(
 
     `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), or pairs
     (left, right) themselves. The winner is trained on `samples` outputs of either input and confirmed on
-    `final_samples` fresh ones, fewer where `seconds` would not suffice. With a `claim`, the confirmation ends as soon
-    as the claim is refuted; with a `width`, as soon as the bound is that close to its estimate. The bound is for
+    `final_samples` fresh ones, after searches with a quarter of the samples and pairs, a 16th and so on: the best bound
+    of all these levels counts. With a `claim`, no level follows one that refutes it and has at least a quarter of the
+    samples. The confirmation of the top level ends as soon as the claim is refuted; with a `width`, as soon as the
+    bound is that close to its estimate. The bound is for
     δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of
     classifiers. `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic
     (one by one, or vectorised). `paper` runs the published configuration: patterns and reversals, one classifier with a
     fixed c = 0.01, one look at the end.
 
-    What is found depends on the seed and these options alone, not on executor or workers, unless time ran out.
-    Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. Cut short by `seconds`,
-    by the limit on memory or by Ctrl-C, it is the bound that was reached until then, if there is one. With an
-    `executor` the `seconds` are kept between tasks only.
+    What is found depends on the seed and these options alone, and not on executor, workers or the speed of the machine,
+    unless it is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is the best bound until then, and
+    `finished` is False; more seconds never give a smaller bound. CutShort is raised where there is no bound yet.
+    Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. With an `executor` the
+    `seconds` are kept between tasks only.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
@@ -84,55 +87,62 @@ def search(
     families = _families(models, paper)
     load_classifiers()
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
-    plan = Plan(
-        samples=_positive("samples", samples, sample_size() if paper else SAMPLES),
-        final=_positive("final_samples", final_samples, FINAL_SAMPLES if paper else FINAL),
-        families=families,
-        spending=spending,
-        alpha=1 - confidence,
-        stop_at=claim,
-        width=width,
-    )
+    most = _positive("samples", samples, sample_size() if paper else SAMPLES)
+    final = _positive("final_samples", final_samples, FINAL_SAMPLES if paper else FINAL)
+    plans = [
+        Plan(
+            level=level,
+            samples=level.of(most),
+            final=level.of(final),
+            families=families,
+            spending=spending,
+            alpha=(1 - confidence) * level.alpha_share,
+            stop_at=claim,
+            width=width,
+        )
+        for level in ([Level(0, 1.0)] if paper else levels(most, LEAST_SAMPLES))
+    ]
     setting = Setting(
         mechanism,
         int(seed),
-        Goal(plan.final, plan.alpha * spending.last, goal_delta),
+        Goal(final, plans[-1].alpha * spending.last, goal_delta),
         bits,
         reading if reading is not None or not bits else ("vectorised" if mechanism.vectorised else "one-by-one"),
         time_limit,
-        ABOUT_IN_ALL * plan.samples if deadline.seconds >= COMPILING else 0,
     )
-    if workers is None and executor is None and ABOUT_IN_ALL * plan.samples < FEW_SAMPLES:
+    if workers is None and executor is None and ABOUT_IN_ALL * most < FEW_SAMPLES:
         workers = 1
     chosen = _chosen_pairs(pairs, mechanism, paper, declared)
     kind, pairs_of_size = PaperHunt if paper else Hunt, Pairs(mechanism, size)
 
     def work(reporter: Reporter) -> Finding:
-        with Crew(setting, executor, workers) as crew:
-            hunt = kind(setting, plan, crew, pairs_of_size, deadline, reporter.progress)
+        crew, texts = Crew(setting, executor, workers), dict[Look, str]()
+        hunt = kind(plans, crew, pairs_of_size, deadline, reporter.progress)
 
-            def finding(in_words: bool) -> Finding:
-                return finding_of(
-                    setting,
-                    hunt.looks,
-                    size=pairs_of_size.size,
-                    claim=claim if claim is not None else setting.mechanism.claim,
-                    confidence=confidence,
-                    in_words=in_words,
-                    drawn=hunt.drawn,
-                    tried=hunt.tried,
-                    searched=(*hunt.searched, *hunt.failed()),
-                    finished=hunt.finished and in_words,
-                    seconds=deadline.spent,
-                )
+        def finding(in_words: bool) -> Finding:
+            return finding_of(
+                hunt.setting,
+                hunt.looks,
+                texts,
+                size=pairs_of_size.size,
+                claim=claim if claim is not None else mechanism.claim,
+                confidence=confidence,
+                outputs=min(DESCRIBED, hunt.plan.samples) if in_words else 0,
+                drawn=hunt.drawn,
+                tried=len(hunt.tried),
+                searched=tuple(hunt.told()),
+                finished=hunt.finished,
+                seconds=deadline.spent,
+            )
 
-            hunt.certified = lambda: reporter.best(finding(in_words=False))
-            try:
+        hunt.certified = lambda: reporter.best(finding(in_words=False))
+        hunt.completed = lambda: reporter.best(finding(in_words=True))
+        try:
+            with crew:
                 hunt.run(*chosen)
-            except KeyboardInterrupt:
-                if not hunt.looks:
-                    raise
-                hunt.finished = False
+        except (CutShort, KeyboardInterrupt):
+            if not hunt.looks:
+                raise
         return finding(in_words=True)
 
     if executor is not None:  # its threads and connections are this process's

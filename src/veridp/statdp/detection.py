@@ -47,8 +47,10 @@ class Point:
 class Detection:
     """Whether a claim of ε-differential privacy stands up to a statistical test.
 
-    For each test ε an event was chosen on one sample and tested on another. `corrected_p_value` of a point, and of the
-    whole (at the claimed ε), allows for everything that was tested on the fresh sample: if the mechanism is ε-private,
+    For each test ε an event was chosen on one sample and tested on another, level after level with more runs. The curve
+    and the witness are those of the last level, or of the last that refutes the claim if there is one; the bound is
+    the best of all levels. `corrected_p_value` of a point, and of the whole (at the claimed ε), allows for everything
+    that was tested on fresh samples: if the mechanism is ε-private,
     then with probability at least 1 - α no point at or above that ε has a corrected p-value <= α, and `epsilon_lower`
     does not exceed it. See `veridp.statdp.detect` for why.
     """
@@ -98,4 +100,5 @@ class Detection:
         return (
             f"{self.mechanism.name}: {self.claim} is {stands}, p = {self.corrected_p_value:.3g} "
             f"({self.p_value:.3g} uncorrected); ε >= {self.epsilon_lower:.4g} at confidence {1 - self.alpha:g}"
+            f"{'' if self.finished else '; cut short'}"
         )

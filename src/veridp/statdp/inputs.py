@@ -77,14 +77,28 @@ def usual_pairs(mechanism: Mechanism, size: int | None) -> list[Pair]:
     return list(found.values())
 
 
-def trials(mechanism: Mechanism, pairs: Sequence[Pair]) -> Iterator[Trial]:
-    """The pairs, each with the arguments that a search finds for it."""
-    for pair in pairs:
-        found = search_arguments(mechanism, pair.left, pair.right)
-        references, lost = _references(found.mechanism, pair)
-        yield Trial(
-            found.mechanism, pair.left, pair.right, pair.pattern, found.arguments, found.notes + lost, references
-        )
+class Trials:
+    """The trials of pairs, each with the arguments that a search finds for it once it is asked for."""
+
+    def __init__(self, mechanism: Mechanism, pairs: Sequence[Pair]) -> None:
+        self.mechanism, self.pairs = mechanism, pairs
+        self._known: dict[int, Trial] = {}
+
+    def some(self, count: int) -> Iterator[Trial]:
+        """So many of them, evenly spread."""
+        count = min(count, len(self.pairs))
+        for number in range(count):
+            yield self._trial(number * len(self.pairs) // count)
+
+    def _trial(self, place: int) -> Trial:
+        if place not in self._known:
+            pair = self.pairs[place]
+            found = search_arguments(self.mechanism, pair.left, pair.right)
+            references, lost = _references(found.mechanism, pair)
+            self._known[place] = Trial(
+                found.mechanism, pair.left, pair.right, pair.pattern, found.arguments, found.notes + lost, references
+            )
+        return self._known[place]
 
 
 def _references(mechanism: Mechanism, pair: Pair) -> tuple[tuple[NoiseFreeOutput, ...], tuple[str, ...]]:
