@@ -75,7 +75,7 @@ def test_few_runs_do_not_show_that_it_only_returns_none(clock: Clock) -> None:
 
 def test_one_run_shows_a_print() -> None:
     def prints(rng: Any, data: Any) -> float:
-        print("secret")
+        print("secret")  # noqa: T201
         return 1.0
 
     with pytest.raises(MechanismFailed, match="prints 'secret'"):
