@@ -115,7 +115,7 @@ def test_options_win_over_a_mark(run: Run) -> None:
 
 def test_a_cost_that_grows_with_the_domain_is_told(run: Run) -> None:
     stated = ["--adjacency", "replace", "--size", "4", "--domain", "(0, 8)", "--epsilon", "0.05"]
-    found = run("audit", "mine.py:mean", *stated, "--time", "12").out
+    found = run("audit", "mine.py:mean", *stated, "--time", "100").out
     # by hand: one of four values moves by 8 (or 16), the mean by 2 (or 4), and the noise has scale 20
     assert "the cost grows with the domain: ε = 0.1 on [0, 8], but 0.2 on [-4, 12]" in found
 
