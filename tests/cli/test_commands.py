@@ -183,8 +183,11 @@ BAD = [
     (["mechanisms.py:nothing"], "there is no 'nothing' there; it has coin, needy"),
     (["mechanisms.py:LIMIT"], "mechanisms.py:LIMIT: 3 is not a mechanism; give a function"),
     (["mechanisms.py:one"], "one(rng) is not a mechanism"),
-    (["mechanisms.py"], "which function? give mechanisms.py:NAME"),
-    (["mechanisms.py:needy"], "needy needs a value for scale; give scale=…"),
+    (
+        ["mechanisms.py"],
+        "which function? it has coin, needy, square, broken, quits, one, labelled; give",
+    ),
+    (["mechanisms.py:needy"], "needy needs a value for scale; give scale=…, or --arg scale=…"),
     (["mechanisms.py:coin", "--arg", "q=1"], "coin takes no argument 'q'; its arguments are: p"),
     (["mechanisms.py:broken"], "mechanisms.py:14: it raised ValueError: first line second line"),
     (["mechanisms.py:quits"], "mechanisms.py:17: quits raised SystemExit: 0"),
