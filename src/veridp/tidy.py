@@ -55,7 +55,7 @@ def _within(domain: Domain, data: Any) -> bool:
     """Whether all numbers of the data are in the domain."""
     if isinstance(domain, tuple) and len(domain) == 2:
         low, high = domain
-        return all(low <= value <= high for value in _numbers(data))  # type: ignore[operator]
+        return all(low <= value <= high for value in _numbers(data))
     return all(value in domain for value in _numbers(data))
 
 

@@ -76,8 +76,6 @@ def check_returns(mechanism: Mechanism, inputs: Iterable[object], time_limit: fl
                 else:
                     return
     if last is not None:
-        data, error = last
+        data, failure = last
         with reported(mechanism.name, data, None):
-            raise MechanismFailed(
-                f"{error}; mend the function, or give it other data or arguments"
-            ) from error.__cause__
+            raise MechanismFailed(f"{failure}; mend the function, or give it other data or arguments") from None
