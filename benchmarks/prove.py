@@ -25,7 +25,7 @@ from veridp.errors import VeridpError
 from veridp.mechanism import Mechanism
 from veridp.prove import AlignmentProof, Proof, prove, prove_for_every_size
 from veridp.prove.certificate import Certified, certificate_text
-from veridp.prove.check import check
+from veridp_check.checker import check
 
 GROWING = ["svt1", "noisy_max1", "svt6", "prefix_sum", "gap_svt", "noisy_max3"]
 EVERY_SIZE = ["svt1", "svt2", "svt4", "gap_svt", "numerical_svt", "adaptive_svt", "monotone_svt", "smart_sum"]

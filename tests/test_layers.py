@@ -25,6 +25,7 @@ LAYERS = (
     ("target",),
     ("audit",),
     ("cli", "pytest_plugin"),
+    ("__main__",),
 )
 HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}
 # Lower layers that a unit has no business with.

@@ -242,3 +242,19 @@ def test_time_that_does_not_do_leaves_a_lower_bound() -> None:
     found = sensitivity(middle, 7, relation="replace", seconds=0.2)
     assert (found.exact, found.value) == (False, 1.0)
     assert "0.2 seconds" in found.reason
+
+
+@pytest.mark.parametrize("domain", [(0.0, 1.0), [0.0, 1.0]], ids=["interval", "values"])
+def test_the_order_of_a_dict_is_no_part_of_an_answer(domain):
+    def ordered_by_data(data):
+        total = sum(data)
+        return {"a": total, "b": total + 10} if total > 1 else {"b": total + 10, "a": total}
+
+    def keyed_by_data(data):
+        return {"a": sum(data)} if sum(data) > 1 else {"b": sum(data)}
+
+    found = sensitivity(ordered_by_data, 2, domain=domain)
+    assert found.exact
+    assert found.value == 2
+    with pytest.raises(BadInput, match="under the same keys"):
+        sensitivity(keyed_by_data, 2, domain=domain)

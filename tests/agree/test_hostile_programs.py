@@ -6,10 +6,16 @@ conditions evaluated at these draws, and the outputs compared.
 
 from __future__ import annotations
 
+import functools
+import io
+import itertools
 import math
 import random
 import secrets
+import threading
 import time
+import types
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -71,8 +77,14 @@ RISKY = [
 STATES = [
     "seen.append(1)", "COUNTER['n'] += 1", "program.runs = getattr(program, 'runs', 0) + 1", "BOX.n += 1",
     "random.random()", "np.random.random()", "secrets.randbelow(3)", "time.perf_counter_ns()",
+    "next(TICKS)", "CACHED(0).append(1)", "BUFFER.write('.')", "WINDOW.append(1)",
+    "LOCAL.n = getattr(LOCAL, 'n', 0) + 1", "DICE.random()",
+    "COUNTER['n'] += type(x) is float", "MODULE.n = getattr(MODULE, 'n', 0) + 1",
 ]  # fmt: skip
-STATE_TESTS = ["len(seen) > 3", "COUNTER['n'] % 5 == 4", "getattr(program, 'runs', 0) > 30", "BOX.n > 2", "False"]
+STATE_TESTS = [
+    "len(seen) > 3", "COUNTER['n'] % 5 == 4", "getattr(program, 'runs', 0) > 30", "BOX.n > 2", "False",
+    "len(CACHED(0)) > 50", "BUFFER.tell() > 50", "len(WINDOW) > 3", "getattr(MODULE, 'n', 0) > 100",
+]  # fmt: skip
 HANDLERS = ["Exception", "BaseException", "(TypeError, AttributeError)", "ValueError", "ArithmeticError"]
 
 
@@ -118,7 +130,9 @@ def result(rng: random.Random) -> str:
 def compiled(text: str) -> Any:
     names: dict[str, Any] = {
         "__name__": "program", "np": np, "math": math, "random": random, "secrets": secrets, "time": time,
-        "COUNTER": {"n": 0}, "BOX": Box(),
+        "COUNTER": {"n": 0}, "BOX": Box(), "TICKS": itertools.count(), "BUFFER": io.StringIO(),
+        "LOCAL": threading.local(), "CACHED": functools.lru_cache(lambda key: []), "WINDOW": deque(),
+        "DICE": random.Random(1), "MODULE": types.ModuleType("module"),
     }  # fmt: skip
     exec(text, names)  # noqa: S102
     return names["program"]

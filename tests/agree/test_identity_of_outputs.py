@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from veridp import Mechanism, exact, explore, mechanism, prove, sample, sniper, 
 from veridp.claim import Standing
 from veridp.errors import BadOutput, MechanismFailed
 from veridp.program.identity import Raised
-from veridp.prove.check import check
+from veridp_check.checker import check
 
 LEFT, RIGHT = [5.5], [4.5]
 NAN, INF = math.nan, math.inf
@@ -166,3 +167,55 @@ def test_none_beside_others_is_an_output() -> None:
 
     assert prove(sparse).epsilon == 1
     assert exact.compare(sparse, LEFT, RIGHT).epsilon == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("by_noise", [False, True], ids=["data", "noise"])
+def test_the_order_of_a_dict_is_no_output_whatever_decides_it(by_noise: bool) -> None:
+    @mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)
+    def ordered(rng, data):
+        noisy, other = data[0] + rng.laplace(), rng.laplace()
+        first = noisy > 5 if by_noise else data[0] > 5
+        return {"a": noisy, "b": other} if first else {"b": other, "a": noisy}
+
+    assert prove(ordered).epsilon == 1
+    assert exact.compare(ordered, LEFT, RIGHT).epsilon == pytest.approx(1, rel=1e-9)
+
+
+def test_a_mechanism_that_only_raises_on_listed_values_is_reported() -> None:
+    def broken(rng, data):
+        raise ValueError("no")
+
+    for relation, domain in (("replace", [0, 1]), ("any", ["a", "b"])):
+        with pytest.raises(MechanismFailed, match=r"broken raises ValueError\('no'\) on every input"):
+            prove(mechanism(epsilon=1.0, domain=domain, size=1, adjacency=relation)(broken))
+
+
+def ends_the_program(rng, data):
+    if rng.random() < 0.5:
+        sys.exit(3)
+    return data[0] + rng.laplace()
+
+
+def test_ending_the_program_is_no_output_of_any_engine() -> None:
+    mech = mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)(ends_the_program)
+    for engine in (
+        prove,
+        lambda mech: explore(mech, LEFT),
+        lambda mech: exact.compare(mech, LEFT, RIGHT),
+        lambda mech: sample(mech, LEFT, 100, seed=1),
+        lambda mech: sample(mech, LEFT, 100, seed=1, reading="one-by-one"),
+        lambda mech: statdp.detect(mech, pairs=[(LEFT, RIGHT)]),
+        lambda mech: sniper.search(mech, pairs=[(LEFT, RIGHT)], workers=1),
+        lambda mech: veridp.audit(mech, seconds=5),
+    ):
+        with pytest.raises(MechanismFailed, match="SystemExit: 3; that ends the program"):
+            engine(mech)
+
+
+def test_an_exception_of_a_vectorised_function_is_an_error() -> None:
+    def vectorised(rng, data, count):
+        raise ValueError("of no run")
+
+    mech = mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1, vectorised=vectorised)(ends_the_program)
+    with pytest.raises(MechanismFailed, match="ValueError: of no run"):
+        sample(mech, LEFT, 100, seed=1)

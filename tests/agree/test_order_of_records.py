@@ -17,7 +17,7 @@ from veridp.adjacency import adjacency
 from veridp.claim import Standing
 from veridp.errors import BadInput
 from veridp.prove import prove
-from veridp.prove.check import check
+from veridp_check.checker import check
 
 BITS = [0, 1]
 

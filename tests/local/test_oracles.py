@@ -38,7 +38,7 @@ from veridp.local import (
     SubsetSelection,
 )
 from veridp.local.columns import column_names, from_columns, template, to_columns
-from veridp.prove.check import check
+from veridp_check.checker import check
 
 Maker = Callable[[float], Oracle]
 LOW, HIGH = 17.0, 90.0

@@ -14,13 +14,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from veridp import budget
 from veridp.budget import Deadline
 from veridp.errors import BadOutput, CutShort, MechanismFailed, WorkerLost
 from veridp.program import contained as module
 from veridp.program.contained import NOTHING, Reporter, attempt, contained, inside, listening
+from veridp.program.threads import one_thread_for_good
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 AMPLE, SHORT = 600.0, 0.3
@@ -292,3 +295,19 @@ def test_modules_that_a_child_loads_are_loaded_here_before_the_next() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False True\n"
+
+
+def test_openmp_code_runs_in_a_child_of_a_process_whose_openmp_has_threads() -> None:
+    """Its threads do not survive a fork; OpenMP would wait for them until the deadline."""
+    learners = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    matrix, side = rng.random((20_000, 2)), rng.integers(2, size=20_000)
+
+    def scores() -> float:
+        learner = learners.HistGradientBoostingClassifier(max_iter=3, random_state=0).fit(matrix, side)
+        return float(learner.decision_function(matrix).sum())
+
+    with threadpool_limits(2):
+        expected = scores()
+        threading.Thread(target=one_thread_for_good).start()  # another thread's limits are not the child's
+        assert attempt(lambda _: scores(), Deadline(60.0)).value == expected

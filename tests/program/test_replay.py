@@ -6,6 +6,7 @@ import copy
 import math
 import secrets
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -271,3 +272,45 @@ def test_points_lie_inside_their_paths():
         assert values is not None
         assert path.holds(values)
     assert isinstance(explore(narrow, [])[0].noises[0].distribution, Laplace)
+
+
+# ------------------------------------------------------------------------------------------------ rounding
+
+
+def shifted(offset: float, scale: float = 1.0) -> Callable[..., Any]:
+    return lambda rng, data: data[0] + offset + rng.laplace(scale=scale)
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(1e16, 1.0), (-1e16, 1.0), (1e20, 100.0), (1.0, 1e-17)])
+def test_noise_that_is_lost_to_rounding_gives_no_verdict(offset, scale):
+    with pytest.raises(ExplorationDisagrees, match="the noise of <lambda> is lost to rounding"):
+        veridp.prove(shifted(offset, scale), 1)
+    with pytest.raises(ExplorationDisagrees, match="the noise of <lambda> is lost to rounding"):
+        veridp.exact.compare(shifted(0.0, scale), [offset], [offset + math.ulp(offset)])
+
+
+@pytest.mark.parametrize("offset", [1e14, 1e15])
+def test_noise_that_rounding_leaves_is_kept(offset):
+    assert veridp.prove(shifted(offset), 1).epsilon == 1
+    assert veridp.exact.compare(shifted(offset), [0.0], [1.0]).epsilon == pytest.approx(1, rel=1e-9)
+
+
+def test_whole_numbers_are_not_rounded():
+    def whole(rng, data):
+        return int(data[0]) + 10**18 + rng.geometric(0.5)
+
+    assert veridp.exact.compare(whole, [0], [1]).epsilon == math.inf  # the support begins at 1
+    assert replay(whole, [0]).reached == 1
+
+
+# ------------------------------------------------------------------------------------------------ dicts
+
+
+def ordered_by_the_clock(rng, data):
+    noise = {"a": rng.laplace(), "b": rng.laplace()}
+    return {key: noise[key] for key in sorted(noise, key=lambda _: time.perf_counter_ns() % 97)}
+
+
+def test_the_order_of_a_dict_is_no_difference_between_runs():
+    for _ in range(10):  # half of the pairs of runs differ in their order
+        assert replay(ordered_by_the_clock, [1.0]).reached == 1

@@ -19,8 +19,8 @@ from veridp import audit, exact, mechanism, prove
 from veridp.claim import Standing
 from veridp.mechanism import Mechanism
 from veridp.prove import AlignmentProof, BoundedProof, CouplingProof
-from veridp.prove.check import check
 from veridp.prove.replay import spot_check
+from veridp_check.checker import check
 
 
 @mechanism(adjacency="any", domain=(0.0, 1.0), size=1)
@@ -237,7 +237,7 @@ TAMPERINGS: dict[str, tuple[str, Callable[[Document], None], str]] = {
     "other noise": ("blurred", put("/noises/1/kind", "exponential"), "/cases/0/events/0/draws"),
     "an event that is missing": ("blurred", drop("/cases/0/events/0"), "/cases/0/events"),
     "a rarer event": ("blurred", put("/cases/0/events/0/weight", "1/2"), "/cases/0/events"),
-    "another chance": ("sign", put("/cases/0/events/0/conditions/0/data/0", "1/8"), "/cases/0/events"),
+    "another chance": ("sign", put("/cases/0/events/0/conditions/0/data/0", "1/8"), "/cases/0/events/1"),
     "slabs without a number": (
         "sign",
         put(

@@ -16,8 +16,8 @@ from veridp.adjacency import OwnAdjacency
 from veridp.errors import BadInput
 from veridp.prove import prove
 from veridp.prove.certificate import certificate_of, certificate_text, save_certificate
-from veridp.prove.check import check
 from veridp.prove.replay import spot_check
+from veridp_check.checker import check
 
 
 @mechanism(adjacency="l1")

@@ -15,7 +15,7 @@ from veridp import audit, mechanism
 from veridp.claim import Standing
 from veridp.mechanism import Mechanism
 from veridp.prove import prove, prove_for_every_size, simplex
-from veridp.prove.check import check
+from veridp_check.checker import check
 
 
 def proved(asked: Mechanism) -> Fraction:

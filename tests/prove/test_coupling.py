@@ -22,8 +22,8 @@ from veridp.program.distribution import Binomial, Geometric, Uniform
 from veridp.program.site import Site
 from veridp.program.symbols import Noise, Relation
 from veridp.prove import AlignmentProof, CouplingProof, prove
-from veridp.prove.check import check
 from veridp.prove.pieces import probability
+from veridp_check.checker import check
 
 # ---------------------------------------------------------------------------------------------------- on finite domains
 

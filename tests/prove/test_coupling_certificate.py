@@ -20,9 +20,9 @@ from tampering import Document, at, drop, put, run, tampered
 from veridp import catalogue, mechanism
 from veridp.adjacency import adjacency
 from veridp.prove import prove
-from veridp.prove.check import check
-from veridp.prove.noise_rules import exp_above
 from veridp.prove.replay import spot_check
+from veridp_check.checker import check
+from veridp_check.noise import exp_above
 
 
 def response(rng, queries):

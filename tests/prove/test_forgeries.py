@@ -20,10 +20,10 @@ from small_certificates import LAPLACE, SMALL, Document, event, header, linear, 
 from tampering import at, drop, pointers, put
 
 from veridp.adjacency import BY_NAME
-from veridp.prove.check import KINDS, Checked, check
-from veridp.prove.check_cases import _adjacent
-from veridp.prove.document import RECORDS
-from veridp.prove.noise_rules import Noise, probability_between
+from veridp_check.cases import _adjacent
+from veridp_check.checker import KINDS, Checked, check
+from veridp_check.document import RECORDS
+from veridp_check.noise import Noise, probability_between
 
 READING = "reading"
 

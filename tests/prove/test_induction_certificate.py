@@ -20,8 +20,8 @@ from veridp.adjacency import adjacency
 from veridp.errors import BadInput, NotInductive
 from veridp.prove import prove, prove_for_every_size, prove_sizes
 from veridp.prove.certificate import save_certificate
-from veridp.prove.check import check, check_file
 from veridp.prove.replay import spot_check
+from veridp_check.checker import check, check_file
 
 TENTH = Fraction(1, 10)
 LOOPS = {

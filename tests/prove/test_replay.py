@@ -13,9 +13,9 @@ from small_certificates import event, header, linear, small, table
 from veridp import mechanism
 from veridp.errors import MechanismFailed, NotExplorable
 from veridp.prove import prove
-from veridp.prove.check import check
 from veridp.prove.recording import RecordingGenerator
 from veridp.prove.replay import spot_check
+from veridp_check.checker import check
 
 # ------------------------------------------------------------------------------------------------ random mechanisms
 

@@ -15,8 +15,8 @@ from veridp.adjacency import OwnAdjacency, adjacency
 from veridp.mechanism import Mechanism
 from veridp.prove import prove, prove_for_every_size
 from veridp.prove.certificate import save_certificate
-from veridp.prove.check import check
 from veridp.prove.target_claim import target_differences
+from veridp_check.checker import check
 
 
 def differing(proved: Mechanism, target: Mechanism, size: int | None = None) -> dict[str, tuple[str, str]]:

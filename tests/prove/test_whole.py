@@ -12,9 +12,9 @@ import pytest
 from veridp import mechanism
 from veridp.errors import NotSolved
 from veridp.prove import prove, whole
-from veridp.prove.check import check
 from veridp.prove.linear import Infeasible, LinearProgram, solve
 from veridp.prove.whole import solve_whole
+from veridp_check.checker import check
 
 
 def test_random_programs_have_the_least_cost_of_all_whole_numbers():

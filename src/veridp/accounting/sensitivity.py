@@ -21,19 +21,21 @@ from veridp.accounting.farthest import Image, Polyhedron, farthest
 from veridp.accounting.moves import Move, Two, Values, interval, moves, reordering
 from veridp.accounting.tree import RECORDS
 from veridp.adjacency import Adjacency, Domain, adjacency
-from veridp.errors import BadInput, CutShort, MechanismFailed, NotExact, NotExplorable, VeridpError
+from veridp.errors import BadInput, BadOutput, CutShort, MechanismFailed, NotExact, NotExplorable, VeridpError
 from veridp.mechanism import Function, Mechanism
 from veridp.program.affine import Affine, unknowns
 from veridp.program.explore import explore
 from veridp.program.identity import Raised
 from veridp.program.limit import OutOfTime, at_most
-from veridp.program.path import Path, leaves
+from veridp.program.path import Path, entries_of, outline_of
 from veridp.program.symbols import Relation, Unknown
+from veridp.program.template import Template
 
 Norm = float  # 1, 2 or inf
 Array = NDArray[np.float64]
 MAX_PATHS = 20_000
 MOST_DATA_SETS = 50_000  # of a finite domain that are tried one by one
+MOST_SHOWN = 8  # numbers of an answer that a message shows one by one
 TRIES = 2_000  # of the search, where nothing better is possible, for each way to be neighbours
 
 
@@ -111,6 +113,17 @@ class _Found:
     two: Two
 
 
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """The numbers of an answer, and how it nests them."""
+
+    numbers: Array
+    outline: Template
+
+    def same(self, other: _Answer) -> bool:
+        return self.outline == other.outline and np.array_equal(self.numbers, other.numbers)
+
+
 class _Measure:
     def __init__(self, query: Function, size: int, domain: Domain, relation: Adjacency, norm: Norm) -> None:
         self.query, self.size, self.domain, self.relation, self.norm = query, size, domain, relation, norm
@@ -153,7 +166,7 @@ class _Measure:
             if not all(itertools.chain(inside, move.conditions(values))):
                 return None
             two = move.two(values)
-            return [leaves(self.query(two.left)), leaves(self.query(two.right))]
+            return [self.query(two.left), self.query(two.right)]
 
         both.__name__ = getattr(self.query, "__name__", "the query")
         for path in explore(Mechanism(both), unknowns("x", len(move.low)), max_paths=MAX_PATHS):
@@ -172,13 +185,14 @@ class _Measure:
 
     # ------------------------------------------------------------------------------------------- trying pairs
 
-    def _answer(self, data: list[Any]) -> Array:
-        return np.array([_finite(number) for number in leaves(self.query(data))])
+    def _answer(self, data: list[Any]) -> _Answer:
+        output = self.query(data)
+        return _Answer(np.array([_finite(number) for number in _numbers(output)]), outline_of(output))
 
-    def _distance(self, mine: Array, theirs: Array) -> float:
-        if mine.shape != theirs.shape:
-            raise _unlike(len(mine), len(theirs))
-        return float(np.linalg.norm(mine - theirs, ord=self.norm)) if len(mine) else 0.0
+    def _distance(self, mine: _Answer, theirs: _Answer) -> float:
+        if mine.outline != theirs.outline:
+            raise _unlike(mine.outline, theirs.outline)
+        return float(np.linalg.norm(mine.numbers - theirs.numbers, ord=self.norm)) if len(mine.numbers) else 0.0
 
     def enumerated(self) -> Sensitivity:
         """Over all data sets of a finite domain, in every order."""
@@ -212,17 +226,17 @@ class _Measure:
 
     def _answers(
         self, values: list[Any], size: int, ordered: bool
-    ) -> dict[tuple[int, ...], list[tuple[Array, list[Any]]]]:
+    ) -> dict[tuple[int, ...], list[tuple[_Answer, list[Any]]]]:
         """For each sequence of so many values (their places in the domain), its answer.
 
         If not `ordered`, for each multiset of them, the different answers over its orders.
         """
-        found: dict[tuple[int, ...], list[tuple[Array, list[Any]]]] = {}
+        found: dict[tuple[int, ...], list[tuple[_Answer, list[Any]]]] = {}
         for places in itertools.product(range(len(values)), repeat=size):
             data = [values[place] for place in places]
             answer = self._answer(data)
             known = found.setdefault(places if ordered else tuple(sorted(places)), [])
-            if not any(np.array_equal(answer, other) for other, _ in known):
+            if not any(answer.same(other) for other, _ in known):
                 known.append((answer, data))
         return found
 
@@ -246,10 +260,24 @@ class _Measure:
         return self._result(best, False, reason)
 
 
-def _unlike(left: int, right: int) -> BadInput:
+def _numbers(output: Any) -> list[Any]:
+    """The numbers of an answer, those of a dict by its sorted keys; BadInput where it has other entries."""
+    try:
+        return entries_of(output)
+    except BadOutput as error:
+        raise BadInput(f"the query answers {output!r}, which is no number: {error}") from None
+
+
+def _unlike(left: Template, right: Template) -> BadInput:
     return BadInput(
-        f"the query gives {left} numbers on one input and {right} on a neighbour; a sensitivity needs as many on both"
+        f"the query gives {_shape(left)} on one input and {_shape(right)} on a neighbour; a sensitivity needs as many "
+        f"on both, nested alike and under the same keys"
     )
+
+
+def _shape(outline: Template) -> str:
+    count = len(outline.slots)
+    return f"{count} numbers" if count > MOST_SHOWN else str(outline)
 
 
 def _tried(move: Move, rng: np.random.Generator, near: Array | None) -> Array:
@@ -295,9 +323,10 @@ def _pairs_of_sets(
 
 def _image(path: Path, move: Move) -> Image:
     """The differences of the two answers over the polyhedron of a path."""
-    left, right = path.output
-    if len(left) != len(right):
-        raise _unlike(len(left), len(right))
+    outlines = [outline_of(output) for output in path.output]
+    if outlines[0] != outlines[1]:
+        raise _unlike(*outlines)
+    left, right = map(_numbers, path.output)
     count = len(move.low)
     rows = [_row(mine, count) - _row(theirs, count) for mine, theirs in zip(left, right, strict=True)]
     inside = [_row(c.slack, count) for c in path.conditions if c.relation in (Relation.AT_LEAST, Relation.ABOVE)]

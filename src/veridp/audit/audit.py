@@ -90,7 +90,7 @@ def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:
         if not findings.closed or (findings.running in PILOT and not isinstance(ended.reason, CutShort)):
             raise _hung(findings, ended.reason)
         findings.cut(ended.reason)
-        if isinstance(ended.reason, KeyboardInterrupt):
+        if isinstance(ended.reason, KeyboardInterrupt) or findings.deadline.passed:
             return
 
 

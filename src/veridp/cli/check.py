@@ -17,11 +17,11 @@ from veridp.cli.shown import show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 from veridp.program.contained import Reporter, contained
+from veridp_check import Checked, NotACertificate, Stated, check_file
+from veridp_check.__main__ import printable
 
 if TYPE_CHECKING:
     from veridp.mechanism import Mechanism
-    from veridp.prove.check import Checked
-    from veridp.prove.document import Stated
     from veridp.prove.target_claim import Difference
 
 SETTINGS = "--size, --epsilon, --adjacency, --domain and --arg"  # the options that set what a certificate may differ in
@@ -46,13 +46,15 @@ def show_check(
 
     Exit 1 if it is rejected, or does not speak of the target with its settings, or with those of the options.
     """
-    from veridp.prove.check import check_file  # loads z3: only where needed
 
     if target is None and any(option is not None for option in (size, epsilon, relation, domain, arg)):
         raise BadInput(f"{SETTINGS} say settings of the target; give --target too")
 
     def work(_: Reporter) -> tuple[Checked, list[Difference]]:
-        checked = check_file(certificate)
+        try:
+            checked = check_file(certificate)
+        except NotACertificate as error:
+            raise BadInput(str(error)) from None
         if target is None or checked.certificate is None or not checked.verified:
             return checked, []
         with user_code():
@@ -107,12 +109,7 @@ def _page(file: Path, checked: Checked, differences: Sequence[Difference]) -> Te
                 f"but not of the target: it differs in {'; '.join(map(str, differences))}; "
                 f"{SETTINGS} say other settings of the target"
             )
-    return Text("\n".join(map(_printable, lines)))
-
-
-def _printable(line: str) -> str:
-    """The line with what cannot be printed escaped: a certificate must not write lines or colours of its own."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return Text("\n".join(map(printable, lines)))
 
 
 def _number(value: Fraction) -> str:

@@ -81,7 +81,7 @@ def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
         raise Nondeterministic(f"it keeps noise of one run and uses it in another; {REMEDY}") from None
     except BadOutput:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         _check_completed(tape)
         part = Part(Template(_raised(error, tape)), tape.rows, {})
     finally:
@@ -103,7 +103,7 @@ def _check_completed(tape: Tape) -> None:
         raise Nondeterministic(f"run again on the same draws, it ended early; {REMEDY}")
 
 
-def _raised(error: Exception, tape: Tape) -> Raised:
+def _raised(error: Exception | SystemExit, tape: Tape) -> Raised:
     """What the rows of a run that raised have as their output; Unfit where a message tells of their numbers."""
     try:
         return raised(error)

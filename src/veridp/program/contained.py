@@ -48,6 +48,7 @@ from veridp.budget import (
 )
 from veridp.errors import CutShort, WorkerLost
 from veridp.program.limit import OutOfTime, at_most, shielded
+from veridp.program.threads import without_parents_threads
 
 T = TypeVar("T")
 GRACE = 0.8  # seconds past its deadline after which the child is ended
@@ -387,6 +388,7 @@ def _live(work: Callable[[Reporter], Any], deadline: Deadline, reporter: _Remote
             os.setpgid(0, 0)  # so that it can be ended together with all processes that it starts
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
         _limit_memory()
+        without_parents_threads()
         gc.freeze()  # the collector would copy the parent's objects by looking at them
         try:
             with within(deadline):

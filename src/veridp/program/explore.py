@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.budget import Deadline, check, out_of_memory
-from veridp.errors import CutShort, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.errors import CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.program.affine import RUN, Affine, Condition, Decider, Key, affine, decided
 from veridp.program.contained import contained
@@ -25,10 +25,11 @@ from veridp.program.distribution import Distribution, Number, exact
 from veridp.program.feasible import has_room
 from veridp.program.generator import Size, StandInGenerator
 from veridp.program.identity import Raised, leaf_key
-from veridp.program.path import PLAIN, Fork, Option, Path, Step, leaves, map_leaves, outline_of, output_text
+from veridp.program.path import PLAIN, Fork, Option, Path, Step, entries_of, map_leaves, outline_of, output_text
+from veridp.program.scalar import failed
 from veridp.program.scalar import raised as raised_output
 from veridp.program.site import Site, here, raised_at
-from veridp.program.state import Fingerprint, changed, fingerprint, watched_entropy
+from veridp.program.state import Watch, watched_entropy
 from veridp.program.symbolic import RAISED, Symbolic
 from veridp.program.symbols import Noise, Relation
 
@@ -62,10 +63,9 @@ def explore(
 def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: bool = False) -> Iterator[Path]:
     """The paths, one at a time, as they are found."""
     function = mechanism.bound()
-    before = fingerprint(function)
+    watch = Watch(mechanism.name, function)
     begun: Results = {}
     pending = [Way()]
-    first: Path | None = None
     found = 0
     while pending:
         if found >= max_paths:
@@ -78,23 +78,16 @@ def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: boo
         run = Run(pending.pop(), begun)
         path = follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
-        if first is None:
-            first = path
-            _check_again(path, Run(Way(tuple(run.stages)), begun), mechanism.name, function, data, defer)
+
+        def again(path: Path = path, stages: Sequence[_Stage] = run.stages) -> None:
+            _check_again(path, Run(Way(tuple(stages)), begun), mechanism.name, function, data, defer)
+
+        if not found:
+            again()
+        watch.after_run(again)
         found += 1
         yield path
-    _check_state(mechanism.name, before, fingerprint(function))
-
-
-def _check_state(name: str, before: Fingerprint, after: Fingerprint) -> None:
-    place = changed(before, after)
-    if place == "global randomness":
-        raise Nondeterministic(
-            f"{name} draws from global randomness (random or numpy.random); draw from rng instead, "
-            f"or sample it, wrapped with veridp.adapters.unseeded(function)"
-        )
-    if place is not None:
-        raise Nondeterministic(f"{name} keeps state between runs: {place} changed; make each run start afresh")
+    watch.settle()
 
 
 class _Stop(BaseException):
@@ -416,7 +409,7 @@ def _raised(error: Exception | SystemExit, name: str) -> Raised:
     """The exception as the output of its path; MechanismFailed where it is none."""
     if isinstance(error, Exception) and not isinstance(error, VeridpError):
         return raised_output(error)
-    raise MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}") from error
+    raise failed(error, name) from error
 
 
 def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
@@ -430,7 +423,7 @@ def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], 
 
 
 def _same_output(first: Any, second: Any) -> bool:
-    return outline_of(first) == outline_of(second) and all(map(_same_leaf, leaves(first), leaves(second)))
+    return outline_of(first) == outline_of(second) and all(map(_same_leaf, entries_of(first), entries_of(second)))
 
 
 def _same_leaf(first: Any, second: Any) -> bool:

@@ -4,7 +4,8 @@
 - Numbers compare by value: 1, 1.0 and np.int64(1) are the same, and so are 0.0 and -0.0. All NaNs are one value; the
   two infinities are two.
 - True is not 1, "1" is not 1, None is a value of its own.
-- A run that raises has an output too: the type of the exception and its message.
+- A run that raises has an output too: the type of the exception and its message. SystemExit, which ends the program, is
+  none, nor is an exception of a vectorised function, which belongs to no one run: these are errors.
 
 So the type of a number (int, float, float32) and of a sequence is not part of an output: stand-ins do not have one.
 `Template` compares outputs by `tree_key`, and writes them as text by `tree_text`: two texts are equal if and only if

@@ -23,7 +23,7 @@ class Inside:
 
     def __init__(self, path: Path, place: Mapping[Symbol, float], rng: np.random.Generator) -> None:
         self.path, self.place, self.rng = path, place, rng
-        self.units: dict[Symbol, float] = {noise: _unit(noise.distribution) for noise in path.noises}
+        self.units: dict[Symbol, float] = {noise: unit_of(noise.distribution) for noise in path.noises}
         self.units |= dict.fromkeys(place, 1.0)
 
     def point(self, *more: Condition) -> dict[Symbol, float] | None:
@@ -117,7 +117,7 @@ def _is_whole(symbol: Symbol) -> bool:
     return isinstance(symbol, Noise) and symbol.distribution.integer
 
 
-def _unit(distribution: Distribution) -> float:
+def unit_of(distribution: Distribution) -> float:
     """How far its draws lie apart, roughly."""
     parameters: dict[str, Any] = vars(distribution)
     if "scale" in parameters:

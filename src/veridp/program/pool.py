@@ -23,6 +23,7 @@ from veridp.program.contained import inside
 from veridp.program.parent import end_with_parent
 from veridp.program.shipping import packed
 from veridp.program.template import shown
+from veridp.program.threads import without_parents_threads
 
 ATTEMPTS = 3  # how often a block may end its worker
 GRACE = 30.0  # seconds past the time limit after which a worker that did not notice it is ended from outside
@@ -180,6 +181,7 @@ def _context() -> Any:
 def _answer_to_the_parent_alone() -> None:
     """Ctrl-C reaches the whole process group: the parent answers it, and ends its workers; they end with it too."""
     end_with_parent()
+    without_parents_threads()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -26,11 +26,12 @@ from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, Select
 from veridp.program.distribution import Distribution, Number
 from veridp.program.explore import Run, Way, follow
-from veridp.program.identity import Raised
-from veridp.program.inside import Inside
+from veridp.program.identity import Raised, leaf_key
+from veridp.program.inside import Inside, unit_of
 from veridp.program.instructions import Trace, traced
 from veridp.program.path import Fork, Option, Path, leaves, map_leaves, output_text, symbols_of
 from veridp.program.scripted import Draw, Pick, ScriptedGenerator
+from veridp.program.state import Watch
 from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.program.written import Written
 
@@ -39,6 +40,8 @@ MAX_SIGNATURES = 200_000  # ways through a mechanism that are kept, to see that 
 MAX_SIDES = 2  # for each random run: comparisons of one path that are replayed on either side
 RUNS = 8  # random runs at each place, and as many with draws from far out
 CLOSE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
+ROUNDING = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
+DROWNED = 0.5  # in units of the noise: rounding that is as large changes what the noise hides
 CLEAR = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
 
 
@@ -96,12 +99,19 @@ class Listing:
         which random draws are compared too. Agreement is evidence, not proof, that the paths are the function's own:
         code that looks for veridp itself can still hide from it.
         """
-        replayer = _Replayer(self, np.random.default_rng(seed))
+
+        def compared() -> Replayed:
+            replayer = _Replayer(self, np.random.default_rng(seed))
+            reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
+            for place in [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]:
+                replayer.random(place, runs)
+            return Replayed(self.count, reached, replayer.runs)
+
         chosen = self.sample if len(self.sample) <= MAX_PATHS else self.sample[::2]
-        reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
-        for place in [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]:
-            replayer.random(place, runs)
-        return Replayed(self.count, reached, replayer.runs)
+        watch = Watch(self.mechanism.name, self.mechanism.bound())
+        found = compared()
+        watch.settle(compared)
+        return found
 
 
 Place = Mapping[Symbol, float]
@@ -205,7 +215,7 @@ class _Replayer:
 
     def _told(self, point: _Point) -> tuple[_Told, Any, Trace]:
         """The run of stand-ins that know their values: its output there, and its instructions."""
-        run = _Told(point)
+        run = _Told(point, self.mechanism.name)
         with traced() as trace:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)
@@ -242,8 +252,9 @@ class _Replayer:
 class _Told(Run):
     """A run of the stand-ins that know their values: every question is answered by these."""
 
-    def __init__(self, point: _Point) -> None:
+    def __init__(self, point: _Point, name: str) -> None:
         super().__init__(Way(), {})
+        self.name = name
         self.draws, self.left = point.draws, list(reversed(point.picks))
         self.values: dict[Symbol, float] = dict(point.place)
         self.unclear = False
@@ -308,12 +319,28 @@ class _Told(Run):
         """The leaf of an output here: a number with its tolerance, a truth value, or what it is."""
         if isinstance(leaf, Affine):
             value, magnitude = self._evaluated(leaf)
+            if math.isfinite(magnitude):
+                self._check_rounding(leaf)
             return _Near(value, CLOSE * magnitude)
         if isinstance(leaf, Condition):
             return self._holds(leaf)
         if isinstance(leaf, Select):
             return self.value(leaf.then if self.value(leaf.condition) else leaf.other)
         return leaf
+
+    def _check_rounding(self, released: Affine) -> None:
+        """ExplorationDisagrees where floats near the number are so far apart that its noise makes no difference."""
+        scales = [abs(float(c)) * unit_of(s.distribution) for s, c in released.terms.items() if isinstance(s, Noise)]
+        if not scales or released.stands_for is int:
+            return
+        data = [float(c) * self.values[s] for s, c in released.terms.items() if not isinstance(s, Noise)]
+        size = abs(math.fsum([float(released.constant), *data]))
+        if ROUNDING * size >= DROWNED * max(scales):
+            raise ExplorationDisagrees(
+                f"the noise of {self.name} is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, "
+                f"and it has a scale of {max(scales):.3g}; subtract a constant from the data, or "
+                f"use an engine that samples"
+            )
 
 
 @dataclass(frozen=True)
@@ -334,7 +361,7 @@ def _difference(told: Any, seen: Any) -> str | None:
             return "another structure"
         return next((found for pair in zip(told, seen, strict=True) if (found := _difference(*pair))), None)
     if isinstance(told, dict) or isinstance(seen, dict):
-        if type(told) is not type(seen) or list(told) != list(seen):
+        if type(told) is not type(seen) or set(map(leaf_key, told)) != set(map(leaf_key, seen)):
             return "other keys"
         return next((found for key in told if (found := _difference(told[key], seen[key]))), None)
     return None if _same_leaf(told, seen) else "another value"

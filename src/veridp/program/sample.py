@@ -70,7 +70,7 @@ def check_returns(mechanism: Mechanism, inputs: Iterable[object], time_limit: fl
             for _ in range(TRIES):
                 try:
                     function(rng, copy.deepcopy(data))
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raised(error)
                     last = data, failed(error)
                 else:

@@ -23,22 +23,23 @@ def output_of(function: Callable[[Any, Any], Any], rng: Any, data: object) -> An
     """What a run of the plain function returns, or what it raises."""
     try:
         return function(rng, data)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return raised(error)
 
 
-def raised(error: Exception) -> Raised:
-    """The exception as an output; one that tells of this machine, or of veridp, is an error instead."""
+def raised(error: Exception | SystemExit) -> Raised:
+    """The exception as an output; one that tells of this machine, or of veridp, or ends the program, is an error."""
     if isinstance(error, VeridpError):
         raise error
-    if isinstance(error, MemoryError | RecursionError):
+    if isinstance(error, MemoryError | RecursionError | SystemExit):
         raise failed(error) from error
     return Raised.by(error)
 
 
-def failed(error: Exception) -> MechanismFailed:
+def failed(error: Exception | SystemExit, name: str = "it") -> MechanismFailed:
     """The report of an exception that the mechanism raised."""
-    return MechanismFailed(f"{raised_at(error.__traceback__)}: it raised {type(error).__name__}: {error}")
+    remedy = "; that ends the program, and is no output: raise another exception" * isinstance(error, SystemExit)
+    return MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}{remedy}")
 
 
 def vectorised_outputs(
@@ -52,7 +53,7 @@ def vectorised_outputs(
         returned = function(rng, data, count)
     except VeridpError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # of which of the outputs, nobody can say
         raise failed(error) from error
     scalar = isinstance(returned, np.ndarray) and returned.ndim == 0
     if scalar or not isinstance(returned, np.ndarray | list | tuple | Outputs):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def bounds_certificate_of(proof: BoundedProof) -> dict[str, Json]:
     """The certificate of the proof, its ε rounded up; raises BadInput where it proves nothing.
 
-    Nothing is checked here: this is left to `veridp.prove.check`, which believes nothing of what is written.
+    Nothing is checked here: this is left to `veridp_check.checker`, which believes nothing of what is written.
     """
     if math.isinf(proof.epsilon):
         raise BadInput(f"{proof}: there is nothing to certify; prove another mechanism or domain")

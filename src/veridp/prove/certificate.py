@@ -42,7 +42,7 @@ def certificate_of(proof: AlignmentProof) -> dict[str, Json]:
     """The certificate of the proof; raises BadInput where it proves nothing, or what it proves cannot be written down.
 
     Its ε is that of the proof, rounded up where that is irrational. Nothing is checked here: this is left to
-    `veridp.prove.check`, which believes nothing of what is written.
+    `veridp_check.checker`, which believes nothing of what is written.
     """
     if proof.exact_epsilon is None:
         raise BadInput(f"{proof}: there is nothing to certify; prove another size, adjacency or mechanism")

@@ -34,7 +34,7 @@ def coupling_certificate_of(proof: CouplingProof) -> dict[str, Json]:
     """The certificate of the proof; raises BadInput where it proves nothing, or cannot be written down.
 
     Its ε is that of the proof, rounded up where a logarithm comes in. Nothing is checked here: this is left to
-    `veridp.prove.check`, which believes nothing of what is written.
+    `veridp_check.checker`, which believes nothing of what is written.
     """
     if math.isinf(proof.epsilon):
         raise BadInput(f"{proof}: there is nothing to certify; prove another size, adjacency or mechanism")

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from veridp.errors import MechanismFailed
 from veridp.mechanism import Mechanism
 from veridp.program.explore import explore
+from veridp.program.identity import Raised
 from veridp.program.path import Path
 from veridp.program.replay import RUNS, Listing, Replayed
 from veridp.program.written import Written
+
+MOST_SHOWN = 3  # exceptions that a message names
 
 
 def explored(mechanism: Mechanism, data: Any, *, defer: bool = False) -> Sequence[Path]:
@@ -25,6 +29,9 @@ def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool 
         paths = explored(mechanism, value, defer=defer)
         replayed(mechanism, value, paths, defer=defer, runs=max(RUNS // len(values), 1))
         found.append(paths)
+    if all(isinstance(path.output, Raised) for paths in found for path in paths):
+        raised = " or ".join(sorted({str(path.output) for paths in found for path in paths})[:MOST_SHOWN])
+        raise MechanismFailed(f"{mechanism.name} {raised} on every input of its domain; let it return something")
     return found
 
 

@@ -21,13 +21,13 @@ from veridp.program.affine import Affine
 from veridp.program.contained import contained
 from veridp.program.distribution import Number
 from veridp.program.symbols import Noise, Relation, Unknown
-from veridp.prove.check import check
 from veridp.prove.exploring import rational_arguments
 from veridp.prove.linear import Infeasible, LinearProgram, solve
 from veridp.prove.prices import cost_of, price_of
 from veridp.prove.replay import spot_check
 from veridp.prove.simplex import Vertex
 from veridp.prove.system import QUERY, SYMBOL, State, Step, System, system_of
+from veridp_check.checker import check
 
 PLAIN_RUNS = 48  # of the function, on inputs of sizes up to some hundreds
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def induction_certificate_of(proof: Induction) -> dict[str, Json]:
-    """The certificate of the proof. Nothing is checked here: `veridp.prove.check` believes nothing of it."""
+    """The certificate of the proof. Nothing is checked here: `veridp_check.checker` believes nothing of it."""
     return _Writer(proof).document()
 
 

@@ -21,15 +21,15 @@ from veridp.program.identity import Pairs, Raised, leaf_key, leaf_text
 from veridp.program.path import entries_of, outline_of
 from veridp.program.scalar import raised
 from veridp.program.template import identity, is_finite_number
-from veridp.prove.aligned import Certificate
-from veridp.prove.check import Checked, Rejection, Step
-from veridp.prove.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
-from veridp.prove.enclosed import Enclosed
-from veridp.prove.inducted import Loop
-from veridp.prove.inducted import Step as LoopStep
-from veridp.prove.noise_rules import Noise
-from veridp.prove.paired import Case, Cases, Part
 from veridp.prove.recording import Draw, RecordingGenerator
+from veridp_check.alignment_reader import Certificate
+from veridp_check.bounds_reader import Enclosed
+from veridp_check.checker import Checked, Rejection, Step
+from veridp_check.coupling_reader import Case, Cases, Part
+from veridp_check.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
+from veridp_check.induction_reader import Loop
+from veridp_check.induction_reader import Step as LoopStep
+from veridp_check.noise import Noise
 
 SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
 REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers

@@ -17,13 +17,13 @@ from veridp.program.identity import Raised
 from veridp.program.path import Path
 from veridp.prove.bounded import prove_by_bounds, prove_values_by_bounds
 from veridp.prove.cases import has_finite_domain, knows_all_neighbours
-from veridp.prove.check import check
 from veridp.prove.coupled import CouplingProof, prove_on_regions, prove_on_values
 from veridp.prove.exploring import explored, replayed
 from veridp.prove.neighbours import interval_of, polytopes_of
 from veridp.prove.pieces import piece_of
 from veridp.prove.proof import AlignmentProof, Proof, prove_by_alignment
 from veridp.prove.regions import is_on_data
+from veridp_check.checker import check
 
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 

@@ -22,7 +22,7 @@ from veridp.mechanism import Mechanism
 from veridp.program.affine import Affine, Condition, affine
 from veridp.program.distribution import Number
 from veridp.program.identity import NUMERIC, Raised, leaf_text
-from veridp.program.path import Fork, Path, leaves, outline_of
+from veridp.program.path import Fork, Path, entries_of, outline_of
 from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.program.template import constant
 from veridp.prove.convex import are_disjoint, cover_everything
@@ -224,8 +224,8 @@ def _text(value: Any) -> str:
 def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -> list[Any]:
     """What this part of the run adds to the output."""
     if not loop.collecting:
-        return leaves(path.output) if after is None else []
-    entries = leaves(path.output)
+        return entries_of(path.output) if after is None else []
+    entries = entries_of(path.output)
     start = 0 if before is None else sum(before.collected.values())
     return entries[start : len(entries) if after is None else sum(after.collected.values())]
 

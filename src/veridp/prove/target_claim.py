@@ -8,13 +8,13 @@ from fractions import Fraction
 
 from veridp.adjacency import BY_NAME
 from veridp.mechanism import Mechanism
-from veridp.prove.aligned import Box, Certificate
 from veridp.prove.cases import has_finite_domain, values_of
 from veridp.prove.certificate import argument_text
-from veridp.prove.document import LISTED, Stated
-from veridp.prove.enclosed import Enclosed
 from veridp.prove.neighbours import interval_of
-from veridp.prove.paired import Cases
+from veridp_check.alignment_reader import Box, Certificate
+from veridp_check.bounds_reader import Enclosed
+from veridp_check.coupling_reader import Cases
+from veridp_check.document import LISTED, Stated
 
 
 @dataclass(frozen=True)

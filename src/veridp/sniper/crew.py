@@ -21,6 +21,7 @@ from veridp.program.blocks import Failure
 from veridp.program.pool import Crew as Workers
 from veridp.program.pool import hidden_main
 from veridp.program.shipping import packed
+from veridp.program.threads import one_thread, one_thread_for_good
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -53,6 +54,7 @@ class Crew:
 
     def __enter__(self) -> Crew:
         if self.payload is None:
+            load_classifiers()
             self.limits = one_thread()
         return self
 
@@ -126,7 +128,8 @@ def _cores() -> int:
 def _remotely(payload: bytes, task: bytes) -> Any:
     """The task's result, or a Failure."""
     try:
-        one_thread_for_good()
+        load_classifiers()
+        one_thread_for_good()  # tasks run side by side, and are small: their threads would wait for each other
         function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
         return function(_unpacked(payload), argument)
     except VeridpError as error:
@@ -138,20 +141,6 @@ def _unpacked(payload: bytes) -> Any:
     return pickle.loads(payload)  # noqa: S301 - it comes from the process that started this one
 
 
-@functools.lru_cache(maxsize=1)
-def one_thread_for_good() -> Any:
-    """As `one_thread`, once in a worker's life."""
-    return one_thread()
-
-
 def load_classifiers() -> None:
-    """Load what takes long to load: here once, rather than in each process that is forked from this one."""
+    """Load what takes long to load, once rather than in each forked process, and before threads are limited."""
     import sklearn.ensemble  # noqa: F401
-
-
-def one_thread() -> Any:
-    """Tasks run side by side, and are small: threads of numerical libraries would mostly wait for each other."""
-    load_classifiers()  # they bring in the libraries that are to be limited
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    return threadpool_limits(1)

@@ -135,7 +135,7 @@ def _run(mechanism: Mechanism, data: Any, generator: NoiseFree) -> Any:
         return mechanism.bound()(generator, copy.deepcopy(data))
     except NotExplorable:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = raised_at(error.__traceback__)
         raise MechanismFailed(
             f"{where}: {mechanism.name}, run without noise, raised {type(error).__name__}: {error}"

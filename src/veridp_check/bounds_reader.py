@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.document import HEADER, Node, Stated, noise_in, size_in, stated_in
-from veridp.prove.noise_rules import Noise
-from veridp.prove.paired import Event, event_in
+from veridp_check.coupling_reader import Event, event_in
+from veridp_check.document import HEADER, Node, Stated, noise_in, size_in, stated_in
+from veridp_check.noise import Noise
 
 
 @dataclass(frozen=True)

@@ -4,30 +4,28 @@ Where any two data are neighbours, an output is at most e^ε times as likely on 
 nowhere above `most` and nowhere below `least`, and most <= e^ε least. The density of an output, where the number y is
 released on data x, is the sum over its events of their probability: that of finite choices, times how often uniform
 noise that is compared with x falls where it must, times the density of the uniform noise that gives y, if the event's
-conditions hold for it. z3 finds no x and y for which this sum is beyond the bounds. For each x, the y at which a
-condition is just met, or the released noise is at an end of its support, have probability 0, and are left out of
-account.
+conditions hold for it. This sum is linear in x and y on each of finitely many cells, and beyond the bounds in none. For
+each x, the y at which a condition is just met, or the released noise is at an end of its support, have probability 0,
+and are left out of account.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-import z3
+from veridp_check.bounds_reader import Bounds, Enclosed, Slab
+from veridp_check.cases import check_one_value, values_of
+from veridp_check.coupling_checker import Piece, check_events, piece_of
+from veridp_check.coverage import data_name, deciding, in_words
+from veridp_check.document import NUMERIC, Condition, Flaw, Linear
+from veridp_check.linear import Affine, Ask, Relation, cells, number, variable
+from veridp_check.noise import Noise, log_above
+from veridp_check.shifts import count
 
-from veridp.prove.carrying import count
-from veridp.prove.check_cases import check_one_value, values_of
-from veridp.prove.check_coupling import Piece, check_events, piece_of
-from veridp.prove.covering import RELATION, rational, solution
-from veridp.prove.document import NUMERIC, Condition, Flaw, Linear
-from veridp.prove.enclosed import Bounds, Enclosed
-from veridp.prove.noise_rules import Noise, log_above
-
-X, Y = z3.Real("data[0]"), z3.Real("released number")
+X, Y = variable(data_name(0)), variable("released number")
 
 
 # ------------------------------------------------------------------------------------------------------------ cases
@@ -70,21 +68,49 @@ def check_all_runs(certificate: Enclosed) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """What an event adds to the density of its output, and what has to be other than 0 for that to be told."""
+    """What an event adds to the density of its output: how much, where its conditions hold, and 0 elsewhere.
 
-    amount: Any
-    off: tuple[Any, ...]
+    Where an expression of `edges` is 0 the density is not told: these are finitely many released numbers.
+    """
+
+    conditions: tuple[Relation, ...]
+    edges: tuple[Relation, ...]
+    factor: Fraction
+    compared: _Compared | None
+
+    def amount(self, ask: Ask) -> Affine:
+        if not all(map(ask, self.conditions)) or not all(ask(edge, False) for edge in self.edges):
+            return number(0)
+        return number(self.factor) if self.compared is None else self.compared.chance(ask) * self.factor
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Uniform noise from 0 to the scale that is above and below some expressions of the data."""
+
+    above: tuple[Affine, ...]
+    below: tuple[Affine, ...]
+    scale: Fraction
+
+    def chance(self, ask: Ask) -> Affine:
+        """How often it is."""
+        low, high = number(0), number(self.scale)
+        for bound in self.above:
+            low = bound if ask(Relation(bound - low, ">")) else low
+        for bound in self.below:
+            high = bound if ask(Relation(high - bound, ">")) else high
+        return (high - low) * (1 / self.scale) if ask(Relation(high - low, ">")) else number(0)
 
 
 def _part(piece: Piece, noises: Sequence[Noise], place: str) -> _Part:
     event = piece.event
-    inside = [RELATION[c.relation](_value(c.slack)) for c in event.conditions if not _rows(c.slack)]
-    off: list[Any] = []
-    amount: Any = rational(piece.weight)
-    released = [row for number in event.numbers for row in _rows(number)]
+    conditions = tuple(Relation(_value(c.slack), c.relation) for c in event.conditions if not _rows(c.slack))
+    edges: tuple[Relation, ...] = ()
+    compared: list[_Compared] = []
+    factor = piece.weight
+    released = [row for number_ in event.numbers for row in _rows(number_)]
     if len(event.numbers) > 1 or len(released) != len(event.numbers):
         raise Flaw(f"{place}/numbers", "one number with one noise of its own is needed, or none")
-    compared = 0
     for row in piece.rows:
         asked = [c for _, c in piece.conditions if c.slack.noise.get(row)]
         if noises[row].kind != "uniform":
@@ -93,47 +119,41 @@ def _part(piece: Piece, noises: Sequence[Noise], place: str) -> _Part:
             raise Flaw(f"{place}/conditions", f"noise {row} is compared with other noise")
         (scale,) = noises[row].parameters
         if row in released:
-            number = event.numbers[0]
-            slope = number.noise[row]
-            noise = (Y - _value(number)) / rational(slope)
-            sides = [_value(c.slack) + rational(c.slack.noise[row]) * noise for c in asked]
-            inside += [RELATION[c.relation](side) for c, side in zip(asked, sides, strict=True)]
-            inside += [noise > 0, noise < rational(scale)]
-            off += [*sides, noise, noise - rational(scale)]
-            amount = amount * rational(1 / (scale * abs(slope)))
+            slope = event.numbers[0].noise[row]
+            noise = (Y - _value(event.numbers[0])) * (1 / slope)
+            edges += tuple(Relation(_value(c.slack) + noise * c.slack.noise[row], c.relation) for c in asked)
+            edges += (Relation(noise, ">"), Relation(number(scale) - noise, ">"))
+            factor /= scale * abs(slope)
         else:
-            compared += 1
-            amount = amount * _chance(asked, row, scale)
-    if compared > 1:
+            compared.append(_compared(asked, row, scale))
+    if len(compared) > 1:
         raise Flaw(f"{place}/conditions", "more than one noise is compared with the data")
-    return _Part(z3.If(z3.And(inside), amount, 0), tuple(off))
+    return _Part(conditions, edges, factor, compared[0] if compared else None)
 
 
 def _rows(expression: Linear) -> list[int]:
     return [row for row, c in expression.noise.items() if c]
 
 
-def _value(expression: Linear) -> Any:
+def _value(expression: Linear) -> Affine:
     """The expression without its noise."""
-    return rational(expression.constant) + rational(expression.data.get(0, Fraction(0))) * X
+    return number(expression.constant) + X * expression.data.get(0, Fraction(0))
 
 
-def _chance(asked: Sequence[Condition], row: int, scale: Fraction) -> Any:
-    """How often uniform noise satisfies conditions that compare it with data."""
-    low, high = rational(Fraction(0)), rational(scale)
+def _compared(asked: Sequence[Condition], row: int, scale: Fraction) -> _Compared:
+    """The noise, by the conditions that compare it with data."""
+    above, below = [], []
     for condition in asked:
         slope = condition.slack.noise[row]
-        bound = _value(condition.slack) / rational(-slope)
-        if slope > 0 or condition.relation == "==":
-            low = z3.If(bound > low, bound, low)
-        if slope < 0 or condition.relation == "==":
-            high = z3.If(bound < high, bound, high)
-    return z3.If(high > low, high - low, 0) * rational(1 / scale)
+        bound = _value(condition.slack) * (-1 / slope)
+        above += [bound] if slope > 0 or condition.relation == "==" else []
+        below += [bound] if slope < 0 or condition.relation == "==" else []
+    return _Compared(tuple(above), tuple(below), scale)
 
 
 def check_densities(certificate: Enclosed) -> str:
     """Every output has slabs that cover all numbers, and no density is beyond their bounds."""
-    given = [RELATION[c.relation](_value(c.slack)) for c in _within(certificate)]
+    given = [Relation(_value(c.slack), c.relation) for c in _within(certificate)]
     places = {bounds.output: b for b, bounds in reversed(list(enumerate(certificate.bounds)))}
     for case in certificate.cases:
         for event in case.events:
@@ -149,11 +169,13 @@ def check_densities(certificate: Enclosed) -> str:
                 for e, event in enumerate(case.events)
                 if event.output == bounds.output
             ]
-            off = [value != 0 for part in parts for value in part.off]
-            density = z3.Sum([rational(Fraction(0)), *(part.amount for part in parts)])
-            _check_density(density, [*given, *off], bounds, f"/bounds/{b}/slabs")
+            _check_density(_density(parts), given, bounds, f"/bounds/{b}/slabs")
     slabs = sum(len(bounds.slabs) for bounds in certificate.bounds)
     return f"{count(len(places), 'output')}, whose densities are within {count(slabs, 'bound')} for all data"
+
+
+def _density(parts: Sequence[_Part]) -> Callable[[Ask], Affine]:
+    return lambda ask: sum((part.amount(ask) for part in parts), start=number(0))
 
 
 def _check_slabs(bounds: Bounds, place: str) -> None:
@@ -167,23 +189,26 @@ def _check_slabs(bounds: Bounds, place: str) -> None:
         raise Flaw(place, f"the output {bounds.output} releases no number, and has one slab")
 
 
-def _check_density(density: Any, given: Sequence[Any], bounds: Bounds, place: str) -> None:
+def _check_density(density: Callable[[Ask], Affine], given: Sequence[Relation], bounds: Bounds, place: str) -> None:
     for s, (slab, within) in enumerate(_ranges(bounds)):
-        for name, bound, beyond in (
-            ("least", slab.least, density < rational(slab.least)),
-            ("most", slab.most, density > rational(slab.most)),
-        ):
-            what = f"the density of {bounds.output} is nowhere beyond {bound}"
-            point = solution(f"{place}/{s}/{name}", what, [*given, *within, beyond])
-            if point is not None:
-                raise Flaw(f"{place}/{s}/{name}", f"the density of {bounds.output} is beyond {bound} for {point}")
+        hoped = f"the density of {bounds.output} is nowhere beyond {slab.least} and {slab.most}"
+        with deciding(f"{place}/{s}", hoped):
+            for cell in cells(density, [*given, *within]):
+                for name, bound, excess in (
+                    ("least", slab.least, number(slab.least) - cell.answer),
+                    ("most", slab.most, cell.answer - number(slab.most)),
+                ):
+                    point = cell.system.point(Relation(excess, ">"))
+                    if point is not None:
+                        reason = f"the density of {bounds.output} is beyond {bound} for {in_words(point)}"
+                        raise Flaw(f"{place}/{s}/{name}", reason)
 
 
-def _ranges(bounds: Bounds) -> Iterator[tuple[Any, list[Any]]]:
+def _ranges(bounds: Bounds) -> Iterator[tuple[Slab, list[Relation]]]:
     start: Fraction | None = None
     for slab in bounds.slabs:
-        above = [] if start is None else [rational(start) < Y]
-        below = [] if slab.stop is None else [rational(slab.stop) > Y]
+        above = [] if start is None else [Relation(Y - number(start), ">")]
+        below = [] if slab.stop is None else [Relation(number(slab.stop) - Y, ">")]
         yield slab, above + below
         start = slab.stop
 

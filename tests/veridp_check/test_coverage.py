@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from veridp.prove import covering
-from veridp.prove.covering import check_runs
-from veridp.prove.document import Condition, Flaw, Linear
-from veridp.prove.noise_rules import Noise
+from veridp_check import coverage
+from veridp_check.coverage import check_runs
+from veridp_check.document import Condition, Flaw, Linear
+from veridp_check.noise import Noise
 
 NOISES = [Noise(0, "laplace", (Fraction(1),)), Noise(1, "geometric", (Fraction(1, 2),))]
 
@@ -44,8 +44,8 @@ def test_a_decision_tree_is_seen_without_a_solver_and_its_faults_are_found(seed,
     rng = np.random.default_rng(seed)
     leaves = random_tree(rng, 4)
     asked = []
-    solve = covering.solution
-    monkeypatch.setattr(covering, "solution", lambda *a, **k: asked.append(a) or solve(*a, **k))
+    solve = coverage.counterexample
+    monkeypatch.setattr(coverage, "counterexample", lambda *a, **k: asked.append(a) or solve(*a, **k))
     order = rng.permutation(len(leaves))
     assert check_runs([leaves[k] for k in order], NOISES, 1) == len(leaves) * (len(leaves) - 1) // 2
     repeated = any(len({c.slack.constant for c in leaf.conditions}) < len(leaf.conditions) for leaf in leaves)

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-import z3
-
-from veridp.prove.aligned import Box, Hull
-from veridp.prove.carrying import count
-from veridp.prove.check_alignment import check_interval, check_symmetry
-from veridp.prove.covering import RELATION, rational, solution
-from veridp.prove.document import LISTED, NUMERIC, RECORDS, Condition, Flaw, Stated
-from veridp.prove.paired import Case, Cases
+from veridp_check.alignment_checker import check_interval, check_symmetry
+from veridp_check.alignment_reader import Box, Hull
+from veridp_check.coupling_reader import Case, Cases
+from veridp_check.coverage import counterexample, data_name, deciding, in_words, relation_of
+from veridp_check.document import LISTED, NUMERIC, RECORDS, Flaw, Stated
+from veridp_check.linear import Ask, Relation, System, number, variable
+from veridp_check.shifts import count
 
 MARGIN = Fraction(1, 10**9)  # how far apart beyond 1 two numbers still count as neighbours
 
@@ -42,11 +41,20 @@ def check_cases(certificate: Cases) -> str:
             _check_length(value, certificate, place)
         return f"{count(len(certificate.cases), 'value')} of the data; nothing is said of others"
     _check_polytopes(certificate)
-    outside = [_none_of(case.conditions) for case in certificate.cases]
-    point = solution("/cases", "they cover all data", outside)
-    if point is not None:
-        raise Flaw("/cases", f"no case covers the data {point}")
+    _check_covered(certificate.cases)
     return f"{count(len(certificate.cases), 'region')} that make up all data"
+
+
+def _check_covered(cases: Sequence[Case]) -> None:
+    """Any data are in one of the regions."""
+    regions = [[relation_of(condition) for condition in case.conditions] for case in cases]
+
+    def covered(ask: Ask) -> bool:
+        return any(all(map(ask, relations)) for relations in regions)
+
+    found = counterexample("/cases", "they cover all data", covered, bool)
+    if found is not None:
+        raise Flaw("/cases", f"no case covers the data {in_words(found[1])}")
 
 
 class Valued(Protocol):
@@ -217,30 +225,24 @@ def _adjacent_records(name: str, left: Any, right: Any) -> bool:
 def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:
     """No data of the one region move into the other by a difference of the polytope."""
     size = len(polytope.low if isinstance(polytope, Box) else polytope.corners[0])
-    moved = [z3.Real(f"moved data[{i}]") for i in range(size)]
-    claims = [_claim(c, _data) for c in left.conditions] + [_claim(c, moved.__getitem__) for c in right.conditions]
+    relations = [relation_of(c) for c in left.conditions] + [relation_of(c, _moved) for c in right.conditions]
+    moves = [variable(_moved(i)) - variable(data_name(i)) for i in range(size)]
     if isinstance(polytope, Hull):
-        shares = [z3.Real(f"share of corner {k}") for k in range(len(polytope.corners))]
-        claims += [share >= 0 for share in shares] + [z3.Sum(shares) == 1]
-        for i, value in enumerate(moved):
-            mean = [rational(corner[i]) * share for corner, share in zip(polytope.corners, shares, strict=True)]
-            claims.append(value - _data(i) == z3.Sum(mean))
+        shares = [variable(f"share of corner {k}") for k in range(len(polytope.corners))]
+        relations += [Relation(share, ">=") for share in shares]
+        relations.append(Relation(sum(shares, start=number(-1)), "=="))
+        for i, move in enumerate(moves):
+            mean = [share * corner[i] for corner, share in zip(polytope.corners, shares, strict=True)]
+            relations.append(Relation(sum(mean, start=move * Fraction(-1)), "=="))
     else:
-        for value, low, high, i in zip(moved, polytope.low, polytope.high, range(size), strict=True):
-            claims += [value - _data(i) >= rational(low), value - _data(i) <= rational(high)]
-    point = solution("/pairs", f"{who} are no neighbours", claims)
+        for move, low, high in zip(moves, polytope.low, polytope.high, strict=True):
+            relations += [Relation(move - number(low), ">="), Relation(number(high) - move, ">=")]
+    system = System()
+    with deciding("/pairs", f"{who} are no neighbours"):
+        point = system.point() if all(system.assume(relation) for relation in relations) else None
     if point is not None:
-        raise Flaw("/pairs", f"{who} are neighbours, and not listed: {point}")
+        raise Flaw("/pairs", f"{who} are neighbours, and not listed: {in_words(point)}")
 
 
-def _data(entry: int) -> Any:
-    return z3.Real(f"data[{entry}]")
-
-
-def _claim(condition: Condition, entry: Any) -> Any:
-    terms = [rational(c) * entry(i) for i, c in condition.slack.data.items()]
-    return RELATION[condition.relation](sum(terms, start=rational(condition.slack.constant)))
-
-
-def _none_of(conditions: Sequence[Condition]) -> Any:
-    return z3.Or([z3.Not(_claim(condition, _data)) for condition in conditions])
+def _moved(entry: int) -> str:
+    return f"moved {data_name(entry)}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.document import (
+from veridp_check.document import (
     HEADER,
     RELATIONS,
     Condition,
@@ -22,7 +22,7 @@ from veridp.prove.document import (
     noise_in,
     stated_in,
 )
-from veridp.prove.noise_rules import Noise
+from veridp_check.noise import Noise
 
 WHEN = ("start", "step", "end")
 MAX_PERIOD = 10_000  # steps

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.aligned import Box, Hull, Rule, Table, carried_in, polytope_in
-from veridp.prove.document import (
+from veridp_check.alignment_reader import Box, Hull, Rule, Table, carried_in, polytope_in
+from veridp_check.document import (
     HEADER,
     Condition,
     Linear,
@@ -22,7 +22,7 @@ from veridp.prove.document import (
     size_in,
     stated_in,
 )
-from veridp.prove.noise_rules import Noise
+from veridp_check.noise import Noise
 
 
 @dataclass(frozen=True)

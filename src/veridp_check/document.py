@@ -14,8 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from veridp.errors import BadInput
-from veridp.prove.noise_rules import Noise, parameters_of
+from veridp_check.noise import Noise, parameters_of
 
 FORMAT = "veridp-certificate"
 VERSION = 3
@@ -30,6 +29,10 @@ LISTED = "listed"  # neighbours are what the certificate's polytopes say, and no
 # Relations on data, each with a meaning that the checker knows; docs/certificates.md defines them.
 RECORDS = ("add-remove", "add-remove-unordered", "replace", "replace-unordered")
 ADJACENCIES = ("linf", "l1", "monotone", "any", *RECORDS, LISTED)
+
+
+class NotACertificate(ValueError):
+    """What was given to check cannot be read as a certificate at all."""
 
 
 class Flaw(Exception):
@@ -81,21 +84,21 @@ class Stated:
 
 
 def load_document(file: str | Path) -> object:
-    """The JSON of a file; raises BadInput where it cannot be read, or is no JSON."""
+    """The JSON of a file; raises NotACertificate where it cannot be read, or is no JSON."""
     try:
         if Path(file).stat().st_size > MAX_FILE_BYTES:
-            raise BadInput(f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB; give the file of a certificate")
+            raise NotACertificate(f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB; give the file of a certificate")
         text = Path(file).read_text(encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give the file of a certificate") from None
+        raise NotACertificate(f"{file}: {error.strerror}; give the file of a certificate") from None
     except UnicodeDecodeError:
-        raise BadInput(f"{file}: not UTF-8 text; give the file of a certificate") from None
+        raise NotACertificate(f"{file}: not UTF-8 text; give the file of a certificate") from None
     try:
         return json.loads(text, object_pairs_hook=_no_name_twice, parse_constant=_no_constant)
     except RecursionError:
-        raise BadInput(f"{file}: not a certificate: too deeply nested; give one that veridp wrote") from None
+        raise NotACertificate(f"{file}: not a certificate: too deeply nested; give one that veridp wrote") from None
     except ValueError as error:
-        raise BadInput(f"{file}: not a certificate: {error}; give one that veridp wrote") from None
+        raise NotACertificate(f"{file}: not a certificate: {error}; give one that veridp wrote") from None
 
 
 def _no_name_twice(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -190,12 +193,14 @@ HEADER = ("format", "version", "kind", "mechanism", "arguments", "adjacency", "s
 
 
 def kind_of(document: object) -> str:
-    """The kind of certificate that the document says it is; raises BadInput where it is none at all."""
+    """The kind of certificate that the document says it is; raises NotACertificate where it is none at all."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadInput(f'this is not a certificate: it has no "format": "{FORMAT}"; give a file that veridp wrote')
+        raise NotACertificate(
+            f'this is not a certificate: it has no "format": "{FORMAT}"; give a file that veridp wrote'
+        )
     version = document.get("version")
     if type(version) is not int or version != VERSION:
-        raise BadInput(
+        raise NotACertificate(
             f"a certificate of version {_shown(version)} cannot be checked, only of version {VERSION}; "
             f"write it again with `veridp prove --certificate`, or use the veridp that wrote it"
         )

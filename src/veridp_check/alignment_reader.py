@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.document import (
+from veridp_check.document import (
     HEADER,
     Condition,
     Linear,
@@ -26,7 +26,7 @@ from veridp.prove.document import (
     stated_in,
     vector_in,
 )
-from veridp.prove.noise_rules import Noise
+from veridp_check.noise import Noise
 
 Corner = tuple[Fraction, ...]
 

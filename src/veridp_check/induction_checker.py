@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.carrying import count
-from veridp.prove.covering import check_runs
-from veridp.prove.document import NUMERIC, Flaw, Linear
-from veridp.prove.inducted import QUERY, Alignment, Loop, Move, Place, Step
-from veridp.prove.noise_rules import Price
+from veridp_check.coverage import check_runs
+from veridp_check.document import NUMERIC, Flaw, Linear
+from veridp_check.induction_reader import QUERY, Alignment, Loop, Move, Place, Step
+from veridp_check.noise import Price
+from veridp_check.shifts import count
 
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from each phase: by how much the query may move, and the next phase
 

@@ -6,23 +6,24 @@ account; conditions on data alone, or on whole noise alone, are taken to the let
 
 Events that come from a program mostly form a decision tree. So they are split first: where every event has a condition
 on the same hyperplane, those on either side can be looked at apart. What is left when no hyperplane is common to all
-is put to z3.
+is decided by their facets, or cell by cell.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
-import z3
+from veridp_check.document import Condition, Flaw, Linear
+from veridp_check.linear import Affine, Ask, Point, Relation, Undecided, cells, number, variable
+from veridp_check.noise import Noise
+from veridp_check.tiling import tile
 
-from veridp.prove.document import Condition, Flaw, Linear
-from veridp.prove.noise_rules import Noise
-
-SECONDS = 120  # for one question
+Answer = TypeVar("Answer")
+SHIFT = variable("shift of a boundary")
 
 
 class Region(Protocol):
@@ -55,10 +56,7 @@ def check_runs(
     for group in tree.groups():
         if len(group.events) == 1 and alike and not group.undecided:
             continue  # one event, whose conditions are those that lead to it
-        if alike:
-            space.check_covered(group)
-            space.check_disjoint(group, tree.halves)
-        else:
+        if not (alike and space.is_tiled(group)):
             space.check_weights(group)
     return len(events) * (len(events) - 1) // 2
 
@@ -147,127 +145,127 @@ def is_continuous(expression: Linear, noises: Mapping[int, Noise]) -> bool:
     return any(not noises[row].whole for row in expression.noise)
 
 
-def _apart(first: Mapping[Plane, _Half], second: Mapping[Plane, _Half]) -> bool:
-    """Whether a half-space of one event is the opposite of one of the other, with no boundary in both."""
-    shared = ((half, second[plane]) for plane, half in first.items() if plane in second)
-    return any(a.front != b.front and (a.boundary, b.boundary) != ("in", "in") for a, b in shared)
-
-
-# ------------------------------------------------------------------------------------------------------ in z3's words
+# ------------------------------------------------------------------------------------------------------ cell by cell
 
 
 class _Space:
+    """All noise and data, and which events hold where."""
+
     def __init__(
         self, events: Sequence[Region], noises: Mapping[int, Noise], size: int, given: Sequence[Condition], place: str
     ) -> None:
         self.events = events
         self.noises = noises
         self.place = place
-        self.noise = {
-            row: z3.ToReal(z3.Int(f"noise {row}")) if noise.whole else z3.Real(f"noise {row}")
-            for row, noise in noises.items()
-        }
-        self.data = [z3.Real(f"data[{entry}]") for entry in range(size)]
-        self.given = [self._exact(condition) for condition in given]
+        self.names = [*(noise_name(row) for row in noises), *(data_name(entry) for entry in range(size))]
+        self.continuous = frozenset(noise_name(row) for row, noise in noises.items() if not noise.whole)
+        self.whole = frozenset(noise_name(row) for row, noise in noises.items() if noise.whole)
+        self.given = [*self._supports(), *(relation_of(condition) for condition in given)]
 
-    # ---------------------------------------------------------------------------------------- what is asked
+    def is_tiled(self, group: _Group) -> bool:
+        """Whether the events of the group were shown to tile the part of space where the conditions of its path hold.
 
-    def check_covered(self, group: _Group) -> None:
-        events = [self.events[e] for e in group.events]
-        outside = [z3.Or([z3.Not(self._closed(condition)) for condition in event.conditions]) for event in events]
-        point = self._solution(self.place, "they cover all runs", [*self._within(group), *outside])
-        if point is not None:
-            raise Flaw(self.place, f"no event covers the run with {point}")
+        A boundary that counts is moved by a variable that is positive, and as small as one likes: towards the side that
+        it does not belong to. Then it is on its right side, whatever the point, once that variable is small enough.
+        """
+        conditions = [condition for e in group.events for condition in self.events[e].conditions]
+        if any(relation.sign == "==" for relation in (*map(relation_of, conditions), *self.given)):
+            return False
+        part = [SHIFT, *(self._open(relation) for relation in self.given), *map(self._opened, group.path)]
+        return tile(part, [[self._opened(condition) for condition in self.events[e].conditions] for e in group.events])
 
-    def check_disjoint(self, group: _Group, halves: Sequence[Mapping[Plane, _Half] | None]) -> None:
-        opens = {e: [self._open(condition) for condition in self.events[e].conditions] for e in group.events}
-        within = self._within(group)
-        for first, second in itertools.combinations(group.events, 2):
-            if _apart(halves[first] or {}, halves[second] or {}):
-                continue
-            what = f"it is disjoint from event {first}"
-            point = self._solution(f"{self.place}/{second}", what, [*within, *opens[first], *opens[second]])
-            if point is not None:
-                raise Flaw(f"{self.place}/{second}", f"it overlaps event {first}, for the run with {point}")
+    def _opened(self, condition: Condition) -> Affine:
+        return self._open(relation_of(condition))
+
+    def _open(self, relation: Relation) -> Affine:
+        """An expression that is positive where the relation holds."""
+        if any(name in self.continuous for name in relation.value.terms):
+            return relation.value
+        return relation.value + SHIFT if relation.sign == ">=" else relation.value - SHIFT
 
     def check_weights(self, group: _Group) -> None:
-        events = [self.events[e] for e in group.events]
-        conditions = [condition for event in events for condition in event.conditions]
-        off_boundaries = [self._value(c.slack) != 0 for c in conditions if self._continuous(c.slack)]
-        inside = [z3.And([self._exact(condition) for condition in event.conditions]) for event in events]
-        total = z3.Sum([z3.If(here, rational(e.weight), 0) for here, e in zip(inside, events, strict=True)])
-        claims = [*self._within(group), *off_boundaries, total != 1]
-        point = self._solution(self.place, "their weights sum to 1", claims)
-        if point is not None:
-            raise Flaw(self.place, f"the weights of the events do not sum to 1 for the run with {point}")
+        """The events of the group that hold have weights that sum to 1, wherever the conditions of its path hold."""
+        path = [self._without_boundary(condition) for condition in group.path]
+        asked = {
+            e: [(relation_of(c), not is_continuous(c.slack, self.noises)) for c in self.events[e].conditions]
+            for e in group.events
+        }
 
-    def _within(self, group: _Group) -> list[Any]:
-        return [*self._supports(), *(self._open(condition) for condition in group.path)]
+        def holding(ask: Ask) -> list[int]:
+            return [e for e, relations in asked.items() if all(ask(*relation) for relation in relations)]
 
-    def _value(self, expression: Linear) -> Any:
-        terms = [rational(c) * self.noise[row] for row, c in expression.noise.items()]
-        terms += [rational(c) * self.data[entry] for entry, c in expression.data.items()]
-        return z3.Sum([rational(expression.constant), *terms])
+        def right(holding: list[int]) -> bool:
+            return sum(self.events[e].weight for e in holding) == 1
 
-    def _continuous(self, expression: Linear) -> bool:
-        return is_continuous(expression, self.noises)
+        what = "the weights of the events that hold sum to 1"
+        found = counterexample(self.place, what, holding, right, [*self.given, *path], self.whole)
+        if found is None:
+            return
+        held, point = found
+        run = in_words({name: point.get(name, Fraction(0)) for name in self.names})
+        if not held:
+            raise Flaw(self.place, f"no event covers the run with {run}")
+        if all(event.weight == 1 for event in self.events):
+            raise Flaw(f"{self.place}/{held[1]}", f"it overlaps event {held[0]}, for the run with {run}")
+        raise Flaw(self.place, f"the weights of the events do not sum to 1 for the run with {run}")
 
-    def _exact(self, condition: Condition) -> Any:
-        return RELATION[condition.relation](self._value(condition.slack))
-
-    def _closed(self, condition: Condition) -> Any:
-        """The condition with its boundary, where that has no probability."""
-        if condition.relation == ">" and self._continuous(condition.slack):
-            return self._value(condition.slack) >= 0
-        return self._exact(condition)
-
-    def _open(self, condition: Condition) -> Any:
+    def _without_boundary(self, condition: Condition) -> Relation:
         """The condition without its boundary, where that has no probability."""
-        if condition.relation == ">=" and self._continuous(condition.slack):
-            return self._value(condition.slack) > 0
-        return self._exact(condition)
+        relation = relation_of(condition)
+        return Relation(relation.value, ">") if is_continuous(condition.slack, self.noises) else relation
 
-    def _supports(self) -> Iterator[Any]:
-        for row, variable in self.noise.items():
-            least, largest = self.noises[row].support
+    def _supports(self) -> Iterator[Relation]:
+        for row, noise in self.noises.items():
+            least, largest = noise.support
             if least is not None:
-                yield variable >= rational(least)
+                yield Relation(variable(noise_name(row)) - number(least), ">=")
             if largest is not None:
-                yield variable <= rational(largest)
-
-    def _solution(self, place: str, hoped: str, claims: Sequence[Any]) -> str | None:
-        """A point where all claims hold, in words; None where there is none."""
-        named = {f"noise {row}": variable for row, variable in self.noise.items()}
-        named |= {f"data[{entry}]": variable for entry, variable in enumerate(self.data)}
-        return solution(place, hoped, [*self.given, *claims], named)
+                yield Relation(number(largest) - variable(noise_name(row)), ">=")
 
 
-def solution(place: str, hoped: str, claims: Sequence[Any], named: Mapping[str, Any] | None = None) -> str | None:
-    """A point where all claims hold, told by the variables named, or all there are; None where there is none.
+def noise_name(row: int) -> str:
+    return f"noise {row}"
 
-    Raises Flaw, with what was hoped for, where z3 cannot tell.
+
+def data_name(entry: int) -> str:
+    return f"data[{entry}]"
+
+
+def relation_of(condition: Condition, data: Callable[[int], str] = data_name) -> Relation:
+    """The condition, with names for its noise and data."""
+    slack = condition.slack
+    terms = {noise_name(row): c for row, c in slack.noise.items() if c}
+    terms |= {data(entry): c for entry, c in slack.data.items() if c}
+    return Relation(Affine(terms, slack.constant), condition.relation)
+
+
+def counterexample(
+    place: str,
+    hoped: str,
+    question: Callable[[Ask], Answer],
+    right: Callable[[Answer], bool],
+    given: Sequence[Relation] = (),
+    whole: frozenset[str] = frozenset(),
+) -> tuple[Answer, Point] | None:
+    """A point where the given relations hold and the question's answer is not right, with the answer; None if none is.
+
+    Raises Flaw, with what was hoped for, where that takes too long to decide.
     """
-    solver = z3.Solver()
-    solver.set("timeout", SECONDS * 1000)
-    solver.add(*claims)
-    answer = solver.check()
-    if answer == z3.unsat:
-        return None
-    if answer == z3.unknown:
-        raise Flaw(place, f"z3 could not tell within {SECONDS} s whether {hoped}")
-    model = solver.model()
-    if named is None:
-        named = {name: variable() for name, variable in sorted((str(v), v) for v in model.decls())}
-    values = {name: model.eval(v, model_completion=True).as_fraction() for name, v in named.items()}
-    return ", ".join(f"{name} = {value}" for name, value in values.items())
+    with deciding(place, hoped):
+        for cell in cells(question, given, whole):
+            if not right(cell.answer) and (point := cell.system.point()) is not None:
+                return cell.answer, point
+    return None
 
 
-RELATION: dict[str, Callable[[Any], Any]] = {
-    ">=": lambda value: value >= 0,
-    ">": lambda value: value > 0,
-    "==": lambda value: value == 0,
-}
+@contextmanager
+def deciding(place: str, hoped: str) -> Iterator[None]:
+    """Make it a Flaw that something could not be decided."""
+    try:
+        yield
+    except Undecided as error:
+        raise Flaw(place, f"whether {hoped} could not be decided: {error}") from None
 
 
-def rational(value: Fraction) -> Any:
-    return z3.Q(value.numerator, value.denominator)
+def in_words(point: Point) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in point.items())

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.aligned import Box, Hull, Rule, Shift, Table
-from veridp.prove.document import Flaw
-from veridp.prove.noise_rules import Noise, Price
+from veridp_check.alignment_reader import Box, Hull, Rule, Shift, Table
+from veridp_check.document import Flaw
+from veridp_check.noise import Noise, Price
 
 ROUNDING = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
 MOST_BITS = 16  # a table of more than 2^this shifts is not gone through

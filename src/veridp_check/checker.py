@@ -1,9 +1,4 @@
-"""The independent checker: whether a certificate proves what it says, in exact rationals.
-
-It shares nothing with the search but the format. What it establishes, and what it does not, is told in
-docs/certificates.md; each kind of certificate has a module of its own, where the argument for each step stands above
-the step.
-"""
+"""The verdict on a certificate: the steps that verify its kind, one after the other."""
 
 from __future__ import annotations
 
@@ -12,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veridp.prove.aligned import read_alignment
-from veridp.prove.check_alignment import ALIGNMENT_STEPS
-from veridp.prove.check_bounds import BOUNDS_STEPS
-from veridp.prove.check_coupling import COUPLING_STEPS
-from veridp.prove.check_induction import INDUCTION_STEPS
-from veridp.prove.document import Flaw, Stated, kind_of, load_document
-from veridp.prove.enclosed import read_bounds
-from veridp.prove.inducted import read_induction
-from veridp.prove.paired import read_couplings
+from veridp_check.alignment_checker import ALIGNMENT_STEPS
+from veridp_check.alignment_reader import read_alignment
+from veridp_check.bounds_checker import BOUNDS_STEPS
+from veridp_check.bounds_reader import read_bounds
+from veridp_check.coupling_checker import COUPLING_STEPS
+from veridp_check.coupling_reader import read_couplings
+from veridp_check.document import Flaw, Stated, kind_of, load_document
+from veridp_check.induction_checker import INDUCTION_STEPS
+from veridp_check.induction_reader import read_induction
 
 
 @dataclass(frozen=True)
@@ -69,12 +64,12 @@ KINDS = {
 
 
 def check_file(file: str | Path) -> Checked:
-    """The verdict on a file; raises BadInput where it is no certificate at all."""
+    """The verdict on a file; raises NotACertificate where it is no certificate at all."""
     return check(load_document(file))
 
 
 def check(document: object) -> Checked:
-    """The verdict on a document, as `json.loads` returns it; raises BadInput where it is no certificate at all.
+    """The verdict on a document, as `json.loads` returns it; raises NotACertificate where it is no certificate at all.
 
     If it is verified, then the mechanism that the certificate describes is ε-differentially private for all
     neighbours that it speaks of. That this is the mechanism which the certificate names is not established here.

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.prove.aligned import Hull, Rule, Table
-from veridp.prove.carrying import Carried, Kept, check_cost, check_kept, count, depends_on_whole
-from veridp.prove.check_cases import check_cases, check_neighbours
-from veridp.prove.covering import check_runs
-from veridp.prove.document import NUMERIC, Condition, Flaw, Linear
-from veridp.prove.noise_rules import Noise, exp_above, log_above, probability_between
-from veridp.prove.paired import Case, Cases, Coupling, Event, Pair, Transport
+from veridp_check.alignment_reader import Hull, Rule, Table
+from veridp_check.cases import check_cases, check_neighbours
+from veridp_check.coupling_reader import Case, Cases, Coupling, Event, Pair, Transport
+from veridp_check.coverage import check_runs
+from veridp_check.document import NUMERIC, Condition, Flaw, Linear
+from veridp_check.noise import Noise, exp_above, log_above, probability_between
+from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
 MAX_EXPONENT = 10_000  # e to more than this has too many digits to compute with
 BETWEEN_VALUES = Hull(((),))  # two given values: nothing is left open that could move

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from veridp.prove.aligned import Box, Certificate, Event, Hull, Rule, Table
-from veridp.prove.carrying import Carried, Kept, check_cost, check_kept, count, depends_on_whole
-from veridp.prove.covering import check_runs
-from veridp.prove.document import LISTED, NUMERIC, Flaw, Stated
+from veridp_check.alignment_reader import Box, Certificate, Event, Hull, Rule, Table
+from veridp_check.coverage import check_runs
+from veridp_check.document import LISTED, NUMERIC, Flaw, Stated
+from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
 KNOWN = (*SENSE, "l1", "any", LISTED)

@@ -1,0 +1,5 @@
+"""`python -m veridp`: the command line."""
+
+from veridp.cli import main
+
+main()
