@@ -21,6 +21,7 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.mechanism.declared import AROUND_CALLS
 from veridp.program.explore import explore
 from veridp.program.scalar import output_of
+from veridp.program.state import watch_instead
 
 RUNS = 100  # of a function whose paths cannot be listed
 
@@ -152,6 +153,7 @@ def releases_of(mechanism: Mechanism | Function, *data: Any, seed: int = 0, **ar
         found[tuple(recorder.signature)] = recorder.release
         return output
 
+    watch_instead(recorded, mechanism.bound())
     every = True
     for number, given in enumerate(data):
         try:
