@@ -21,6 +21,7 @@ MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 CLAIM_TOLERANCE = 1e-9
 PROBABILITY_ERROR = 1e-10  # relative error allowed to a probability that was computed in floats
 LOSS_ERROR = 2 * PROBABILITY_ERROR  # and so to the log of a ratio of two, absolutely
+NEARLY_SHOWN = 1e-3  # the share of a computed ε that events may leave out and still be said to show it
 SMALLEST_LOG = -700.0  # of a probability that floats still hold with all their digits
 
 
@@ -168,6 +169,17 @@ class Witness:
             f"{self.event}: probability {self.left_probability} on {data_text(self.left)}, "
             f"{self.right_probability} on {data_text(self.right)}{' (as floats)' if self.as_floats else ''}"
         )
+
+
+def as_floats_note(epsilon: float, shown: float) -> str:
+    """What to say of a computed ε where events show less of it beyond what a library rounds off; else nothing.
+
+    >>> as_floats_note(4.0, 2.5), as_floats_note(4.0, 4.0)
+    ('this ε is one as floats: beyond what the library rounds off, events show only 2.5', '')
+    """
+    if shown >= epsilon * (1 - NEARLY_SHOWN):
+        return ""
+    return f"this ε is one as floats: beyond what the library rounds off, events show only {_number(shown)}"
 
 
 def data_text(data: object) -> str:

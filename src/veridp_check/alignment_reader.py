@@ -121,7 +121,7 @@ class Certificate(Stated):
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document, "").fields(*HEADER, "data", "polytopes", "outputs", "noises", "events")
+    field = Node(document).fields(*HEADER, "data", "polytopes", "outputs", "noises", "events")
     size = size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     outputs = tuple(node.text() for node in field["outputs"].entries())

@@ -55,7 +55,7 @@ class Enclosed(Stated):
 
 def read_bounds(document: object) -> Enclosed:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document, "").fields(*HEADER, "noises", "cases", "bounds")
+    field = Node(document).fields(*HEADER, "noises", "cases", "bounds")
     size, stated = size_in(field), stated_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     is_open = stated.domain is not None

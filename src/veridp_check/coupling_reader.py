@@ -109,7 +109,7 @@ class Cases(Stated):
 def read_couplings(document: object) -> Cases:
     """The certificate in the document; raises Flaw where it is not made as one."""
     names = ("polytopes", "noises", "shape", "parts", "cases", "couplings", "pairs")
-    field = Node(document, "").fields(*HEADER, *names)
+    field = Node(document).fields(*HEADER, *names)
     size = size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())

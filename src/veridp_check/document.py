@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +20,7 @@ from veridp_check.noise import Noise, parameters_of
 FORMAT = "veridp-certificate"
 VERSION = 3
 RATIONAL = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+NO_RATIONAL = 'a rational such as "-3/40" is needed, not {}'
 LARGEST = 10**300  # within the range of a float
 WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
 MAX_WHOLE = 10**6  # of a size, an index or a count
@@ -117,12 +119,18 @@ def _no_constant(name: str) -> NoReturn:
 # ------------------------------------------------------------------------------------------------------ its parts
 
 
-@dataclass(frozen=True)
 class Node:
-    """A value of the document and its place, as a JSON pointer."""
+    """A value of the document; it knows the node above it, and its name or index there."""
 
-    value: object
-    place: str
+    __slots__ = ("_above", "_name", "value")
+
+    def __init__(self, value: object, above: Node | None = None, name: str | int = "") -> None:
+        self.value, self._above, self._name = value, above, name
+
+    @property
+    def place(self) -> str:
+        """Where it stands, as a JSON pointer."""
+        return "" if self._above is None else f"{self._above.place}/{_escaped(str(self._name))}"
 
     def flaw(self, reason: str) -> Flaw:
         return Flaw(self.place, reason)
@@ -141,12 +149,12 @@ class Node:
     def mapping(self) -> dict[str, Node]:
         if not isinstance(self.value, dict):
             raise self.flaw(f"an object is needed, not {_shown(self.value)}")
-        return {name: Node(value, f"{self.place}/{_escaped(name)}") for name, value in self.value.items()}
+        return {name: Node(value, self, name) for name, value in self.value.items()}
 
     def entries(self) -> list[Node]:
         if not isinstance(self.value, list):
             raise self.flaw(f"a list is needed, not {_shown(self.value)}")
-        return [Node(value, f"{self.place}/{index}") for index, value in enumerate(self.value)]
+        return [Node(value, self, index) for index, value in enumerate(self.value)]
 
     def text(self) -> str:
         if not isinstance(self.value, str):
@@ -166,15 +174,24 @@ class Node:
 
     def rational(self) -> Fraction:
         """A number written as "p" or "p/q": JSON's own numbers are read with rounding by many programs."""
-        if not isinstance(self.value, str) or RATIONAL.fullmatch(self.value) is None:
-            raise self.flaw(f'a rational such as "-3/40" is needed, not {_shown(self.value)}')
-        numerator, _, denominator = self.value.partition("/")
-        if denominator and not int(denominator):
-            raise self.flaw("the denominator is 0")
-        value = Fraction(int(numerator), int(denominator or 1))
-        if abs(value) > LARGEST:
-            raise self.flaw(f"a number of at most 10^300 is needed, not {_shown(self.value)}")
-        return value
+        if type(self.value) is not str:
+            raise self.flaw(NO_RATIONAL.format(_shown(self.value)))
+        found = _rational(self.value)
+        if isinstance(found, str):
+            raise self.flaw(found)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def _rational(text: str) -> Fraction | str:
+    """The number, or why it is none; a certificate writes the same few over and over."""
+    if RATIONAL.fullmatch(text) is None:
+        return NO_RATIONAL.format(_shown(text))
+    numerator, _, denominator = text.partition("/")
+    if denominator and not int(denominator):
+        return "the denominator is 0"
+    value = Fraction(int(numerator), int(denominator or 1))
+    return value if abs(value) <= LARGEST else f"a number of at most 10^300 is needed, not {_shown(text)}"
 
 
 def _escaped(name: str) -> str:
@@ -204,7 +221,7 @@ def kind_of(document: object) -> str:
             f"a certificate of version {_shown(version)} cannot be checked, only of version {VERSION}; "
             f"write it again with `veridp prove --certificate`, or use the veridp that wrote it"
         )
-    return Node(document, "").mapping()["kind"].text() if "kind" in document else ""
+    return Node(document).mapping()["kind"].text() if "kind" in document else ""
 
 
 def arguments_in(node: Node) -> dict[str, str]:

@@ -99,7 +99,7 @@ class Loop(Stated):
 
 def read_induction(document: object) -> Loop:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document, "").fields(*HEADER, "period", "noises", "states", "steps", "alignments")
+    field = Node(document).fields(*HEADER, "period", "noises", "states", "steps", "alignments")
     for name in ("size", "domain"):
         if field[name].value is not None:
             raise field[name].flaw("null is needed: an induction is for every size, and for all numbers")

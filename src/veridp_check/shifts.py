@@ -10,7 +10,7 @@ of δ, and so the change is one: least where each entry is at the end that its c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -64,7 +64,7 @@ def check_cost(at: Carried) -> None:
         _check_rule_cost(at, at.shifts)
         return
     for k, shift in enumerate(at.shifts.shifts):
-        price = _total(at.noises, shift.moves, [f"{at.place}/table/{k}/moves/{m}" for m in range(len(at.noises))])
+        price = _total(at.noises, shift.moves, f"{at.place}/table/{k}/moves", range(len(at.noises)))
         _check_stated(price, shift.cost, f"{at.place}/table/{k}/cost")
 
 
@@ -99,8 +99,10 @@ def _check_table(at: Carried, table: Table) -> int:
         what = "corner" if table.at == "corners" else "whole difference"
         reason = f"{count(len(differences), 'shift')} needed, one for each {what} of the entries"
         raise Flaw(f"{at.place}/table", f"{reason}, not {len(table.shifts)}")
+    unit = _unit([*at.polytope.low, *at.polytope.high]) if isinstance(at.polytope, Box) else 1
+    rows = [_Row.of(kept, at.polytope, table.entries, unit) for kept in at.kept]
     for k, (difference, shift) in enumerate(zip(differences, table.shifts, strict=True)):
-        _check_shift(at, difference, shift, f"{at.place}/table/{k}")
+        _check_shift(rows, difference, shift, unit, f"{at.place}/table/{k}")
     return len(differences)
 
 
@@ -123,17 +125,65 @@ def _whole_count(low: Fraction, high: Fraction) -> int:
     return math.floor(high) - math.ceil(low) + 1
 
 
-def _check_shift(at: Carried, difference: Mapping[int, Fraction], shift: Shift, place: str) -> None:
-    known = ", ".join(f"{i}: {value}" for i, value in difference.items())
-    where = f"where the data move by ({known})" if difference else "however the data move"
-    for kept in at.kept:
-        change = sum((c * shift.moves[k] for k, c in kept.noise.items()), start=kept.spare)
-        least = most = change + sum((c * difference.get(i, 0) for i, c in kept.data.items()), start=Fraction(0))
-        if isinstance(at.polytope, Box):
-            rest = {i: c for i, c in kept.data.items() if i not in difference}
-            low, high = _bounds(rest, at.polytope)
-            least, most = least + low, most + high
-        _check_change(least, most, kept, place, where)
+@dataclass(frozen=True)
+class _Row:
+    """What a table must keep, in whole numbers: sums of these are exact, and faster than those of fractions.
+
+    The coefficients of noise and of the table's entries are multiplied by `own`. `low` and `high` are the ends of what
+    the other entries may change, spare included, multiplied by `own` and by the unit of the polytope.
+    """
+
+    noise: Sequence[tuple[int, int]]
+    data: Sequence[tuple[int, int]]
+    low: int
+    high: int
+    own: int
+    kept: Kept
+
+    @classmethod
+    def of(cls, kept: Kept, polytope: Box | Hull, entries: Sequence[int], unit: int) -> _Row:
+        rest = {i: c for i, c in kept.data.items() if i not in entries}
+        low, high = _bounds(rest, polytope) if isinstance(polytope, Box) else (Fraction(0), Fraction(0))
+        own = _unit([*kept.noise.values(), *kept.data.values(), kept.spare])
+        return cls(
+            [(k, _times(c, own)) for k, c in kept.noise.items()],
+            [(i, _times(c, own)) for i, c in kept.data.items() if i in entries],
+            _times(low + kept.spare, own * unit),
+            _times(high + kept.spare, own * unit),
+            own,
+            kept,
+        )
+
+
+def _unit(numbers: Iterable[Fraction]) -> int:
+    """The least number by which all of these become whole."""
+    return math.lcm(*{number.denominator for number in numbers})
+
+
+def _times(number: Fraction, unit: int) -> int:
+    """The number multiplied by a unit that makes it whole."""
+    factor, rest = divmod(unit, number.denominator)
+    if rest:
+        raise ArithmeticError(f"{unit} does not make {number} whole")
+    return number.numerator * factor
+
+
+def _check_shift(rows: Sequence[_Row], difference: Mapping[int, Fraction], shift: Shift, unit: int, place: str) -> None:
+    finer = math.lcm(unit, _unit([*shift.moves, *difference.values()]))
+    moves = [_times(move, finer) for move in shift.moves]
+    data = {i: _times(value, finer) for i, value in difference.items()}
+    steps = finer // unit
+    for row in rows:
+        change = 0
+        for k, c in row.noise:
+            change += c * moves[k]
+        for i, c in row.data:
+            change += c * data[i]
+        least, most = change + row.low * steps, change + row.high * steps
+        if least < 0 or (row.kept.equal and most > 0):
+            known = ", ".join(f"{i}: {value}" for i, value in difference.items())
+            where = f"where the data move by ({known})" if difference else "however the data move"
+            raise _changed(Fraction(least, row.own * finer), Fraction(most, row.own * finer), row.kept, place, where)
 
 
 def _check_rule(at: Carried, rule: Rule) -> None:
@@ -146,13 +196,13 @@ def _check_rule(at: Carried, rule: Rule) -> None:
             constant += c * rule.moves[k].constant
             for i, slope in rule.moves[k].slopes.items():
                 slopes[i] = slopes.get(i, Fraction(0)) + c * slope
-        low, high = _bounds(slopes, at.polytope)
-        _check_change(constant + low, constant + high, kept, f"{at.place}/rule", "for some difference")
+        least, most = (constant + end for end in _bounds(slopes, at.polytope))
+        if least < 0 or (kept.equal and most > 0):
+            raise _changed(least, most, kept, f"{at.place}/rule", "for some difference")
 
 
-def _check_change(least: Fraction, most: Fraction, kept: Kept, place: str, where: str) -> None:
-    if least < 0 or (kept.equal and most > 0):
-        raise Flaw(place, f"{where} it changes {kept.what} by {least if least < 0 else most}")
+def _changed(least: Fraction, most: Fraction, kept: Kept, place: str, where: str) -> Flaw:
+    return Flaw(place, f"{where} it changes {kept.what} by {least if least < 0 else most}")
 
 
 def _bounds(slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fraction]:
@@ -164,12 +214,15 @@ def _bounds(slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fractio
 # ---------------------------------------------------------------------------------------------------------------- costs
 
 
-def _total(noises: Sequence[Noise], moves: Sequence[Fraction], places: Sequence[str]) -> Price:
+def _total(noises: Sequence[Noise], moves: Sequence[Fraction], place: str, names: Sequence[int]) -> Price:
+    """What the moves cost together; the place of each is its name within `place`."""
     prices = []
-    for noise, move, place in zip(noises, moves, places, strict=True):
+    for noise, move, name in zip(noises, moves, names, strict=True):
+        if not move:
+            continue
         price = noise.price(move)
         if price is None:
-            raise Flaw(place, f"{noise.kind} noise must not be moved by {move}")
+            raise Flaw(f"{place}/{name}", f"{noise.kind} noise must not be moved by {move}")
         prices.append(price)
     return Price.total(prices)
 
@@ -191,20 +244,20 @@ def _check_rule_cost(at: Carried, rule: Rule) -> None:
         raise Flaw(f"{at.place}/rule", "a rule is for a box, not for corners")
     totals = []
     for group in _linked(rule):
-        places = [f"{at.place}/rule/{k}" for k in group]
+        place = f"{at.place}/rule"
         chosen = [at.noises[k] for k in group]
-        for k, noise, place in zip(group, chosen, places, strict=True):
+        for k, noise in zip(group, chosen, strict=True):
             move = rule.moves[k]
             if noise.whole and any(x.denominator != 1 for x in (move.constant, *move.slopes.values())):
-                raise Flaw(place, f"{noise.kind} noise moves in whole steps, so whole numbers are needed")
+                raise Flaw(f"{place}/{k}", f"{noise.kind} noise moves in whole steps, so whole numbers are needed")
         entries = sorted({i for k in group for i in rule.moves[k].slopes})
         if len(entries) <= MANY:
             tried = [[_moved(rule, k, difference) for k in group] for difference in box.corners(entries)]
-            totals.append(max((_total(chosen, moves, places) for moves in tried), key=lambda price: price.amount))
+            totals.append(max((_total(chosen, moves, place, group) for moves in tried), key=lambda price: price.amount))
             continue
-        for k, noise, place in zip(group, chosen, places, strict=True):
+        for k, noise in zip(group, chosen, strict=True):
             low, high = _bounds(rule.moves[k].slopes, box)
-            ends = [_total([noise], [rule.moves[k].constant + end], [place]) for end in (low, high)]
+            ends = [_total([noise], [rule.moves[k].constant + end], place, [k]) for end in (low, high)]
             totals.append(max(ends, key=lambda price: price.amount))
     price = Price.total(totals)
     if rule.cost < price.amount:

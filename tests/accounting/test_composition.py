@@ -47,6 +47,23 @@ def test_finite_mechanisms_against_brute_force(
     assert composition.delta(epsilon) == pytest.approx(brute, abs=1e-11)
 
 
+@pytest.mark.parametrize("step", [None, 1e-3])
+def test_at_the_claimed_delta_a_composition_costs_the_sum_of_the_claims(step: float | None) -> None:
+    """The mass of infinite losses is 1 - (1 - δ)^k: there, ε is the sum of the largest finite losses."""
+    claimed = Part(Finite.claimed(0.25, 1e-4), 3)
+    leak = -math.expm1(3 * math.log1p(-1e-4))
+    for parts, epsilon in (
+        ([claimed], 0.75),
+        ([claimed, Part(LaplacePair(0.1), 2)], 0.95),
+        ([claimed, Part(GaussianPair(0.1))], math.inf),
+    ):
+        composition = Composition(parts, step)
+        assert composition.epsilon(leak) == pytest.approx(epsilon, rel=1e-12)
+        assert composition.epsilon(leak * (1 - 1e-9)) == math.inf
+        assert composition.epsilon(leak * (1 + 1e-3)) <= epsilon
+    assert account(Leaf.claimed(0.25, 1e-4), 1e-4, step=step)["privacy loss distribution"].epsilon == 0.25
+
+
 @pytest.mark.parametrize("k", [1, 7, 100, 10_000])
 def test_randomised_response_against_the_binomial_distribution(k: int) -> None:
     """k answers give j lies with a binomial probability, and a loss of (k - 2j) ε."""

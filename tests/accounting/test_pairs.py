@@ -112,6 +112,26 @@ def test_epsilon_inverts_delta(pair: Pair, delta: float) -> None:
     assert found == pytest.approx(delta, rel=1e-6) or (epsilon == 0 and found <= delta)
 
 
+CLAIMED = Finite.claimed(0.25, 1e-4)
+AT_THE_LEAK: dict[str, tuple[Pair, float, float]] = {
+    "a claim": (CLAIMED, 1e-4, 0.25),
+    "a sample loses a record": (RemovedFromSample(CLAIMED, 0.5), 0.5e-4, math.log(0.5 + 0.5 * math.exp(0.25))),
+    "a sample gains a record": (AddedToSample(CLAIMED, 0.5), 0.0, math.log(2)),
+    "a sample of everything": (AddedToSample(CLAIMED, 1.0), 1e-4, 0.25),
+    "the larger of two": (Envelope((CLAIMED, Finite.claimed(0.1, 2e-4))), 2e-4, CLAIMED.epsilon(2e-4)),
+    "normal noise": (GaussianPair(0.5), 0.0, math.inf),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_LEAK)
+def test_at_the_mass_of_infinite_losses_the_finite_ones_decide(name: str) -> None:
+    """(0.25, 1e-4)-DP has ε = 0.25 at δ = 1e-4; at any smaller δ there is no ε."""
+    pair, leak, epsilon = AT_THE_LEAK[name]
+    assert pair.infinite == pytest.approx(leak, rel=1e-15)
+    assert pair.epsilon(leak) == pytest.approx(epsilon, rel=1e-12)
+    assert not leak or pair.epsilon(leak * (1 - 1e-9)) == math.inf
+
+
 def test_what_is_no_distribution_is_refused() -> None:
     with pytest.raises(BadInput, match="sum to 1"):
         Finite.of([0.5, 0.6], [0.5, 0.5])

@@ -47,10 +47,14 @@ def test_no_method_is_below_the_tight_one(release: Node, delta: float) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(st.recursive(LEAVES, nodes, max_leaves=3), st.sampled_from([1e-2, 1e-4]))
+@settings(max_examples=10, deadline=None)
+@given(st.recursive(LEAVES, nodes, max_leaves=3), st.sampled_from([1e-2, 3e-4]))
 def test_dp_accounting_agrees_on_random_releases(release: Node, delta: float) -> None:
-    """On the same lattice, or exactly: a step of it is how much more dp-accounting may say of a single claim."""
+    """On the same lattice, or exactly: a step of it is how much more dp-accounting may say of a single claim.
+
+    No δ that is asked for is the mass of infinite losses: there, the rounding of that mass decides what
+    dp-accounting says. `test_at_the_claimed_delta_...` looks at this case.
+    """
     step = 1e-3
     found = account(release, delta, step=step)
     ours, theirs = found[PLD].epsilon, found[f"{PLD} (dp-accounting)"].epsilon

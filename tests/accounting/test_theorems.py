@@ -16,6 +16,7 @@ import veridp
 from veridp.accounting import (
     Composition,
     Indistinguishability,
+    Leaf,
     Part,
     Partition,
     calibrated,
@@ -26,6 +27,8 @@ from veridp.accounting import (
     sequential,
 )
 from veridp.accounting.calibration import gaussian_delta, gaussian_scale
+from veridp.accounting.concentrated import concentrated
+from veridp.accounting.domination import Domination
 from veridp.accounting.pairs import Envelope, Finite, LaplacePair
 from veridp.adjacency import OwnAdjacency, Scaled, adjacency
 from veridp.errors import BadInput
@@ -371,6 +374,13 @@ def test_normal_noise_is_calibrated_to_the_last_digit(epsilon: float, delta: flo
     assert gaussian_delta(epsilon, 1 / scale) <= delta < gaussian_delta(epsilon, 1.0001 / scale)
     if epsilon < 1:  # the classical calibration needs more
         assert scale < math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def test_the_least_normal_noise_for_1_and_1e_5() -> None:
+    scale = gaussian_scale(1.0, 1e-5)
+    assert scale == pytest.approx(3.7306316348, abs=1e-10)
+    leaf = Leaf.gaussian(scale=scale)
+    assert concentrated(leaf, Domination(leaf)).rho == pytest.approx(0.0359257023, abs=1e-10)
 
 
 @settings(max_examples=10, deadline=None)

@@ -16,10 +16,12 @@ import pytest
 
 import veridp
 from veridp.audit import explored, sampled
+from veridp.audit.case import Case
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
 from veridp.claim import Standing, Verdict
 from veridp.errors import CutShort, MechanismHung, WorkerLost
+from veridp.program.contained import NOTHING, Ended
 from veridp.report.audit import verdict_document
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
@@ -175,3 +177,20 @@ def test_time_that_is_up_leaves_steps_undone(laplace: veridp.Mechanism, monkeypa
     verdict = veridp.audit(laplace, seconds=AMPLE)
     assert (verdict.finished, verdict.standing) == (False, Standing.NOT_REFUTED)
     assert verdict.evidence == ()
+
+
+def test_no_step_is_begun_after_the_deadline(laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that begins so late can be ended before it says anything: asking again would go on for ever."""
+    attempts = []
+
+    def ended_at_once(work: Any, deadline: Deadline, **_: Any) -> Any:
+        attempts.append(deadline)
+        return Ended(NOTHING, CutShort("cut short"))
+
+    case = Case.of(laplace, None, 0.05, 0)
+    findings = Findings(case, Deadline(1.0, started=-10.0), None)
+    findings.running, findings.closed = "sniper", {"pilot"}
+    monkeypatch.setattr(module, "attempt", ended_at_once)
+    module._carry_out(findings, lambda _: None)
+    assert len(attempts) == 1
+    assert not findings.finished

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate
+from scipy import integrate, stats
+from scipy.special import ndtr
 
 from veridp.errors import NotExact, VeridpError
 from veridp.exact import compare
@@ -73,12 +74,94 @@ def test_the_probabilities_of_a_witness_are_those_of_the_event_as_it_is_rounded(
     assert (right.lower + right.upper) / 2 == pytest.approx(math.exp(end - 1) / 2, rel=1e-12)
 
 
-def test_locations_too_far_apart_for_the_noise_are_refused() -> None:
-    def two_places(rng: Any, data: Any) -> Any:
-        return rng.laplace() + (data[0] if rng.random() < 0.5 else 1e14 + data[0])
+@pytest.mark.parametrize("apart", [1e3, 1e7, 1e9, 1e12, 1e14])
+def test_a_mixture_of_two_places_keeps_its_numbers_however_far_apart_they_are(apart: float) -> None:
+    def both_move(rng: Any, data: Any) -> Any:
+        return rng.laplace() + (data[0] if rng.random() < 0.5 else apart + data[0])
 
-    with pytest.raises(NotExact, match="too far apart"):
-        compare(two_places, [0], [1]).epsilon  # noqa: B018
+    def one_moves(rng: Any, data: Any) -> Any:
+        return rng.normal(scale=2) + (data[0] if rng.random() < 0.5 else apart)
+
+    def weights_change(rng: Any, data: Any) -> Any:
+        return rng.laplace() - (0 if rng.random() < (0.5 if data[0] else 0.25) else apart)
+
+    laplace_noise, normal_noise, weights = (compare(f, [0], [1]) for f in (both_move, one_moves, weights_change))
+    assert laplace_noise.epsilon == pytest.approx(1.0, rel=1e-12)
+    assert normal_noise.epsilon == math.inf
+    assert weights.epsilon == pytest.approx(math.log(2), rel=1e-12)
+    for epsilon in (0.0, 0.3):
+        assert laplace_noise.delta(epsilon) == pytest.approx(-math.expm1((epsilon - 1) / 2), rel=1e-12)
+        normal_delta = ndtr(0.25 - 2 * epsilon) - math.exp(epsilon) * ndtr(-0.25 - 2 * epsilon)
+        assert normal_noise.delta(epsilon) == pytest.approx(normal_delta / 2, rel=1e-11)
+        assert weights.delta(epsilon) == pytest.approx(max(0.5 - math.exp(epsilon) / 4, 0.75 - math.exp(epsilon) / 2))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.sampled_from([0.25, 1.0, 3.0]), st.integers(-2, 2)), min_size=2, max_size=4
+    ),
+    st.sampled_from([2e3, 1e7, 3e9, 1e12]),
+)
+def test_laplace_mixtures_of_places_far_apart(components: list[tuple[int, float, int]], apart: float) -> None:
+    """The ratio of mixtures with equal weights is at most the largest of their components', and reaches it.
+
+    No two components overlap, so δ is the mean of theirs.
+    """
+
+    def mechanism(rng: Any, data: Any) -> Any:
+        chosen = rng.choice(len(components), p=[weight / total for weight, _, _ in components])
+        _, scale, move = components[chosen]
+        return apart * chosen**2 + move * data[0] + rng.laplace(scale=scale)
+
+    total = sum(weight for weight, _, _ in components)
+    comparison = compare(mechanism, [0], [1])
+    assert comparison.epsilon == pytest.approx(max(abs(move) / scale for _, scale, move in components), rel=1e-9)
+    for epsilon in (0.0, 0.4):
+        deltas = [w * -math.expm1(min(0.0, (epsilon - abs(move) / scale) / 2)) for w, scale, move in components]
+        assert comparison.delta(epsilon) == pytest.approx(sum(deltas) / total, rel=1e-9, abs=1e-12)
+    assert comparison.loss.masses() == pytest.approx((1.0, 1.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("apart", [10**3, 10**9, 10**12])
+def test_integers_of_two_places_far_apart(apart: int) -> None:
+    """Poisson noise that moves by 1: δ(ε) as a sum over its values."""
+
+    def mechanism(rng: Any, data: Any) -> Any:
+        return data[0] + rng.choice([0, apart]) + rng.poisson(3)
+
+    counts = np.arange(-1, 80)
+    here, moved = stats.poisson.pmf(counts, 3), stats.poisson.pmf(counts - 1, 3)
+    comparison = compare(mechanism, [0], [1])
+    assert comparison.epsilon == math.inf
+    for epsilon in (0.0, 0.5):
+        excess = (np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in ((here, moved), (moved, here)))
+        assert comparison.delta(epsilon) == pytest.approx(max(excess), rel=1e-9)
+
+
+def one_place_and_wide_noise(rng: Any, data: Any) -> Any:
+    return data[0] + (rng.laplace() if rng.random() < 0.5 else 1e9 + rng.laplace(scale=1e6))
+
+
+def a_place_for_each_integer(rng: Any, data: Any) -> Any:
+    return data[0] + 1e9 * rng.geometric(0.5) + rng.laplace()
+
+
+def sums_of_integers(rng: Any, data: Any) -> Any:
+    return data[0] + rng.choice([0, 10**9]) + rng.geometric(0.5) - rng.geometric(0.4)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "reason"),
+    [
+        (one_place_and_wide_noise, "too far apart"),
+        (a_place_for_each_integer, "too far apart"),
+        (sums_of_integers, "integers"),
+    ],
+)
+def test_what_windows_do_not_reach_is_refused(mechanism: Any, reason: str) -> None:
+    with pytest.raises(NotExact, match=f"{reason}.*use an engine that samples"):
+        compare(mechanism, [0], [1]).epsilon  # noqa: B018
 
 
 def test_a_clip_far_away_changes_nothing() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from veridp.accounting.lattice import OUTSIDE, Part, aligned, merged, multiplied_out, on_lattice
-from veridp.accounting.pairs import ALIKE, Finite, Pair, together
+from veridp.accounting.pairs import ALIKE, Finite, Pair, epsilon_of_leak, together
 from veridp.accounting.tilting import Sum
 from veridp.errors import BadInput
 
@@ -70,15 +70,15 @@ class Composition:
         return together((part.pair.infinite, part.count) for part in self.parts)
 
     @property
-    def supremum(self) -> float:
-        """The largest loss; inf where there is no largest."""
-        return sum(part.count * part.pair.supremum for part in self.parts)
+    def largest_finite(self) -> float:
+        """The largest finite loss; inf where there is no largest."""
+        return sum(part.count * part.pair.largest_finite for part in self.parts)
 
     def delta(self, epsilon: float) -> float:
         """The least δ (or an upper bound on it) at this ε."""
         if self._single is not None:
             return self._single.delta_above(epsilon)
-        if epsilon >= self.supremum:
+        if epsilon >= self.largest_finite:
             return self.infinite
         return self._sum.delta(epsilon)
 
@@ -88,9 +88,8 @@ class Composition:
             raise BadInput(f"delta = {delta!r} is not the probability of a failure; give one from 0 to below 1")
         if self._single is not None:
             return self._single.epsilon(delta)
-        if delta <= self.infinite:
-            return max(0.0, self.supremum) if delta == self.infinite == 0 else math.inf
-        return min(self._sum_for(delta).epsilon(delta), self.supremum)
+        decided = epsilon_of_leak(delta, self.infinite, self.largest_finite)
+        return min(self._sum_for(delta).epsilon(delta), self.largest_finite) if decided is None else decided
 
     def pair(self) -> Pair:
         """All the parts as one pair, to be sampled or composed further."""

@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 TAIL = 25.0  # standard deviations: normal tails beyond weigh less than 1e-137
 SAME = 1e-12  # losses this close, relative to 1 and to themselves, are one
 HUGE = 700.0  # e to more than this is out of reach of floats
+LEAK_ROUNDING = 1e-14  # relative error of the mass of infinite losses
 MOST_ATOMS = 1_000_000  # past this, losses are not multiplied out
 
 
@@ -62,8 +63,13 @@ class Pair(ABC):
 
     @property
     @abstractmethod
+    def largest_finite(self) -> float:
+        """The largest finite loss; inf where there is no largest."""
+
+    @property
     def supremum(self) -> float:
         """The largest loss; inf where there is no largest."""
+        return math.inf if self.infinite else self.largest_finite
 
     @property
     def atoms(self) -> Finite | None:
@@ -76,8 +82,9 @@ class Pair(ABC):
 
     def epsilon(self, delta: float) -> float:
         """The least ε >= 0 at which δ is no more than this, up to rounding; inf where there is none."""
-        if delta <= self.infinite:
-            return max(0.0, self.supremum) if delta == self.infinite == 0 else math.inf
+        decided = epsilon_of_leak(delta, self.infinite, self.largest_finite)
+        if decided is not None:
+            return decided
         if self.delta_above(0.0) <= delta:
             return 0.0
         low, high = 0.0, max(0.0, self.span.high)
@@ -131,6 +138,16 @@ def together(leaks: Iterable[tuple[float, int]]) -> float:
     return -math.expm1(kept)
 
 
+def epsilon_of_leak(delta: float, infinite: float, largest_finite: float) -> float | None:
+    """The least ε >= 0 where δ is at most the mass of infinite losses; None where δ is more.
+
+    At less there is no ε. If they are equal, up to rounding, every finite loss has to be within ε.
+    """
+    if math.isclose(delta, infinite, rel_tol=LEAK_ROUNDING):
+        return max(0.0, largest_finite)
+    return math.inf if delta < infinite else None
+
+
 def check_epsilon(epsilon: float) -> None:
     if not 0 <= epsilon < math.inf:
         raise BadInput(f"epsilon = {epsilon!r} is not a finite privacy budget; give a number >= 0")
@@ -163,7 +180,7 @@ class LaplacePair(Pair):
         return Span(-self.ratio, self.ratio)
 
     @property
-    def supremum(self) -> float:
+    def largest_finite(self) -> float:
         return self.ratio
 
 
@@ -196,7 +213,7 @@ class GaussianPair(Pair):
         return Span(middle - TAIL * self.ratio, middle + TAIL * self.ratio)
 
     @property
-    def supremum(self) -> float:
+    def largest_finite(self) -> float:
         return math.inf if self.ratio else 0.0
 
 
@@ -265,8 +282,8 @@ class Finite(Pair):
         return Span(float(self.losses[0]), float(self.losses[-1])) if len(self.losses) else Span(0.0, 0.0)
 
     @property
-    def supremum(self) -> float:
-        return math.inf if self.unbounded else self.span.high
+    def largest_finite(self) -> float:
+        return self.span.high
 
     @property
     def atoms(self) -> Finite:
@@ -283,7 +300,7 @@ class Finite(Pair):
         return self._grouped(
             np.add.outer(self.losses, other.losses).ravel(),
             np.multiply.outer(self.masses, other.masses).ravel(),
-            1 - (1 - self.unbounded) * (1 - other.unbounded),
+            together([(self.unbounded, 1), (other.unbounded, 1)]),
         )
 
     def power(self, count: int) -> Finite | None:
@@ -334,5 +351,5 @@ class Envelope(Pair):
         return max(pair.infinite for pair in self.pairs)
 
     @property
-    def supremum(self) -> float:
-        return max(pair.supremum for pair in self.pairs)
+    def largest_finite(self) -> float:
+        return max(pair.epsilon(self.infinite) for pair in self.pairs)

@@ -21,7 +21,6 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.mechanism.declared import AROUND_CALLS
 from veridp.program.explore import explore
 from veridp.program.scalar import output_of
-from veridp.program.state import watch_instead
 
 RUNS = 100  # of a function whose paths cannot be listed
 
@@ -89,6 +88,8 @@ def _node(entry: Node | dict[str, list[Node]]) -> Node:
 
 
 RECORDER: ContextVar[Recorder | None] = ContextVar("RECORDER", default=None)
+# By signature. A function that is explored must not change what it can reach: so they are kept here, not in a closure.
+RELEASES: ContextVar[dict[tuple[str, ...], Sequential]] = ContextVar("RELEASES")
 
 
 @contextmanager
@@ -145,24 +146,26 @@ def releases_of(mechanism: Mechanism | Function, *data: Any, seed: int = 0, **ar
     import numpy as np
 
     mechanism = as_mechanism(mechanism, **arguments)
-    found: dict[tuple[str, ...], Sequential] = {}
 
     def recorded(rng: Any, given: Any) -> Any:
         with recording() as recorder:
             output = output_of(mechanism.bound(), rng, given)  # what was released before it raised counts too
-        found[tuple(recorder.signature)] = recorder.release
+        RELEASES.get()[tuple(recorder.signature)] = recorder.release
         return output
 
-    watch_instead(recorded, mechanism.bound())
-    every = True
-    for number, given in enumerate(data):
-        try:
-            explore(Mechanism(recorded), given)
-        except NotExplorable:
-            every = False
-            rng = np.random.default_rng([seed, number])
-            for _ in range(RUNS):
-                recorded(rng, given)
+    every, found = True, dict[tuple[str, ...], Sequential]()
+    outer = RELEASES.set(found)
+    try:
+        for number, given in enumerate(data):
+            try:
+                explore(Mechanism(recorded), given)
+            except NotExplorable:
+                every = False
+                rng = np.random.default_rng([seed, number])
+                for _ in range(RUNS):
+                    recorded(rng, given)
+    finally:
+        RELEASES.reset(outer)
     if not found:
         raise BadInput(f"{mechanism}: no input to run it on; give at least one")
     return Recorded(tuple(found.values()), every)

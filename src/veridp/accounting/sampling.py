@@ -48,8 +48,8 @@ class RemovedFromSample(Pair):
         return self.rate * self.pair.infinite
 
     @property
-    def supremum(self) -> float:
-        return float(np.logaddexp(_log1m(self.rate), math.log(self.rate) + self.pair.supremum))
+    def largest_finite(self) -> float:
+        return float(np.logaddexp(_log1m(self.rate), math.log(self.rate) + self.pair.largest_finite))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +87,10 @@ class AddedToSample(Pair):
         return self.pair.infinite if self.rate == 1 else 0.0
 
     @property
-    def supremum(self) -> float:
-        return -float(np.logaddexp(_log1m(self.rate), math.log(self.rate) - self.pair.supremum))
+    def largest_finite(self) -> float:
+        # below a rate of 1, an infinite loss becomes -ln(1-γ)
+        inner = self.pair.largest_finite if self.rate == 1 else self.pair.supremum
+        return -float(np.logaddexp(_log1m(self.rate), math.log(self.rate) - inner))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +122,8 @@ class SampledWithoutReplacement(Pair):
         return self.rate * self.pair.infinite
 
     @property
-    def supremum(self) -> float:
-        return RemovedFromSample(self.pair, self.rate).supremum
+    def largest_finite(self) -> float:
+        return RemovedFromSample(self.pair, self.rate).largest_finite
 
 
 def _log1m(rate: float) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from veridp.audit.exactly import certified_witness, class_witnesses, exact_witness
 from veridp.audit.findings import Findings
 from veridp.budget import time_left
-from veridp.claim import Remark
+from veridp.claim import Remark, as_floats_note
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
 from veridp.program.contained import listening
 
@@ -155,6 +155,5 @@ def ascend(findings: Findings) -> None:
 
 def _as_floats(findings: Findings, epsilon: float) -> list[str]:
     """A sentence, where a computed ε rests on what a library rounds off."""
-    if not findings.case.mechanism.probability_error or findings.lower >= epsilon * (1 - CLOSE_ENOUGH):
-        return []
-    return [f"that is as floats: beyond what the library rounds off, events show only {findings.lower:.6g}"]
+    note = as_floats_note(epsilon, findings.lower) if findings.case.mechanism.probability_error else ""
+    return [note] if note else []

@@ -94,6 +94,8 @@ def _page(target: str, found: Found, most: int) -> RenderableType:
     ]
     if found.hoeffding is not None:
         lines.append(f"by Hoeffding's inequality alone, from the same samples: ε >= {_number(found.hoeffding)}")
+    if found.as_floats:
+        lines.append(found.as_floats)
     claim = found.mechanism.claim
     if claim is not None:
         judged = f"claimed {claim}: {'refuted' if _refuted(found) else 'not refuted'}"
@@ -138,6 +140,7 @@ def _document(found: Found) -> dict[str, Any]:
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
         "assumed": found.mechanism.assumptions,
         "refuted": None if claim is None else _refuted(found),
+        "as_floats": bool(found.as_floats),
         "witness": {
             "left": witness.left,
             "right": witness.right,

@@ -88,9 +88,10 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
     if found is not None:
         cut = "" if found.finished else " (the search was cut short)"
         lines.append(f"a witness: {found.comparison}, where {found.witness.event}{cut}")
-        meet = found.epsilon >= proof.epsilon * (1 - MEET)
-        end = "they meet" if meet else "a gap is left"
-        lines.append(f"the true ε is between {found.epsilon:.6g} and {proof.epsilon:.6g}: {end}")
+        lines += [found.comparison.as_floats] if found.comparison.as_floats else []
+        lower = found.comparison.shown_epsilon
+        end = "they meet" if lower >= proof.epsilon * (1 - MEET) else "a gap is left"
+        lines.append(f"the true ε is between {lower:.6g} and {proof.epsilon:.6g}: {end}")
     if proof.blame is not None and not proof.keeps_claim:
         lines.append(f"to blame: {proof.blame}")
     claim = proof.mechanism.claim
@@ -135,6 +136,7 @@ def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) ->
             "left": found.witness.left,
             "right": found.witness.right,
             "event": str(found.witness.event),
+            "as_floats": bool(found.comparison.as_floats),
         },
         "finished": (sizes is None or sizes.finished) and (found is None or found.finished),
     }

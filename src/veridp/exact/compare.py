@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.budget import Deadline
-from veridp.claim import LOSS_ERROR, Claim, Interval, Witness
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
 from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.exact.event import Event
 from veridp.exact.loss import Atom, Loss, Mixture, Peak, Product
@@ -91,6 +91,19 @@ class Comparison:
             below,
             arguments=dict(self.mechanism.arguments),
         )
+
+    @cached_property
+    def shown_epsilon(self) -> float:
+        """The ε that single events show beyond what the mechanism rounds off; all of it for an author's function."""
+        error = self.mechanism.probability_error
+        if not error:
+            return self.epsilon
+        return max(0.0, *(witness.with_error(error).epsilon().lower for witness in self.class_witnesses()))
+
+    @property
+    def as_floats(self) -> str:
+        """A note where the ε rests on what a library rounds off; empty where it does not."""
+        return as_floats_note(self.epsilon, self.shown_epsilon)
 
     def refutes(self, claim: Claim) -> bool:
         """Whether the loss between these two inputs exceeds the claim, after allowing for the rounding of the loss.

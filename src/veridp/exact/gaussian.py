@@ -16,6 +16,7 @@ from veridp.exact.loss import Loss, Product
 from veridp.exact.noise import as_float
 from veridp.exact.pieces import Piece
 from veridp.exact.sums import collapsed
+from veridp.exact.window import Window
 from veridp.program.affine import Affine
 from veridp.program.distribution import Normal, Number, exact
 from veridp.program.symbols import Noise, Symbol
@@ -61,7 +62,7 @@ def _joined(lines: Sequence[Line], moves: Sequence[Fraction]) -> Line:
     entry = Entry(tuple(terms), tuple(name for line in lines for name in line.entry.names))
     left = _sum([line.left.pieces[0].numbers[0] for line in lines], weights)
     right = _sum([line.right.pieces[0].numbers[0] for line in lines], weights)
-    return Line(entry, left, right, None)
+    return Line(entry, left, right, None, Window(left.pieces[0].numbers[0].constant))
 
 
 def _sum(numbers: Sequence[Affine], weights: Sequence[Number]) -> Numbers:

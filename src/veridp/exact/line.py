@@ -16,11 +16,12 @@ from veridp.errors import NotExact
 from veridp.exact.convolution import Cells
 from veridp.exact.curve import Density
 from veridp.exact.event import Entry, Event, Span
-from veridp.exact.loss import ZERO, Loss, Part, Peak, log_ratio
+from veridp.exact.loss import ZERO, Loss, Mixture, Part, Peak, log_ratio
 from veridp.exact.noise import as_float
 from veridp.exact.pieces import Piece
 from veridp.exact.quadrature import edges, log_sum, panels
 from veridp.exact.tail import limit, limit_of, rises_without_bound
+from veridp.exact.window import Window, windows
 from veridp.program.affine import Affine, Condition
 from veridp.program.distribution import Number, exact
 from veridp.program.symbols import Noise, Relation
@@ -112,14 +113,14 @@ class Line(Loss):
 
     Everything is computed in distances from a centre, a location of the noise that is kept exactly. So what is rounded
     is small against the noise wherever the data lie. Only the ends of events are rounded as outputs are, and
-    their probabilities are those of the rounded events.
+    their probabilities are those of the rounded events. Outputs outside of the window are those of other lines.
     """
 
-    def __init__(self, entry: Entry, left: Numbers, right: Numbers, lattice: float | None) -> None:
-        self.entry, self.left, self.right, self.lattice = entry, left, right, lattice
+    def __init__(self, entry: Entry, left: Numbers, right: Numbers, lattice: float | None, window: Window) -> None:
+        self.entry, self.left, self.right, self.lattice, self.window = entry, left, right, lattice, window
 
     def _reversed(self) -> Line:
-        turned = Line(self.entry, self.right, self.left, self.lattice)
+        turned = Line(self.entry, self.right, self.left, self.lattice, self.window)
         shared = {name: getattr(self, name) for name in ("centre", "_breaks", "_width", "_places", "_errors")}
         turned.__dict__.update(shared, _sides=self._sides[::-1], _values=self._values[::-1])
         return turned
@@ -129,8 +130,7 @@ class Line(Loss):
     @cached_property
     def centre(self) -> Number:
         """Where distances are counted from."""
-        constant = self.left.pieces[0].numbers[0].constant
-        return constant if self.lattice is None else math.floor(constant)
+        return self.window.location if self.lattice is None else math.floor(self.window.location)
 
     @cached_property
     def _sides(self) -> tuple[Numbers, Numbers]:
@@ -143,9 +143,19 @@ class Line(Loss):
         return 16.0 / max(side.density.rate for side in self._sides)
 
     @cached_property
+    def _everywhere(self) -> Span:
+        """All outputs, as distances."""
+        low, high = self.window.low, self.window.high
+        return Span(
+            -math.inf if low is None else as_float(exact(low - self.centre)),
+            math.inf if high is None else as_float(exact(high - self.centre)),
+        )
+
+    @cached_property
     def _breaks(self) -> Array:
         """Where either density may fail to be smooth, in order."""
-        return np.array(sorted({point for side in self._sides for point in side.density.breaks()}) or [0.0])
+        found = {point for side in self._sides for point in side.density.breaks()}
+        return np.array(sorted(p for p in found if self._everywhere.low < p < self._everywhere.high) or [0.0])
 
     @cached_property
     def _places(self) -> _Places:
@@ -159,8 +169,10 @@ class Line(Loss):
             if last - first > MOST_LATTICE_POINTS:
                 raise NotExact(f"an output entry spreads over {last - first:.1e} integers; use an engine that samples")
             inner, across = np.arange(first, last + 1) + self.lattice, np.zeros(1)
+            inner = inner[(inner > self._everywhere.low) & (inner < self._everywhere.high)]
         else:
-            ends = edges(breaks[None, :], self._width, tail, np.array([-np.inf]), np.array([np.inf]))[0]
+            low, high = (np.array([end]) for end in (self._everywhere.low, self._everywhere.high))
+            ends = edges(breaks[None, :], self._width, tail, low, high)[0]
             apart = np.maximum(1e-12 * self._width, 8 * ULP * np.abs(ends[1:]))
             ends = ends[np.concatenate([[True], np.diff(ends) > apart])]
             blur = BLUR * np.maximum(np.abs(ends), self._width)
@@ -168,10 +180,18 @@ class Line(Loss):
             inner = np.clip(inner, (ends + blur)[:-1, None], (ends - blur)[1:, None]).ravel()
             most = math.inf if self._in_closed_form else max(8 * tail, MOST_PANELS_OUT * self._width)
             across = self._period * ACROSS if self._period else np.zeros(1)
-        doubled = tail * 2.0 ** np.arange(DOUBLINGS + 1)
-        out = ((doubled[doubled <= most] - tail)[:, None] + across).ravel()
-        points = np.concatenate([inner[0] - out[::-1], inner, inner[-1] + out])
-        return _Places(points, slice(len(out), len(out) + len(inner)), len(across))
+        below, above = (
+            (self._distances(tail, most, reach)[:, None] + across).ravel()
+            for reach in (inner[0] - self._everywhere.low, self._everywhere.high - inner[-1])
+        )
+        points = np.concatenate([inner[0] - below[::-1], inner, inner[-1] + above])
+        return _Places(points, slice(len(below), len(below) + len(inner)), len(across))
+
+    def _distances(self, tail: float, most: float, reach: float) -> Array:
+        """How far out a tail is looked at: at distances that double, a few times or as far as the window reaches."""
+        count = DOUBLINGS if math.isinf(reach) else math.floor(math.log2(1 + max(0.0, reach - self._period) / tail))
+        doubled = tail * 2.0 ** np.arange(count + 1)
+        return np.asarray(doubled[doubled <= most] - tail)
 
     @property
     def _in_closed_form(self) -> bool:
@@ -236,13 +256,16 @@ class Line(Loss):
     @cached_property
     def _limits(self) -> tuple[float, float]:
         """What the loss tends to in either tail: inf where it rises without bound, -inf where that is not known."""
-        pieces = self._sides[0].pieces, self._sides[1].pieces
-        known = limit_of(*pieces, -1), limit_of(*pieces, 1)
-        low, high = (
-            (math.inf if rises_without_bound(tail) else limit(tail)) if value is None else value
-            for value, tail in zip(known, self._tails, strict=True)
-        )
-        return low, high
+        low, high = self._tails
+        return self._limit(low, -1), self._limit(high, 1)
+
+    def _limit(self, tail: Sequence[float], sign: int) -> float:
+        if math.isfinite(self._everywhere.low if sign < 0 else self._everywhere.high):
+            return -math.inf
+        known = limit_of(self._sides[0].pieces, self._sides[1].pieces, sign)
+        if known is not None:
+            return known
+        return math.inf if rises_without_bound(tail) else limit(tail)
 
     @cached_property
     def _growing_tail(self) -> Span | None:
@@ -326,8 +349,8 @@ class Line(Loss):
         """The longest interval on which the right side has no density at all."""
         points = self._places.points
         start, stop = max(_runs(np.isposinf(self.losses)), key=lambda run: points[run[1] - 1] - points[run[0]])
-        low = -math.inf if start == 0 else float(points[start])
-        return Span(low, math.inf if stop == len(points) else float(points[stop - 1]))
+        low = self._everywhere.low if start == 0 else float(points[start])
+        return Span(low, self._everywhere.high if stop == len(points) else float(points[stop - 1]))
 
     # ------------------------------------------------------------------------------------------------- events
 
@@ -368,8 +391,8 @@ class Line(Loss):
         inside = self.losses >= level if at_least else self.losses > level
         spans = []
         for start, stop in _runs(inside):
-            low = -math.inf if start == 0 else self._crossing(start - 1, start, level)
-            high = math.inf if stop == len(inside) else self._crossing(stop - 1, stop, level)
+            low = self._everywhere.low if start == 0 else self._crossing(start - 1, start, level)
+            high = self._everywhere.high if stop == len(inside) else self._crossing(stop - 1, stop, level)
             spans.append(Span(low, high))
         return spans
 
@@ -381,7 +404,7 @@ class Line(Loss):
             return self._lattice_crossing(low, high, level, rising=bool(ends[1] > ends[0]))
         narrow = high - low < 1e-9 * self._width
         if not np.all(np.isfinite(ends)) or math.isinf(level) or narrow:
-            return (low + high) / 2 if narrow else self._jump(low, high, level)
+            return self._snapped((low + high) / 2 if narrow else self._jump(low, high, level))
         gaps = self._loss_at(low) - level, self._loss_at(high) - level
         if not gaps[0] * gaps[1] < 0:
             return low if abs(gaps[0]) < abs(gaps[1]) else high
@@ -441,7 +464,7 @@ class Line(Loss):
 
     def _with_tails(self, left: Array, right: Array, largest: Array, ends: Array) -> Cells:
         """The cells between the tails, and the two tails."""
-        spans = Span(-math.inf, float(ends[0])), Span(float(ends[1]), math.inf)
+        spans = Span(self._everywhere.low, float(ends[0])), Span(float(ends[1]), self._everywhere.high)
         top = [
             max([far, *tail, float(edge)])
             for far, tail, edge in zip(self._limits, self._tails, largest[[0, -1]], strict=True)
@@ -452,8 +475,13 @@ class Line(Loss):
         )
 
     def masses(self) -> tuple[float, float]:
-        everywhere = [Span(-math.inf, math.inf)]
-        return math.exp(self.left.log_mass(everywhere)), math.exp(self.right.log_mass(everywhere))
+        return self._sides[0].mass([self._everywhere]), self._sides[1].mass([self._everywhere])
+
+
+def along(entry: Entry, left: Numbers, right: Numbers, lattice: float | None) -> Loss:
+    """The loss along an entry: a line for each of its windows."""
+    lines = [Line(entry, left, right, lattice, window) for window in windows(left.pieces, right.pieces, lattice)]
+    return lines[0] if len(lines) == 1 else Mixture(tuple(lines))
 
 
 def _finite(losses: Sequence[float]) -> list[float]:

@@ -14,7 +14,7 @@ from veridp.exact.components import Component, Kinds, Splitter, kind_of
 from veridp.exact.event import Entry, Event
 from veridp.exact.gaussian import product
 from veridp.exact.lattice import without_overlap
-from veridp.exact.line import Line, Numbers
+from veridp.exact.line import Numbers, along
 from veridp.exact.loss import Atom, Loss, Mixture
 from veridp.exact.masses import Masses, Share
 from veridp.exact.pieces import ClassKey, Factor, Piece, factors
@@ -101,7 +101,7 @@ class _Space:
             sides = Numbers(tuple(map(collapsed, left))), Numbers(tuple(map(collapsed, right)))
             several = len(entries) > 1
             self.numeric[entries, kind] = (
-                Block(entries, *sides) if several else Line(entries[0], *sides, shared.lattice(combinations[0]))
+                Block(entries, *sides) if several else along(entries[0], *sides, shared.lattice(combinations[0]))
             )
         return self.numeric[entries, kind]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress
-from veridp.claim import LOSS_ERROR, Claim, Witness
+from veridp.claim import LOSS_ERROR, Claim, Witness, as_floats_note
 from veridp.errors import BadInput
 from veridp.finder.estimate import TARGET
 from veridp.finder.outcome import Restart, Settings
@@ -56,6 +56,14 @@ class Found:
         """Between both sides of each restart's event, where both vary."""
         return tuple(restart.correlation for restart in self.restarts if not math.isnan(restart.correlation))
 
+    @property
+    def as_floats(self) -> str:
+        """A note where an exact ε rests on what a library rounds off; empty where it does not."""
+        error = self.mechanism.probability_error
+        if not error or self.verified != "exact":
+            return ""
+        return as_floats_note(self.epsilon, max(0.0, self.witness.with_error(error).epsilon().lower))
+
     def refutes(self, claim: Claim) -> bool:
         """Whether the witness, or the exact ε between its inputs, excludes the claim."""
         error = self.mechanism.probability_error
@@ -67,9 +75,10 @@ class Found:
         relation = "=" if self.verified == "exact" else ">="
         count = "1 restart" if len(self.restarts) == 1 else f"{len(self.restarts)} restarts"
         end = "" if self.finished else "; cut short"
+        note = f"; {self.as_floats}" if self.as_floats else ""
         return (
             f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} ({self.verified}) between {self.witness.left} and "
-            f"{self.witness.right}, where {self.witness.event} ({count}{end})"
+            f"{self.witness.right}, where {self.witness.event} ({count}{end}){note}"
         )
 
 

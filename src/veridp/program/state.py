@@ -14,9 +14,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from veridp.errors import Nondeterministic
 from veridp.program.fingerprint import RANDOMNESS, Fingerprint, fingerprint
@@ -41,22 +39,12 @@ def gained(before: Fingerprint, after: Fingerprint) -> str | None:
     return min(places, key=len) if places else None
 
 
-_watched_instead: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
-
-
-def watch_instead(wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Watch the function for state where the wrapper is run: for wrappers of veridp's own that keep a record."""
-    _watched_instead[wrapper] = function
-
-
 class Watch:
     """Sees to it that the runs of a function leave no state behind: Nondeterministic where they do."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
-        if isinstance(function, FunctionType):  # other objects may have a hash of their own, or none
-            self.function = _watched_instead.get(function, function)
-        self.known = fingerprint(self.function)
+        self.known = fingerprint(function)
         self.growth = (-1, -1, -1)
 
     def after_run(self, repeat: Callable[[], object]) -> None:

@@ -83,8 +83,9 @@ def _lines(verdict: Verdict) -> list[str]:
 
 def _witness_lines(witness: Witness, delta: float) -> list[str]:
     sure = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
+    low_bits = ", as floats, whose low bits the event may look at" if witness.as_floats else ""
     return [
-        f"witness ({sure}: ε >= {_number(max(witness.epsilon(delta).lower, 0.0))})",
+        f"witness ({sure}: ε >= {_number(max(witness.epsilon(delta).lower, 0.0))}{low_bits})",
         f"    left   {data_text(witness.left)}",
         f"    right  {data_text(witness.right)}",
         f"    event  {witness.event}",
@@ -194,5 +195,6 @@ def _witness_document(witness: Witness, delta: float) -> dict[str, Any]:
         "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
         "epsilon": witness.epsilon(delta).lower,
         "confidence": witness.confidence,
+        "as_floats": witness.as_floats,
         "arguments": dict(witness.arguments),
     }

@@ -45,6 +45,8 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
     if claim is not None:
         sentence = f"claimed {claim}: {judged(comparison, claim)}"
         lines.append(with_assumptions(sentence, comparison.mechanism.assumptions))
+    elif comparison.as_floats:
+        lines.append(comparison.as_floats)
     return lines
 
 
@@ -53,8 +55,7 @@ def judged(comparison: Comparison, claim: Claim) -> str:
     refuted = comparison.refutes(claim)
     verdict = "exceeded" if refuted else "kept between these two"
     if not claim.delta:
-        rounded = comparison.mechanism.probability_error and not refuted and not claim.covers(comparison.epsilon)
-        return f"{verdict}, up to what the library rounds off: this ε is one as floats" if rounded else verdict
+        return f"{verdict}; {comparison.as_floats}" if comparison.as_floats and not refuted else verdict
     bounds = comparison.delta_bounds(claim.epsilon)
     point = math.isclose(bounds.lower, bounds.upper, rel_tol=1e-6, abs_tol=1e-300)
     if not point and not refuted and not claim.covers(claim.epsilon, bounds.upper):
@@ -84,6 +85,7 @@ def comparison_document(comparison: Comparison, search: Worst | None) -> dict[st
         "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
         "assumed": comparison.mechanism.assumptions,
         "refuted": None if claim is None else comparison.refutes(claim),
+        "as_floats": bool(comparison.as_floats),
         "witness": {
             "left": witness.left,
             "right": witness.right,
