@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+
+Run = Callable[..., "Result"]
 
 
 @pytest.fixture
@@ -18,3 +25,57 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+class Result(NamedTuple):
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """What was printed: JSON in the strict sense, as `veridp schema` describes it."""
+        assert self.out, self.err
+        document = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        assert violations(document) == []
+        return document
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """The results of that document."""
+        found: list[dict[str, Any]] = self.document["results"]
+        return found
+
+
+@cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads((files("veridp.report") / "output.schema.json").read_text("utf-8")))
+
+
+def violations(document: object) -> list[str]:
+    """Where a document is not what the shipped schema says."""
+    return [f"{list(error.absolute_path)}: {error.message}" for error in _validator().iter_errors(document)]
+
+
+@pytest.fixture
+def run(own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs `veridp` with these words, and this text on its standard input, in a folder of its own."""
+    from veridp.cli import main
+
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def command(*words: str, stdin: str | bytes | None = None) -> Result:
+        if stdin is not None:
+            stream = io.BytesIO(stdin if isinstance(stdin, bytes) else stdin.encode())
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+        monkeypatch.setattr(sys, "argv", ["veridp", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capfd.readouterr()
+        return Result(int(ended.value.code or 0), printed.out, printed.err)
+
+    return command

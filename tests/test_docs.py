@@ -11,6 +11,7 @@ import importlib
 import linecache
 import pkgutil
 import re
+import runpy
 import shlex
 import sys
 from collections.abc import Iterator
@@ -117,3 +118,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_doctests_of_a_module_pass(module: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(module), optionflags=FLAGS)
     assert not failed
+
+
+def test_the_picture_of_a_terminal_can_be_drawn() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "draw_audit.py"))
+    assert "randomized_response" in script["picture"](["randomized_response"], "randomized_response")
+    assert all(name in (ROOT / "docs" / "audit.svg").read_text(encoding="utf-8") for name in script["TARGETS"])

@@ -149,6 +149,22 @@ def patterns(size: int, domain: Domain = (-10, 10)) -> list[Pair]:
     return [pair for one in forward for pair in (one, one.reversed())]
 
 
+def moved_within(low: float, high: float, values: Sequence[float], moves: Sequence[float], pattern: str) -> Pair:
+    """The pair of these values and the values moved so, each shifted just so far that both stay between the ends.
+
+    A move that is wider than the domain goes from end to end.
+
+    >>> moved_within(0.0, 5.0, [5.0, 1.0], [1.0, -9.0], "")
+    Pair(left=[4.0, 5.0], right=[5.0, 0.0], pattern='')
+    """
+    near = [min(max(move, low - high), high - low) for move in moves]
+    left = [
+        min(max(value, low - min(move, 0.0)), high - max(move, 0.0)) for value, move in zip(values, near, strict=True)
+    ]
+    right = [min(max(value + move, low), high) for value, move in zip(left, near, strict=True)]
+    return Pair(left, right, pattern)
+
+
 def _check_size(size: int) -> None:
     if not isinstance(size, int | np.integer) or size < 1:
         raise BadInput(f"size = {size} leaves no queries; give a size of at least 1")

@@ -5,7 +5,7 @@ VeridpError
 │   └── BadTarget         a target such as `file.py:function` names no mechanism
 ├── MechanismError        the mechanism itself misbehaved
 │   ├── MechanismFailed   it raised an exception in every run, or one that is no output of its own
-│   ├── MechanismHung     it did not come back within the time limit
+│   ├── MechanismHung     it did not return within the time limit
 │   ├── WorkerLost        it ended the process that ran it
 │   ├── BadOutput         it returned a value that has no columns, or nothing but None
 │   └── Nondeterministic  run again on the same noise, it did something else
@@ -47,7 +47,7 @@ class MechanismFailed(MechanismError):
 
 
 class MechanismHung(MechanismError):
-    """The mechanism did not come back within the time limit."""
+    """The mechanism did not return within the time limit."""
 
 
 class WorkerLost(MechanismError):

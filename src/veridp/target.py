@@ -31,7 +31,9 @@ def load(target: str) -> Mechanism:
     place, colon, name = target.rpartition(":")
     if not colon:
         if target.endswith(".py"):
-            raise BadTarget(f"{target}: which function? give {target}:NAME")
+            names = _functions(_from_file(Path(target)))
+            example = f"{', '.join(names)}; give for instance {target}:{names[0]}" if names else "none; write one"
+            raise BadTarget(f"{target}: which function? it has {example}")
         return catalogue[target]
     if not name or not (place.endswith(".py") or all(part.isidentifier() for part in place.split("."))):
         raise BadTarget(f"{target!r} is no target; give file.py:function, package.module:function or a catalogue name")
@@ -48,10 +50,15 @@ def _member(module: ModuleType, name: str, target: str) -> Any:
         for part in name.split("."):  # a method is that of a new instance of its class
             found = getattr(found() if isinstance(found, type) else found, part)
     except AttributeError:
-        functions = [key for key, value in vars(module).items() if _is_own(value, module) and not key.startswith("_")]
+        functions = _functions(module)
         offer = f"it has {', '.join(functions)}" if functions else "it has no functions"
         raise BadTarget(f"{target}: there is no {name!r} there; {offer}") from None
     return found
+
+
+def _functions(module: ModuleType) -> list[str]:
+    """The names of the functions and mechanisms that the module itself defines."""
+    return [name for name, value in vars(module).items() if _is_own(value, module) and not name.startswith("_")]
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:

@@ -13,7 +13,7 @@ from veridp.accounting import Parallel, Sequential, line, mechanisms, part, reco
 from veridp.accounting.simple import basic_charge
 from veridp.adjacency import adjacency
 from veridp.claim import Standing
-from veridp.errors import BadInput
+from veridp.errors import BadInput, Nondeterministic
 from veridp.mechanism import Mechanism, mechanism
 
 
@@ -149,3 +149,14 @@ def test_inner_calls_of_a_claimed_mechanism_are_its_own_affair() -> None:
 def test_an_input_is_needed() -> None:
     with pytest.raises(BadInput, match="at least one"):
         releases_of(two_counts)
+
+
+def test_state_of_the_function_itself_is_still_seen() -> None:
+    runs: list[int] = []
+
+    def remembers(rng: Any, data: Any) -> Any:
+        runs.append(1)
+        return mechanisms.laplace(rng, data[0], epsilon=0.3) if len(runs) < 3 else data[0]
+
+    with pytest.raises(Nondeterministic, match="keeps state between runs: the variable runs"):
+        releases_of(remembers, [0.0])

@@ -108,3 +108,7 @@ def wrong_signature(data: Any) -> Any:
 
 
 not_a_function = 3
+
+
+async def asynchronous(rng, data, *, epsilon=1.0):
+    return data[0] + rng.laplace(scale=1 / epsilon)

@@ -129,7 +129,7 @@ def test_an_interrupt_before_anything_is_known_is_raised(laplace: veridp.Mechani
 
 
 def test_a_mechanism_that_never_ends_is_told_as_such() -> None:
-    with pytest.raises(MechanismHung, match=r"for_ever, run once on \[1\.0\], is cut short"):
+    with pytest.raises(MechanismHung, match=r"for_ever: its first run, on \[1\.0\], was cut short"):
         veridp.audit(for_ever, epsilon=1.0, size=1, seconds=0.5)
 
 

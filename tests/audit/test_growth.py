@@ -41,7 +41,8 @@ def test_a_sum_without_clipping_costs_more_on_a_wider_domain(adjacency: str, bef
 @pytest.mark.parametrize(
     "settings",
     [
-        {"adjacency": "l1", "domain": (0, 3)},  # answers of queries move by at most 1, whatever the domain
+        {"adjacency": "l1", "domain": (0, 3)},
+        {"adjacency": "l1", "domain": (0, 1.5)},  # answers of queries move by at most 1, whatever the domain
         {"adjacency": "replace", "domain": [0, 1, 2, 3]},  # a list of values is all there is
     ],
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import veridp
+from veridp.audit.case import Case
+from veridp.audit.snippet import snippet
 from veridp.target import load
 
 SESSION = """
@@ -84,6 +87,64 @@ def test_snippets_of_a_prompt_run_there(tmp_path: Path) -> None:
     again = "\nfor verdict in verdicts:\n    exec(verdict.snippet)\n"
     *parts, shown = run(SESSION + again, tmp_path).split("\0")
     assert shown.splitlines() == parts[::2]
+
+
+CELLS = [
+    "import veridp\nSCALE = 0.5",
+    """
+def half(value):
+    return value * SCALE
+
+
+@veridp.mechanism(epsilon=1.0, adjacency="l1", size=1)
+def decorated(rng, data):
+    return 2 * half(data[0]) + rng.laplace(scale=SCALE)
+""",
+    """
+class Noisy:
+    scale = 0.25
+
+    def out(self, rng, data):
+        return data[0] + rng.laplace(scale=self.scale)
+""",
+    """
+verdict = veridp.audit(decorated)
+print(verdict.witness, verdict.snippet, sep="\\0", end="\\0")
+""",
+    """
+from veridp.audit.case import Case
+from veridp.audit.snippet import snippet
+
+method = veridp.mechanism(epsilon=1.0, adjacency="l1", size=1)(Noisy().out)
+witness = veridp.exact.compare(method, [0.0], [1.0]).witness
+print(witness, snippet(Case.of(method, 1, 0.05, 0), witness), sep="\\0", end="\\0")
+""",
+]
+
+NOTEBOOK = """
+import linecache, __main__
+for number, cell in enumerate({cells!r}):
+    name = f"/tmp/ipykernel_1/{{number}}.py"  # there is no such file: the kernel keeps the source in linecache
+    linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
+    exec(compile(cell, name, "exec"), vars(__main__))
+"""
+
+
+def test_snippets_of_a_notebook_run_in_another_process(tmp_path: Path) -> None:
+    *parts, _ = run(NOTEBOOK.format(cells=CELLS), tmp_path).split("\0")
+    witnesses, snippets = parts[::2], parts[1::2]
+    assert "return 2 * half(data[0]) + rng.laplace(scale=SCALE)" in snippets[0]
+    assert run(pasted(snippets), tmp_path).splitlines() == witnesses
+
+
+def test_an_object_that_cannot_be_written_out_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    lock = threading.Lock()  # cannot be pickled
+    odd = veridp.mechanism(epsilon=1.0, size=1)(lambda rng, data: data[0] + rng.laplace(scale=0.5 + lock.locked()))
+    witness = veridp.exact.compare(odd, [0.0], [1.0]).witness
+    text = snippet(Case.of(odd, None, 0.05, 0), witness)
+    assert "audited = ...  # put here the object that was audited" in text
+    exec(text.replace("audited = ...", "audited = lambda rng, data: data[0] + rng.laplace(scale=0.5)"), {})  # noqa: S102
+    assert capfd.readouterr().out.strip() == str(witness)
 
 
 def test_snippets_load_from_files_with_their_settings(own_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

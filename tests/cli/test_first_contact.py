@@ -115,7 +115,7 @@ def test_options_win_over_a_mark(run: Run) -> None:
 
 def test_a_cost_that_grows_with_the_domain_is_told(run: Run) -> None:
     stated = ["--adjacency", "replace", "--size", "4", "--domain", "(0, 8)", "--epsilon", "0.05"]
-    found = run("audit", "mine.py:mean", *stated, "--time", "12").out
+    found = run("audit", "mine.py:mean", *stated, "--time", "100").out
     # by hand: one of four values moves by 8 (or 16), the mean by 2 (or 4), and the noise has scale 20
     assert "the cost grows with the domain: ε = 0.1 on [0, 8], but 0.2 on [-4, 12]" in found
 
@@ -180,11 +180,20 @@ def test_the_remedy_for_global_randomness_works(run: Run, own_folder: Path) -> N
     [
         (["--domain", "5"], "domain must be a pair (low, high) or a list of values, got 5"),
         (["--domain", "("], "--domain '(' is not a Python literal; write for instance --domain '(0, 100)'"),
+        (["--domain", "(0, 1e999)"], "domain = (0, inf) has to be finite; give a pair such as (-10, 10), or a list"),
+        (["--domain", "[]"], "domain must be a pair (low, high) or a list of values, got []"),
+        (["--domain", "{0: 1}"], "domain must be a pair (low, high) or a list of values, got {0: 1}"),
         (["--adjacency", "l7"], "adjacency = 'l7' is unknown"),
+        (["--epsilon", "inf"], "inf-DP holds for every function; claim a finite epsilon and a delta below 1"),
+        (["--delta", "1"], "(0.01, 1)-DP holds for every function; claim a finite epsilon and a delta below 1"),
+        (
+            ["--epsilon", "0"],
+            "it raised ZeroDivisionError: float division by zero; mend the function, or",
+        ),
     ],
 )
 def test_wrong_settings_are_one_line(run: Run, words: list[str], message: str) -> None:
-    result = run("audit", "mine.py:mean", *words)
+    result = run("audit", "mine.py:mean", *words, "--time", "5")
     assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
     assert message in result.err
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from jsonschema import Draft202012Validator
 
-Run = Callable[..., Any]  # gives the exit status, `out`, `err`, and `document` where it is JSON
+from veridp.cli import app
+
+Run = Callable[..., Any]  # gives the exit status, `out`, `err`, and `document`, checked against the schema
 
 RELEASE = """
 release: {laplace: {epsilon: 0.5}}
@@ -18,52 +22,118 @@ delta: 1e-6
 budget: {epsilon: 4, delta: 1e-6}
 """
 MANY = ["--size", "2", "--time", "3"]
+PEOPLE = ["people.csv", "--column", "age", "--range", "0,100", "--epsilon", "1"]
+LABELS = ["--epsilon", "1", "--values", "red,blue", "--oracle", "grr"]
 COMMANDS = [
-    ["audit", "svt4", *MANY],
-    ["audit", "svt5", "no_such_mechanism", *MANY],
-    ["catalogue"],
-    ["explore", "svt1", "--size", "2"],
-    ["exact", "svt5", *MANY],
-    ["exact", "gaussian", "--left", "[0]", "--right", "[1]"],
-    ["prove", "svt4", *MANY, "--certificate", "proof.json"],
-    ["prove", "svt1", "--sizes", "--size", "2"],
-    ["statdp", "svt4", "--size", "2", "--samples", "2000", "--selection-samples", "500"],
-    ["sniper", "svt4", *MANY, "--samples", "1000", "--final-samples", "2000", "--workers", "1"],
-    ["finder", "svt4", *MANY, "--restarts", "2", "--workers", "1"],
-    ["account", "laplace", "--no-attack", "--size", "1"],
-    ["account", "release.yaml"],
-    ["budget", "show", "ledger.db"],
-    ["budget", "spend", "ledger.db", "--epsilon", "0.5"],
+    (["audit", "svt4", *MANY], 1),
+    (["audit", "svt5", "no_such_mechanism", *MANY], 1),
+    (["catalogue"], 0),
+    (["explore", "svt1", "--size", "2"], 0),
+    (["exact", "svt5", *MANY], 1),
+    (["exact", "gaussian", "--left", "[0]", "--right", "[1]"], 0),
+    (["prove", "svt4", *MANY], 1),
+    (["prove", "svt1", "--sizes", "--size", "2"], 0),
+    (["check", "proof.json"], 0),
+    (["check", "proof.json", "--target", "laplace", "--runs", "20"], 0),
+    (["check", "proof.json", "--target", "svt1", "--runs", "20"], 1),
+    (["check", "forged.json"], 1),
+    (["statdp", "svt4", "--size", "2", "--samples", "2000", "--selection-samples", "500"], 0),
+    (["sniper", "svt4", *MANY, "--samples", "1000", "--final-samples", "2000", "--workers", "1"], 0),
+    (["finder", "svt4", *MANY, "--restarts", "2", "--workers", "1"], 1),
+    (["account", "laplace", "--no-attack", "--size", "1"], 1),
+    (["account", "release.yaml"], 0),
+    (["budget", "show", "ledger.db"], 0),
+    (["budget", "spend", "ledger.db", "--epsilon", "0.5"], 0),
+    (["local", "aggregate", "reports.csv", *LABELS], 0),
+    (["local", "estimate", "counts.json"], 0),
+    (["local", "attack", *PEOPLE, "--oracle", "sr", "--attack", "opa"], 0),
+    (["local", "evaluate", "--data", "people.csv", "--column", "age", "--quick", "--repetitions", "2"], 0),
+    (["collect", "join", "pets", "dog", "--server", "http://127.0.0.1:9", "--state", "state"], 0),
+    (["collect", "join", "pets", "cat", "--server", "http://127.0.0.1:9", "--state", "state"], 1),
+    (["collect", "estimate", "pets", "--database", "sqlite:///collect.db"], 1),
+    (["collect", "verify-log", "log"], 0),
 ]
 
 
+def named(words: list[str]) -> str:
+    return " ".join(words[: 2 if words[0] in ("budget", "local", "collect") else 1])
+
+
+MADE_BY = {
+    "ledger.db": ["budget", "init", "ledger.db", "--epsilon", "1"],
+    "proof.json": ["prove", "laplace", "--size", "1", "--certificate", "proof.json"],
+    "counts.json": ["local", "aggregate", "reports.csv", *LABELS, "-o", "counts.json"],
+    "log": ["collect", "export", "pets", "log", "--database", "sqlite:///collect.db"],
+}
+
+
 @pytest.fixture
-def schema(run: Run) -> Any:
-    return run("schema").document
+def files(own_folder: Path) -> None:
+    """What the commands read."""
+    (own_folder / "release.yaml").write_text(RELEASE)
+    (own_folder / "people.csv").write_text("age\n" + "20\n30\n40\n" * 10)
+    (own_folder / "reports.csv").write_text("report\n0\n1\n1\n")
 
 
-def errors(schema: Any, document: Any) -> list[str]:
-    found = Draft202012Validator(schema).iter_errors(document)
-    return [f"{list(error.absolute_path)}: {error.message}" for error in found]
+@pytest.fixture
+def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database of a collection, and a server that accepts dogs."""
+    from veridp.local.verifiable import Task
+    from veridp.local.verifiable.messages import Verdict
+    from veridp.local.verifiable.reasons import Reason, Refused
+    from veridp.local.verifiable.service import joining, store
+    from veridp.local.verifiable.service.database import Database
+
+    def join(server: object, name: str, value: str, *_: object) -> Verdict:
+        if value != "dog":
+            raise Refused(Reason.UNKNOWN_TOKEN, "another one")
+        return Verdict(b"", b"", True, "", (1,))
+
+    monkeypatch.setattr(joining, "join", join)
+    monkeypatch.setenv("VERIDP_TOKEN", "a token of the tests")
+    database = Database.open("sqlite:///collect.db")
+    with database.writer.begin() as connection:
+        store.put_task(connection, Task("pets", "vgrr", 1.0, items=("cat", "dog")))
+    database.close()
 
 
-def test_the_schema_is_one(schema: Any) -> None:
-    Draft202012Validator.check_schema(schema)
+@pytest.mark.parametrize(("words", "status"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS])
+def test_every_command_prints_what_the_schema_says(
+    run: Run, files: None, request: pytest.FixtureRequest, words: list[str], status: int
+) -> None:
+    if words[0] == "collect":
+        request.getfixturevalue("collection")
+    if "forged.json" in words:
+        assert run(*MADE_BY["proof.json"]).status == 0
+        forged = Path("proof.json").read_text().replace('"epsilon": "1/10"', '"epsilon": "1/20"')
+        Path("forged.json").write_text(forged)
+    for made in [making for name, making in MADE_BY.items() if name in words]:
+        assert run(*made).status == 0
+    always = named(words) == "local aggregate"  # prints JSON, asked or not
+    result = run(*words, *([] if always else ["--json"]))
+    document = result.document
+    assert (document["version"], document["command"], result.status) == (1, named(words), status)
+    assert document["results"]
+    assert all(isinstance(found["target"], str) for found in document["results"])
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_prints_what_the_schema_says(run: Run, schema: Any, tmp_path: Path, words: list[str]) -> None:
-    (tmp_path / "release.yaml").write_text(RELEASE)
-    run("budget", "init", "ledger.db", "--epsilon", "1")
-    document = run(*words, "--json").document
-    named = " ".join(words[: 2 if words[0] == "budget" else 1])
-    assert (document["version"], document["command"]) == (1, named)
-    assert errors(schema, document) == []
-    assert all(isinstance(result["target"], str) for result in document["results"])
-    if "--certificate" in words:
-        checked = run("check", "proof.json", "--json").document
-        assert errors(schema, checked) == []
-        assert checked["results"][0]["verified"] is True
+def with_json(group: Any, *path: str) -> Iterator[str]:
+    """The commands that have --json."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from with_json(command, *path, name)
+        elif any("--json" in option.opts for option in command.params):
+            yield " ".join([*path, name])
+
+
+def test_no_command_is_forgotten(run: Run) -> None:
+    known = json.loads(run("schema").out)["properties"]["command"]["enum"]
+    assert {named(words) for words, _ in COMMANDS} == set(known)
+    assert {*with_json(typer.main.get_command(app)), "local aggregate"} == set(known)
+
+
+def test_the_schema_is_one(run: Run) -> None:
+    Draft202012Validator.check_schema(json.loads(run("schema").out))
 
 
 def test_several_targets_and_one_have_the_same_form(run: Run) -> None:
@@ -101,12 +171,13 @@ def test_infinities_are_objects(run: Run) -> None:
         (("results", 0, "witness", "left_probability"), [0.5]),
     ],
 )
-def test_the_schema_rejects_other_documents(run: Run, schema: Any, path: tuple[Any, ...], value: object) -> None:
+def test_the_schema_rejects_other_documents(run: Run, path: tuple[Any, ...], value: object) -> None:
     document = run("audit", "laplace", "--json").document
-    assert errors(schema, document) == []
+    accepts = Draft202012Validator(json.loads(run("schema").out)).is_valid
+    assert accepts(document)
     changed = copy.deepcopy(document)
     place: Any = changed
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    assert errors(schema, changed) != []
+    assert not accepts(changed)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from veridp.cli import main
 from veridp.errors import BadInput
 from veridp.local.plan import NAMES, Plan
 
@@ -21,22 +20,9 @@ COLOURS = ("red", "green", "blue")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command line in a folder of its own: its exit status, and what it printed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*words: str, stdin: str | bytes | None = None) -> Any:
-        if stdin is not None:
-            stream = io.TextIOWrapper(io.BytesIO(stdin if isinstance(stdin, bytes) else stdin.encode()))
-            monkeypatch.setattr(sys, "stdin", stream)
-        monkeypatch.setattr(sys, "argv", ["veridp", "local", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capfd.readouterr()
-        return ended.value.code, printed.out, printed.err
-
-    return call
+def run(run: Run) -> Run:
+    """Runs a command of `veridp local`."""
+    return partial(run, "local")
 
 
 def people(count: int, seed: int = 0) -> str:
@@ -62,9 +48,9 @@ def test_labels_go_through_files_to_estimates(run: Run, tmp_path: Path, oracle: 
     assert made[0] == 0
     assert "3,000 rows read, 0 skipped" in made[2]
     assert run("aggregate", reports, "--plan", "plan.json", "-o", "counts.json")[0] == 0
-    status, out, _ = run("estimate", "counts.json", "--json", "--confidence", "0.999999")
-    (document,) = json.loads(out)["results"]
-    assert (status, document["users"], document["steps"]) == (0, 3000, [])
+    result = run("estimate", "counts.json", "--json", "--confidence", "0.999999")
+    (document,) = result.results
+    assert (result.status, document["users"], document["steps"]) == (0, 3000, [])
     truth = {colour: people(3000).count(f",{colour},") / 3000 for colour in COLOURS}
     for row in document["estimates"]:
         assert row["lower"] <= truth[row["value"]] <= row["upper"]
@@ -81,8 +67,8 @@ def test_numbers_go_through_a_pipe_to_a_mean(run: Run, tmp_path: Path, oracle: s
     assert (status, len(reports.splitlines())) == (0, 3001)
     status, counts, _ = run("aggregate", "--plan", "plan.json", stdin=reports)
     (tmp_path / "counts.json").write_text(counts)
-    status, out, _ = run("estimate", "counts.json", "--json", "--confidence", "0.999999")
-    (document,) = json.loads(out)["results"]
+    result = run("estimate", "counts.json", "--json", "--confidence", "0.999999")
+    (document,) = result.results
     if oracle == "binned":
         assert abs(document["mean"] - np.mean(ages)) < 5 * document["mean_error"]
         assert len(document["estimates"]) == 20
@@ -160,8 +146,8 @@ def test_bad_reports_are_named_and_the_others_counted(run: Run, oracle: str, goo
     rows = [good, *bad, good, good]
     text = "\n".join([header, *(row or '""' for row in rows)]) + "\n"
     options = ("--oracle", oracle, "--epsilon", "1", "--values", "red,green,blue")
-    status, out, err = run("aggregate", *options, "--on-error", "skip", stdin=text)
-    document = json.loads(out)
+    result = run("aggregate", *options, "--on-error", "skip", stdin=text)
+    (status, _, err), (document,) = result, result.results
     assert status == 0
     assert document["counts"]["users"] == 3
     assert document["rows"] == {"read": 3 + len(bad), "skipped": len(bad)}
@@ -190,9 +176,8 @@ def test_counts_of_shards_add_up(run: Run, tmp_path: Path) -> None:
         run("perturb", f"{shard}.csv", *LABELLED, *options)
         run("aggregate", f"r{shard}.csv", "--plan", "plan.json", "-o", f"c{shard}.json")
     run("aggregate", "r0.csv", "r1.csv", "r2.csv", "--plan", "plan.json", "-o", "all.json")
-    apart = run("estimate", "c0.json", "c1.json", "c2.json", "--json")[1]
-    (alone,) = json.loads(run("estimate", "all.json", "--json")[1])["results"]
-    (added,) = json.loads(apart)["results"]
+    (alone,) = run("estimate", "all.json", "--json").results
+    (added,) = run("estimate", "c0.json", "c1.json", "c2.json", "--json").results
     assert added == alone | {"target": added["target"]}
     assert added["users"] == 1500
 
@@ -200,7 +185,7 @@ def test_counts_of_shards_add_up(run: Run, tmp_path: Path) -> None:
 def test_steps_and_tables_of_estimates(run: Run, tmp_path: Path) -> None:
     run("perturb", *LABELLED, "--save-plan", "plan.json", "-o", "r.csv", stdin=people(100))
     run("aggregate", "r.csv", "--plan", "plan.json", "-o", "c.json")
-    (document,) = json.loads(run("estimate", "c.json", "--step", "clip", "--step", "normalise", "--json")[1])["results"]
+    (document,) = run("estimate", "c.json", "--step", "clip", "--step", "normalise", "--json").results
     assert document["steps"] == ["clip", "normalise"]
     assert sum(row["estimate"] for row in document["estimates"]) == pytest.approx(1)
     assert run("estimate", "c.json", "-o", "e.csv") == (0, "", "")
@@ -281,8 +266,8 @@ def test_counts_are_read_from_standard_input(run: Run) -> None:
     plan = ("--oracle", "grr", "--epsilon", "2", "--values", "red,green,blue")
     counts = run("aggregate", *plan, stdin=reports)[1]
     for words in ((), ("-",)):
-        status, out, _ = run("estimate", *words, "--json", stdin=counts)
-        assert (status, json.loads(out)["results"][0]["users"]) == (0, 500)
+        result = run("estimate", *words, "--json", stdin=counts)
+        assert (result.status, result.results[0]["users"]) == (0, 500)
     assert "no document of counts" in run("estimate", stdin="nonsense")[2]
 
 
@@ -313,13 +298,13 @@ def test_attacks_are_played_on_files(run: Run, tmp_path: Path) -> None:
         (*numeric, "--oracle", "binned", "--attack", "largest-input", "--beta", "0.1"),
         (*numeric, "--oracle", "pm", "--attack", "fine-grained", "--target-mean", "60", "--target-variance", "500"),
     ):
-        status, out, _ = run("attack", *words, "--repetitions", "10", "--json")
-        (document,) = json.loads(out)["results"]
-        assert (status, document["users"]) == (0, 4000)
+        result = run("attack", *words, "--repetitions", "10", "--json")
+        (document,) = result.results
+        assert (result.status, document["users"]) == (0, 4000)
         for outcome in document["outcomes"]:
             assert abs(outcome["change"] - outcome["expected"]) < 6 * outcome["error"] + 1e-9
-    status, out, _ = run("attack", *numeric, "--oracle", "sr", "--attack", "opa")
-    assert out.split("\n")[0].split() == ["before", "after", "change", "in", "theory"]
+    table = run("attack", *numeric, "--oracle", "sr", "--attack", "opa").out
+    assert table.split("\n")[0].split() == ["before", "after", "change", "in", "theory"]
     told = run("attack", *NUMERIC, "--oracle", "sr", "--attack", "fine-grained", "--target-mean", "60",
                "--target-variance", "500", stdin=people(10))  # fmt: skip
     assert "reads twice" in told[2]
@@ -330,10 +315,10 @@ def test_a_study_of_ones_own_column_is_written(run: Run, tmp_path: Path) -> None
     (tmp_path / "people.csv").write_text(people(300) + "301,red,abc\n")
     words = ("evaluate", "--data", "people.csv", "--column", "age", "--quick", "--repetitions", "2", "-o", "out")
     assert run(*words)[0] == 2
-    status, out, err = run(*words, "--on-error", "skip", "--json")
-    (document,) = json.loads(out)["results"]
-    assert (status, document["users"], document["finished"]) == (0, 300, True)
-    assert "people.csv:302: 'abc' is not a number" in err
+    result = run(*words, "--on-error", "skip", "--json")
+    (document,) = result.results
+    assert (result.status, document["users"], document["finished"]) == (0, 300, True)
+    assert "people.csv:302: 'abc' is not a number" in result.err
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
         [f"{name}.csv" for name in document["figures"]] + ["index.html"]
     )

@@ -226,13 +226,13 @@ def hangs_rarely(rng, data):
 
 def test_a_mechanism_that_hangs_is_interrupted() -> None:
     started = time.monotonic()
-    with pytest.raises(MechanismHung, match=r"test_sample.py:\d+: hangs did not come back within 0.2 s on \[1\]"):
+    with pytest.raises(MechanismHung, match=r"test_sample.py:\d+: hangs did not return within 0.2 s on \[1\]"):
         sample(hangs, [1], 10, time_limit=0.2)
     assert time.monotonic() - started < 30
 
 
 def test_a_mechanism_that_hangs_in_a_worker_is_interrupted() -> None:
-    with pytest.raises(MechanismHung, match="hangs_rarely did not come back within 1 s"):
+    with pytest.raises(MechanismHung, match="hangs_rarely did not return within 1 s"):
         sample(hangs_rarely, 1e-3, 20_000, reading="one-by-one", workers=2, time_limit=1.0)
     with ThreadPoolExecutor(2) as threads, pytest.raises(MechanismHung):
         sample(spins_rarely, 1e-3, 20_000, reading="one-by-one", executor=threads, time_limit=1.0)

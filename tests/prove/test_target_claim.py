@@ -90,13 +90,26 @@ def test_the_command_says_what_differs(monkeypatch, capfd, tmp_path: Path):
     file = tmp_path / "proof.json"
     save_certificate(prove(catalogue["svt1"], 3, threshold=2.0), file)
     status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", "svt1", "--runs", "20")
-    assert status == 0
+    assert status == 1
     assert out.splitlines()[-1] == (
-        "the target differs in argument threshold (2.0 in the certificate, 0.5 in the target); "
-        "size (3 in the certificate, 10 in the target)"
+        "but not of the target: it differs in argument threshold (2.0 in the certificate, 0.5 in the target); "
+        "size (3 in the certificate, 10 in the target); "
+        "--size, --epsilon, --adjacency, --domain and --arg say other settings of the target"
     )
     status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", "svt1", "--runs", "20", "--json")
+    assert (status, json.loads(out)["results"][0]["verified"]) == (1, True)
     assert json.loads(out)["results"][0]["differences"][1] == {"field": "size", "certificate": "3", "target": "10"}
+
+
+def test_options_state_what_the_target_is_meant_to_be(monkeypatch, capfd, tmp_path: Path):
+    file = tmp_path / "proof.json"
+    save_certificate(prove(catalogue["svt1"], 3, threshold=2.0), file)
+    words = ["check", str(file), "--size", "3", "--arg", "threshold=2.0"]
+    assert run(monkeypatch, capfd, *words, "--target", "svt1", "--runs", "20")[0] == 0
+    assert run(monkeypatch, capfd, *words, "--target", "svt1", "--runs", "20", "--epsilon", "0.05")[0] == 1
+    status, out, err = run(monkeypatch, capfd, *words)
+    assert (status, out) == (2, "")
+    assert "give --target too" in err
 
 
 def test_a_certificate_writes_no_lines_of_its_own(monkeypatch, capfd, tmp_path: Path):

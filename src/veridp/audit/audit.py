@@ -12,7 +12,7 @@ from veridp.audit.case import Case
 from veridp.audit.composed import compare_with_ledger
 from veridp.audit.findings import Findings
 from veridp.audit.growth import look_for_caveats
-from veridp.audit.pilot import run_once
+from veridp.audit.pilot import run_again, run_once
 from veridp.audit.randomness import reused_noise
 from veridp.audit.rounding import rounded_witness
 from veridp.budget import Deadline, Progress
@@ -24,6 +24,8 @@ from veridp.program.contained import NOTHING, attempt
 SECONDS = 60.0
 ALPHA = 0.05
 SHARE = 0.5  # of the time that is left, for each of proof, exact search and climb
+FIRST_SHARE = 0.1  # of the time that is left, for each look at a few runs before that
+PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
 
 
 def audit(
@@ -85,7 +87,7 @@ def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:
             vars(findings).update(ended.value)
         if ended.reason is None:
             return
-        if findings.running == "pilot" or not findings.closed:
+        if not findings.closed or (findings.running in PILOT and not isinstance(ended.reason, CutShort)):
             raise _hung(findings, ended.reason)
         findings.cut(ended.reason)
         if isinstance(ended.reason, KeyboardInterrupt) or findings.deadline.passed:
@@ -93,17 +95,18 @@ def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:
 
 
 def _hung(findings: Findings, reason: BaseException) -> BaseException:
-    """Why the mechanism could not be run even once."""
+    """Why the mechanism did not get through its first run."""
     if not isinstance(reason, CutShort):
         return reason
-    return MechanismHung(f"{findings.case.mechanism.name}, run once on {findings.case.example!r}, is {reason}")
+    return MechanismHung(f"{findings.case.mechanism.name}: its first run, on {findings.case.example!r}, was {reason}")
 
 
 def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str, Any]:
     """All that was found after all steps that were not tried before."""
     try:
-        findings.step("pilot", _run_once)
-        findings.step("randomness", _look_at_randomness)
+        findings.step(PILOT[0], _run_once)
+        findings.step(PILOT[1], lambda findings: run_again(findings.case), FIRST_SHARE)
+        findings.step("randomness", _look_at_randomness, FIRST_SHARE)
         engines(findings)
         findings.step("ledger", compare_with_ledger)
         findings.step("rounding", _round_witness)
@@ -116,7 +119,7 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
 
 def _run_once(findings: Findings) -> None:
     findings.tell("running it once")
-    run_once(findings.case, findings.deadline.seconds)
+    run_once(findings.case)
 
 
 def _round_witness(findings: Findings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -28,13 +29,16 @@ class Case:
         """The case of a mechanism as it is bound; BadInput where there is nothing to judge."""
         mechanism = mechanism.stating(size=size)
         mechanism.bound()  # an error if arguments are missing
-        if mechanism.claim is None:
-            raise BadInput(f"{mechanism.name} claims nothing; say what it should keep, with epsilon=…")
+        claim = mechanism.claim
+        if claim is None:
+            raise BadInput(f"{mechanism.name} claims nothing; say what it should keep, with epsilon=…, or --epsilon")
+        if math.isinf(claim.epsilon) or claim.delta == 1:
+            raise BadInput(f"{claim} holds for every function; claim a finite epsilon and a delta below 1")
         if not isinstance(alpha, Real) or not 0 < alpha < 1:
             raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise BadInput(f"seed = {seed!r} is not a seed; give an integer >= 0")
-        return cls(mechanism, mechanism.claim, int(mechanism.size), alpha, int(seed))
+        return cls(mechanism, claim, int(mechanism.size), alpha, int(seed))
 
     @property
     def example(self) -> object:

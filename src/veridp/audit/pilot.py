@@ -1,7 +1,8 @@
-"""A first run of the user's code, in which everything that is wrong with it as code comes to light."""
+"""The first runs of the user's code, which show what is wrong with it as code."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import sys
@@ -10,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from veridp.audit.case import Case
+from veridp.budget import check, time_left
 from veridp.errors import BadOutput, MechanismFailed
+from veridp.program.blocks import Reading
 from veridp.program.identity import Raised
+from veridp.program.plan import Order
 from veridp.program.sample import check_returns, sample
 
 RUNS = 16
 PAIRS = 8  # of neighbours, on one of which it has to return where it only raises on an ordinary input
-LONGEST = 30.0  # seconds for these runs
 
 _forks = 0  # of this process, since this module was loaded
 
@@ -30,18 +33,52 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_parent=_count_fork)
 
 
-def run_once(case: Case, seconds: float) -> None:
-    """Run the mechanism a few times; raises what is wrong with it: it fails, hangs, prints, forks or returns None.
+def run_once(case: Case) -> None:
+    """Run the mechanism once, in all of the time that is left; MechanismHung if it does not return.
 
-    Only one that raises in every run fails: elsewhere an exception is an output.
+    Raises what else one run shows: it prints, or forks.
     """
-    name, process, forks = case.mechanism.name, os.getpid(), _forks
-    plain = None if case.mechanism.vectorised is not None else "one-by-one"  # what is wrong with it shows on plain runs
-    with _captured() as written:
-        limit = min(LONGEST, seconds)
+    mechanism, limit = case.mechanism, max(time_left(), 1e-3)
+    reading = Reading.ONE_BY_ONE if mechanism.vectorised is None else Reading.VECTORISED
+    order = Order(mechanism, copy.deepcopy(case.example), 1, case.seed_of(0), reading, None, 1, limit, None)
+    with _watched(mechanism.name):
+        order.job(reading).run(0)
+
+
+def run_again(case: Case) -> None:
+    """Run the mechanism a few times; raises what is wrong with it: it fails, prints, forks or returns None.
+
+    Only one that raises in every run fails: elsewhere an exception is an output. Raises CutShort where the limit in
+    force leaves no time for so many runs.
+    """
+    mechanism = case.mechanism
+    plain = None if mechanism.vectorised is not None else "one-by-one"  # what is wrong with it shows on plain runs
+    with _watched(mechanism.name):
         outputs = sample(
-            case.mechanism, case.example, RUNS, case.seed_of(0), reading=plain, workers=1, time_limit=limit
+            mechanism,
+            case.example,
+            RUNS,
+            case.seed_of(0),
+            reading=plain,
+            workers=1,
+            time_limit=None,
+            progress=lambda *_: check(),
         )
+    counts = outputs.distinct()
+    if set(counts) == {None}:
+        raise BadOutput(f"{mechanism.name} returns None; let it return what it releases")
+    if all(isinstance(output, Raised) for output in counts):
+        pairs = mechanism.adjacency.pairs(case.size, mechanism.domain)
+        sides = [side for pair in itertools.islice(pairs, PAIRS) for side in (pair.left, pair.right)]
+        check_returns(mechanism, [*sides, case.example], None)
+
+
+@contextmanager
+def _watched(name: str) -> Iterator[None]:
+    """Raises MechanismFailed if the mechanism of this name, run in the body, forks or prints."""
+    process, forks = os.getpid(), _forks
+    with _captured() as written:
+        yield
     if os.getpid() != process:  # a child that came back out of the mechanism
         os._exit(0)
     if _forks != forks:
@@ -50,13 +87,6 @@ def run_once(case: Case, seconds: float) -> None:
         raise MechanismFailed(
             f"{name} prints {written[0]!r}: whatever it prints is released beside its output; remove the print"
         )
-    counts = outputs.distinct()
-    if set(counts) == {None}:
-        raise BadOutput(f"{name} returns None; let it return what it releases")
-    if all(isinstance(output, Raised) for output in counts):
-        pairs = case.mechanism.adjacency.pairs(case.size, case.mechanism.domain)
-        sides = [side for pair in itertools.islice(pairs, PAIRS) for side in (pair.left, pair.right)]
-        check_returns(case.mechanism, [*sides, case.example], min(LONGEST, seconds))
 
 
 @contextmanager

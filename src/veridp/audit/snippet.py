@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -88,9 +88,9 @@ def _brought_in(mechanism: Mechanism) -> list[str]:
     return (
         _imported(function)
         or _written_out(function)
-        or _named_in_session(mechanism)
         or _pickled(mechanism)
-        or ["mechanism = ...  # the object that was audited"]
+        or _named_in_session(mechanism)
+        or ["audited = ...  # put here the object that was audited", "mechanism = veridp.mechanism(audited)"]
     )
 
 
@@ -201,10 +201,13 @@ def _lambda_text(source: str, code: CodeType) -> str:
 def _named_in_session(mechanism: Mechanism) -> list[str]:
     """The name that the function, or a mechanism of it, has in the session: the snippet can be pasted there."""
     for name, value in vars(sys.modules["__main__"]).items():
-        if not name.startswith("_") and value is mechanism.function:
-            return [f"mechanism = veridp.mechanism({name})"]
-        if not name.startswith("_") and isinstance(value, Mechanism) and value.function is mechanism.function:
-            return [f"mechanism = {name}"]
+        if name.startswith("_"):
+            continue
+        where = f"# {name} is that of the session; elsewhere, paste its definition first"
+        if value is mechanism.function:
+            return [where, f"mechanism = veridp.mechanism({name})"]
+        if isinstance(value, Mechanism) and value.function is mechanism.function:
+            return [where, f"mechanism = {name}"]
     return []
 
 
@@ -212,12 +215,11 @@ def _pickled(mechanism: Mechanism) -> list[str]:
     """The function itself as text, for the same version of Python."""
     import cloudpickle
 
-    function = mechanism.function
     try:
-        text = base64.b64encode(cloudpickle.dumps(function.__func__ if isinstance(function, MethodType) else function))
+        text = base64.b64encode(cloudpickle.dumps(mechanism.function))
     except Exception:  # whatever the object's own reduction raises
         return []
-    if len(text) > MOST_PICKLED or isinstance(function, MethodType):
+    if len(text) > MOST_PICKLED:
         return []
     return [
         "import base64, cloudpickle",

@@ -47,6 +47,9 @@ from veridp.mechanism import Mechanism
 __all__ = ["Catalogue", "UnknownMechanism", "catalogue"]
 
 
+ELSEWHERE = "`veridp catalogue` lists what it has; a function of your own is file.py:function"
+
+
 class UnknownMechanism(BadTarget, KeyError):
     """The catalogue has no mechanism of this name."""
 
@@ -67,7 +70,7 @@ class Catalogue(Mapping[str, Mechanism]):
 
     def _unknown(self, name: object) -> str:
         near = difflib.get_close_matches(str(name), self._mechanisms, n=3)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(self._mechanisms)}"
+        advice = f"did you mean {' or '.join(near)}?" if near else ELSEWHERE
         return f"the catalogue has no mechanism {name!r}; {advice}"
 
     def __iter__(self) -> Iterator[str]:

@@ -23,9 +23,8 @@ from veridp.cli.schema import show_schema
 from veridp.cli.shown import accept_any_text, complain
 from veridp.cli.sniper import show_attack
 from veridp.cli.statdp import show_detection
+from veridp.cli.status import NOT_JUDGED
 from veridp.errors import VeridpError
-
-NOT_JUDGED = 2
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
@@ -53,7 +52,7 @@ def veridp(context: typer.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line: exit status 0, 1 (refuted) or 2 (could not be judged, with one line that says why)."""
+    """Run the command line: the exit status is one of `veridp.cli.status`, or 130 where it was interrupted."""
     accept_any_text()
     try:
         status = _status()

@@ -13,6 +13,7 @@ import typer
 from veridp.claim import Claim
 from veridp.cli.given import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
 from veridp.cli.shown import print_json, progress_bar, show, show_json, user_code
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 from veridp.target import load
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from veridp.mechanism import Mechanism
     from veridp.sniper.finding import Finding
 
-EXCEEDED = 1
 FILES = (".yaml", ".yml", ".json")
 
 Source = Annotated[
@@ -73,7 +73,7 @@ def show_account(
         show_json("account", {"target": source, **_line_document(found, budget)})
     else:
         show(str(found) if budget is None else f"{found}; budget {budget:g}: {'exceeded' if above else 'kept'}")
-    return EXCEEDED if above else 0
+    return FAILS if above else HOLDS
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _show_file(path: Path, delta: float | None, budget: float | None, step: floa
         show("\n".join([found.standing, *found.assumptions]))
         if allowed is not None:
             show(f"budget {allowed}: {'kept' if found.within(allowed) else 'exceeded'}")
-    return EXCEEDED if allowed is not None and not found.within(allowed) else 0
+    return FAILS if allowed is not None and not found.within(allowed) else HOLDS
 
 
 def _document(found: Account, budget: Claim | None) -> dict[str, object]:

@@ -23,13 +23,12 @@ from veridp.cli.given import (
     chosen_mechanism,
 )
 from veridp.cli.shown import complain, progress_bar, show, show_json, user_code, write_report
+from veridp.cli.status import FAILS, HOLDS, NOT_JUDGED
 from veridp.errors import BadInput, VeridpError
 
 if TYPE_CHECKING:
     from veridp.mechanism import Mechanism
     from veridp.report.audit import Audited
-
-REFUTED, NOT_JUDGED = 1, 2
 
 
 def show_audit(
@@ -127,8 +126,8 @@ def _show(results: list[Audited], as_json: bool) -> None:
 def _status(results: list[Audited]) -> int:
     """Refuted, whatever else happened; else not judged; else neither."""
     if any(one.refuted for one in results):
-        return REFUTED
-    return NOT_JUDGED if any(one.verdict is None for one in results) else 0
+        return FAILS
+    return NOT_JUDGED if any(one.verdict is None for one in results) else HOLDS
 
 
 STARTER = '''"""Two mechanisms with their claims, and a test of them.

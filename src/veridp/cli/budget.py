@@ -10,13 +10,13 @@ import typer
 from veridp.claim import Claim
 from veridp.cli.given import AsJson
 from veridp.cli.shown import complain, show, show_json, user_code
+from veridp.cli.status import FAILS
 from veridp.errors import BadInput, BudgetSpent
 from veridp.target import load
 
 if TYPE_CHECKING:
     from veridp.accounting.ledger import Cost, Statement
 
-SPENT = 1
 
 app = typer.Typer(help="Keep a privacy budget in a file.", rich_markup_mode=None)
 File = Annotated[Path, typer.Argument(help="the ledger, an SQLite file")]
@@ -60,7 +60,7 @@ def spend(
         entry = ledger.spend(cost if cost is not None else node, what)  # type: ignore[arg-type]
     except BudgetSpent as error:
         complain(str(error))
-        return SPENT
+        return FAILS
     statement = ledger.statement()
     if as_json:
         show_json("budget spend", {"target": str(file), **_document(statement)})

@@ -12,18 +12,19 @@ import typer
 from rich.text import Text
 
 from veridp.budget import Deadline
-from veridp.cli.given import AsJson, Time
+from veridp.cli.given import Arg, AsJson, Epsilon, Relation, Size, Time, Values, chosen_mechanism
 from veridp.cli.shown import show, show_json, user_code
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 from veridp.program.contained import Reporter, contained
-from veridp.target import load
-from veridp_check import Checked, NotACertificate, check_file
+from veridp_check import Checked, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable
 
 if TYPE_CHECKING:
+    from veridp.mechanism import Mechanism
     from veridp.prove.target_claim import Difference
 
-REJECTED = 1
+SETTINGS = "--size, --epsilon, --adjacency, --domain and --arg"  # the options that set what a certificate may differ in
 
 
 def show_check(
@@ -31,39 +32,52 @@ def show_check(
     target: Annotated[
         str | None, typer.Option(help="also run this mechanism, and compare it with what the certificate says")
     ] = None,
+    size: Size = None,
+    epsilon: Epsilon = None,
+    relation: Relation = None,
+    domain: Values = None,
+    arg: Arg = None,
     runs: Annotated[int, typer.Option(min=1, help="with --target: how many runs")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="with --target: of its random data and noise")] = 0,
     time: Time = 600.0,
     as_json: AsJson = False,
 ) -> int:
-    """Verify a certificate in exact arithmetic, without the search that wrote it; exit 1 if it is rejected."""
+    """Verify a certificate in exact arithmetic, without the search that wrote it.
+
+    Exit 1 if it is rejected, or does not speak of the target with its settings, or with those of the options.
+    """
+
+    if target is None and any(option is not None for option in (size, epsilon, relation, domain, arg)):
+        raise BadInput(f"{SETTINGS} say settings of the target; give --target too")
 
     def work(_: Reporter) -> tuple[Checked, list[Difference]]:
         try:
             checked = check_file(certificate)
         except NotACertificate as error:
             raise BadInput(str(error)) from None
-        return _with_target(checked, target, runs, seed) if target is not None and checked.verified else (checked, [])
+        if target is None or checked.certificate is None or not checked.verified:
+            return checked, []
+        with user_code():
+            mechanism = chosen_mechanism(target, epsilon, arg, None, relation, domain=domain, size=size)
+            return _with_target(checked, checked.certificate, mechanism, runs, seed)
 
     checked, differences = contained(work, Deadline(time))
     if as_json:
         show_json("check", {"target": str(certificate), **_document(checked, differences)})
     else:
         show(_page(certificate, checked, differences))
-    return 0 if checked.verified else REJECTED
+    return HOLDS if checked.verified and not differences else FAILS
 
 
-def _with_target(checked: Checked, target: str, runs: int, seed: int) -> tuple[Checked, list[Difference]]:
-    """The verdict with that of runs of the target, and where the certificate does not say what the target does."""
+def _with_target(
+    checked: Checked, certificate: Stated, mechanism: Mechanism, runs: int, seed: int
+) -> tuple[Checked, list[Difference]]:
+    """The verdict with that of runs of the mechanism, and where the certificate does not say what it says of itself."""
     from veridp.prove.replay import arguments_of, spot_check
     from veridp.prove.target_claim import target_differences
 
-    if checked.certificate is None:
-        return checked, []
-    with user_code():
-        mechanism = load(target)
-        bound = mechanism.bind(**arguments_of(checked.certificate, mechanism.values)).bound()
-        return spot_check(checked, bound, runs, seed), target_differences(checked.certificate, mechanism)
+    bound = mechanism.bind(**arguments_of(certificate, mechanism.values)).bound()
+    return spot_check(checked, bound, runs, seed), target_differences(certificate, mechanism)
 
 
 def _document(checked: Checked, differences: Sequence[Difference]) -> dict[str, object]:
@@ -91,7 +105,10 @@ def _page(file: Path, checked: Checked, differences: Sequence[Difference]) -> Te
         who = f"{stated.mechanism}({arguments}) under {stated.adjacency}, {stated.scope}"
         lines.append(f"verified: {who}, as described, is ε-differentially private with ε = {_number(stated.epsilon)}")
         if differences:
-            lines.append(f"the target differs in {'; '.join(map(str, differences))}")
+            lines.append(
+                f"but not of the target: it differs in {'; '.join(map(str, differences))}; "
+                f"{SETTINGS} say other settings of the target"
+            )
     return Text("\n".join(map(printable, lines)))
 
 

@@ -14,6 +14,7 @@ import typer
 from veridp.budget import Deadline
 from veridp.cli.given import AsJson, Confidence, Time
 from veridp.cli.shown import show, show_json
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from veridp.local.verifiable.service.joining import Server
 
-REFUSED = 1
 TOKENS_AT_ONCE = 20_000
 ADMIN_VARIABLE, CLIENT_VARIABLE = "VERIDP_ADMIN_TOKEN", "VERIDP_TOKEN"
 
@@ -142,7 +142,7 @@ def take_part(
         show_json("collect join", {"target": name, "task": name, "accepted": accepted, "reason": reason})
     else:
         show("accepted" if accepted else f"not accepted: {reason}")
-    return 0 if accepted else REFUSED
+    return HOLDS if accepted else FAILS
 
 
 @app.command("estimate")
@@ -165,7 +165,7 @@ def show_estimate(
         with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
             status = asked.ask("GET", f"/tasks/{name}/status?confidence={confidence}").json()
     _show_status(status, as_json)
-    return 0 if status["estimate"] is not None else REFUSED
+    return HOLDS if status["estimate"] is not None else FAILS
 
 
 @app.command("export")
@@ -214,7 +214,7 @@ def verify_log(
         show("\n".join(found.faults) if found.faults else "every session is as it should be")
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")
-    return 0 if found.good else REFUSED
+    return HOLDS if found.good else FAILS
 
 
 def _write(file: Path, pieces: Iterable[bytes]) -> None:

@@ -26,16 +26,21 @@ from veridp.cli.given import (
     seconds,
 )
 from veridp.cli.shown import progress_bar, show, show_json, status_line, user_code, write_report
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from veridp.report.exact import Line
 
-REFUTED = 1
 CERTIFYING_SHARE = 0.3  # of the time, where what a search finds is to be certified
 
 Target = Annotated[str | None, typer.Argument(help="file.py:function, package.module:function, or a catalogue name")]
+CompareTime = Annotated[
+    float | None,
+    typer.Option("--time", parser=seconds, help="how long it may take: 90, 90s, 2m; 60s, or 3s each with --all"),
+]
+Plot = Annotated[Path | None, typer.Option(help="draw both distributions and the privacy profile to this file")]
 
 
 def show_exact(
@@ -48,15 +53,10 @@ def show_exact(
     relation: Relation = None,
     domain: Values = None,
     arg: Arg = None,
-    time: Annotated[
-        float | None,
-        typer.Option("--time", parser=seconds, help="how long it may take: 90, 90s, 2m; 60s, or 3s each with --all"),
-    ] = None,
+    time: CompareTime = None,
     certified: Annotated[bool, typer.Option("--certified", help="enclose the answer, whatever the rounding")] = False,
     most: Annotated[int, typer.Option("--show", min=1, help="print at most so many outputs")] = 12,
-    plot: Annotated[
-        Path | None, typer.Option(help="draw both distributions and the privacy profile to this file")
-    ] = None,
+    plot: Plot = None,
     everything: Annotated[bool, typer.Option("--all", help="compare every mechanism of the catalogue")] = False,
     report: MarkdownFile = None,
     as_json: AsJson = False,
@@ -89,7 +89,7 @@ def show_exact(
                 comparison = compare(mechanism, *pair, certified=True, seconds=max(deadline.left, 1e-3))
         document, page = comparison_document(comparison, search), comparison_page(comparison, search, most)
         claim = comparison.mechanism.claim
-        status = REFUTED if claim is not None and comparison.refutes(claim) else 0
+        status = FAILS if claim is not None and comparison.refutes(claim) else HOLDS
     if plot is not None:
         from veridp.report.plot import plot_comparison
 

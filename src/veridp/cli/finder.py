@@ -26,11 +26,10 @@ from veridp.cli.given import (
     seconds,
 )
 from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.status import FAILS, HOLDS
 
 if TYPE_CHECKING:
     from veridp.finder import Found, Restart
-
-REFUTED = 1
 
 
 def show_found(
@@ -76,7 +75,7 @@ def show_found(
         show_json("finder", {"target": target, **_document(found)})
     else:
         show(_page(target, found, most))
-    return REFUTED if _refuted(found) else 0
+    return FAILS if _refuted(found) else HOLDS
 
 
 def _refuted(found: Found) -> bool:

@@ -13,13 +13,13 @@ from veridp.budget import Deadline
 from veridp.claim import with_assumptions
 from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Time, Values, chosen_mechanism
 from veridp.cli.shown import show, show_json, status_line, user_code, write_report
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import CutShort, NotExact, NotExplorable
 
 if TYPE_CHECKING:
     from veridp.exact import Worst
     from veridp.prove import Proof, ProofForSizes
 
-REFUTED = 1
 MEET = 0.01  # a proof and a witness meet if they are this close, relatively
 MET = 1 - 1e-9  # the share of the proved ε at which a witness cannot become worse
 
@@ -58,7 +58,7 @@ def show_proof(
         show_json("prove", {"target": target, **_document(proof, sizes, found)})
     else:
         show("\n".join(_lines(proof, sizes, found, certificate)))
-    return REFUTED if _refuted(proof, found) else 0
+    return FAILS if _refuted(proof, found) else HOLDS
 
 
 def _witness(proof: Proof, deadline: Deadline) -> Worst | None:

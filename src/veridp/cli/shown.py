@@ -40,15 +40,25 @@ def show(result: RenderableType) -> None:
     console.print(result)
 
 
-def show_json(command: str, *results: Mapping[str, object]) -> None:
-    """Print the results of a command as the one document that `veridp schema` describes; each names its target."""
-    print_json({"version": JSON_VERSION, "command": command, "results": results})
+def show_json(command: str, *results: Mapping[str, object], file: Path | None = None) -> None:
+    """Print the results of a command, or write them to the file, as the document that `veridp schema` describes.
+
+    Each result names its target.
+    """
+    document = {"version": JSON_VERSION, "command": command, "results": results}
+    if file is None:
+        print_json(document)
+    else:
+        write_report(file, _json(document))
 
 
 def print_json(document: object) -> None:
     """Print plain data as JSON: an infinity as {"infinite": 1} or {"infinite": -1}, NaN as null."""
-    json.dump(_plain(document), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(_json(document))
+
+
+def _json(document: object) -> str:
+    return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -24,12 +24,26 @@ from veridp.cli.given import (
     seconds,
 )
 from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
     from veridp.sniper import Finding
 
-REFUTED = 1
+
+Pairs = Annotated[
+    str | None,
+    typer.Option(help="what to try: patterns, corners, random, moves, with commas between; or '[(left, right)]'"),
+]
+AttackTime = Annotated[
+    float | None,
+    typer.Option("--time", parser=seconds, help="how long it may take, 2m if not given: 90, 90s, 1.5h"),
+]
+Width = Annotated[float | None, typer.Option(min=0.0, help="stop as soon as the bound is so close to its estimate")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(help="only this: one entry, table of counts, logistic regression, boosted trees, neural network"),
+]
 
 
 def show_attack(
@@ -40,25 +54,14 @@ def show_attack(
     relation: Relation = None,
     domain: Values = None,
     arg: Arg = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(help="what to try: patterns, corners, random, moves, with commas between; or '[(left, right)]'"),
-    ] = None,
+    pairs: Pairs = None,
     samples: Annotated[int | None, typer.Option(min=1, help="training samples of either input, 10^6")] = None,
     final_samples: Annotated[int | None, typer.Option(min=1, help="samples to confirm with, 10^7")] = None,
-    time: Annotated[
-        float | None,
-        typer.Option("--time", parser=seconds, help="how long it may take, 2m if not given: 90, 90s, 1.5h"),
-    ] = None,
+    time: AttackTime = None,
     confidence: Confidence = 0.95,
     refute: Annotated[bool, typer.Option("--refute", help="stop as soon as the claim is refuted")] = False,
-    width: Annotated[
-        float | None, typer.Option(min=0.0, help="stop as soon as the bound is so close to its estimate")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="only this: one entry, table of counts, logistic regression, boosted trees, neural network"),
-    ] = None,
+    width: Width = None,
+    model: Models = None,
     bits: Annotated[bool, typer.Option("--bits", help="look at the bits of floating-point outputs too")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="run the published configuration; takes hours")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core if not given")] = None,
@@ -102,7 +105,7 @@ def show_attack(
         show_json("sniper", {"target": target, **finding.document()})
     else:
         show("\n".join(_lines(target, finding)))
-    return REFUTED if finding.refuted else 0
+    return FAILS if finding.refuted else HOLDS
 
 
 def _chosen_pairs(text: str) -> Any:

@@ -11,9 +11,9 @@ import typer
 
 from veridp.cli.given import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, Values, chosen_mechanism, seconds
 from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
-REFUTED = 1
 MOST_LEVELS = 1000
 
 Levels = Annotated[
@@ -66,7 +66,7 @@ def show_detection(
         show_json("statdp", {"target": target, **detection_document(detection)})
     else:
         show(detection_page(detection))
-    return REFUTED if detection.refuted else 0
+    return FAILS if detection.refuted else HOLDS
 
 
 def parsed_levels(text: str) -> list[float]:

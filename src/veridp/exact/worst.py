@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veridp.adjacency import Domain, Pair
+from veridp.adjacency import Domain, Pair, moved_within
 from veridp.budget import Deadline
 from veridp.claim import Witness
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
@@ -307,9 +307,7 @@ def _corner_pairs(size: int, domain: Any) -> Iterator[Pair]:
     steps += [[float(place == k) for place in range(size)] for k in range(size)]
     inwards = [(at_top, [sign if top else -sign for top in at_top]) for at_top in levels for sign in (-1.0, 1.0)]
     for at_top, moves in itertools.chain(inwards, itertools.product(levels, steps)):  # the likeliest first
-        left = [_inside(high if top else low, move, low, high) for top, move in zip(at_top, moves, strict=True)]
-        right = [value + move for value, move in zip(left, moves, strict=True)]
-        yield Pair(left, right, "corner")
+        yield moved_within(low, high, [high if top else low for top in at_top], moves, "corner")
 
 
 def _pairs_that_move(moves: Sequence[Sequence[float]], size: int, domain: Any) -> Iterator[Pair]:
@@ -320,13 +318,7 @@ def _pairs_that_move(moves: Sequence[Sequence[float]], size: int, domain: Any) -
         levels = [[not up for up in rising], rising, [True] * size, [False] * size]
         levels += [[True] * k + [False] * (size - k) for k in range(1, size)]
         for at_top in levels:
-            left = [_inside(high if top else low, step, low, high) for top, step in zip(at_top, move, strict=True)]
-            yield Pair(left, [value + step for value, step in zip(left, move, strict=True)], "given move")
-
-
-def _inside(value: float, move: float, low: float, high: float) -> float:
-    """The value, moved just so far that it stays in the domain after its move."""
-    return min(max(value, low - min(move, 0.0)), high - max(move, 0.0))
+            yield moved_within(low, high, [high if top else low for top in at_top], move, "given move")
 
 
 def _moves(left: Sequence[float], right: Sequence[float], domain: Any) -> Iterator[Pair]:
@@ -335,10 +327,9 @@ def _moves(left: Sequence[float], right: Sequence[float], domain: Any) -> Iterat
     for place, (a, b) in enumerate(zip(left, right, strict=True)):
         for level in dict.fromkeys((a, low, high, 0.0, (a + low) / 2, (a + high) / 2, a - 1, a + 1)):
             for move in dict.fromkeys((b - a, 1.0, -1.0, 0.0)):
-                value = _inside(level, move, low, high)
-                if low <= value <= high and low <= value + move <= high:
-                    yield Pair(
-                        [*left[:place], value, *left[place + 1 :]],
-                        [*right[:place], value + move, *right[place + 1 :]],
-                        "move",
-                    )
+                one: Any = moved_within(low, high, [level], [move], "move")
+                yield Pair(
+                    [*left[:place], *one.left, *left[place + 1 :]],
+                    [*right[:place], *one.right, *right[place + 1 :]],
+                    "move",
+                )

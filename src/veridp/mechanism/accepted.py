@@ -21,6 +21,6 @@ def _accepted(mechanism: Any) -> Mechanism:
         return adapters.opendp(mechanism)
     if adapters.is_diffprivlib(mechanism):
         return adapters.diffprivlib(mechanism)
-    if not callable(mechanism):
+    if not callable(mechanism) or isinstance(mechanism, type):
         raise BadInput(f"{mechanism!r} is not a mechanism; give a function of (rng, data, **arguments)")
     return Mechanism(mechanism)

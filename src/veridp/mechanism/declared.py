@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -64,8 +65,10 @@ class Mechanism:
                 Claim(**{"epsilon": 0.0, name: claimed})
         if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise BadInput(f"size must be an integer >= 1, got {self.size!r}")
-        if not isinstance(self.domain, Collection) or isinstance(self.domain, str):
+        if not isinstance(self.domain, Collection) or isinstance(self.domain, str | Mapping) or not len(self.domain):
             raise BadInput(f"domain must be a pair (low, high) or a list of values, got {self.domain!r}")
+        if any(isinstance(value, float) and not math.isfinite(value) for value in self.domain):
+            raise BadInput(f"domain = {self.domain!r} has to be finite; give a pair such as (-10, 10), or a list")
         if not isinstance(self.adjacency, Adjacency):
             raise BadInput(f"adjacency must be an Adjacency object, got {self.adjacency!r}")
 
@@ -81,6 +84,8 @@ class Mechanism:
                 f"{self.name}{inspect.signature(self.function)} is not a mechanism; "
                 f"its first two parameters must be rng (a numpy Generator) and the data"
             )
+        if inspect.iscoroutinefunction(self.function) or inspect.isgeneratorfunction(self.function):
+            raise BadInput(f"{self.name} is async or a generator; give a function that returns its output")
         if any(p.kind is p.VAR_KEYWORD for p in parameters):
             return None
         named = positional[2:] + [p for p in parameters if p.kind is p.KEYWORD_ONLY]
@@ -175,7 +180,9 @@ class Mechanism:
     def bound(self) -> Function:
         """The function of `(rng, data)` alone."""
         if missing := self.missing():
-            raise BadInput(f"{self.name} needs a value for {', '.join(missing)}; give {missing[0]}=…")
+            raise BadInput(
+                f"{self.name} needs a value for {', '.join(missing)}; give {missing[0]}=…, or --arg {missing[0]}=…"
+            )
         return functools.partial(self.function, **self.arguments) if self.arguments else self.function
 
     def true_epsilon(self, size: int, **arguments: Any) -> float | None:

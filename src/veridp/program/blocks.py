@@ -106,9 +106,11 @@ def reported(name: str, data: object, time_limit: float | None) -> Iterator[None
         with at_most(time_limit):
             yield
     except OutOfTime as stopped:
+        if time_limit is None:  # the limit of a context around this one
+            raise
         raise MechanismHung(
-            f"{raised_at(stopped.__traceback__)}: {name} did not come back within {time_limit:g} s on {shown(data)}; "
-            f"give a longer time_limit, or look for a loop that does not end"
+            f"{raised_at(stopped.__traceback__)}: {name} did not return within {time_limit:.3g} s on {shown(data)}; "
+            f"give it more time, or look for a loop that does not end"
         ) from None
     except MechanismError as error:
         raise type(error)(f"{name} on {shown(data)}: {error}") from error.__cause__

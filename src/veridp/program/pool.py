@@ -114,8 +114,8 @@ class _Run:
         done, _ = wait(self.flying, timeout=patience, return_when=FIRST_COMPLETED)
         if not done and self.flying:
             raise MechanismHung(
-                f"{self.job.name} did not come back within {limit:g} s on {shown(self.job.data)} and could not be "
-                f"interrupted; its worker was ended. Give a longer time_limit, or look for a loop that does not end"
+                f"{self.job.name} did not return within {limit:.3g} s on {shown(self.job.data)} and could not be "
+                f"interrupted; its worker was ended. Give it more time, or look for a loop that does not end"
             )
         lost: list[int] = []
         for future in done:

@@ -76,5 +76,6 @@ def check_returns(mechanism: Mechanism, inputs: Iterable[object], time_limit: fl
                 else:
                     return
     if last is not None:
-        with reported(mechanism.name, last[0], None):
-            raise last[1]
+        data, failure = last
+        with reported(mechanism.name, data, None):
+            raise MechanismFailed(f"{failure}; mend the function, or give it other data or arguments") from None

@@ -42,7 +42,7 @@ def prove(
 
     Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
-    bound = as_mechanism(mechanism, **arguments)
+    bound = as_mechanism(mechanism, **arguments).stating(size=size)
     return contained(lambda _: _checked_proof(bound, size), Deadline(seconds), known=(bound,))
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Adjacency, Domain, Pair
+from veridp.adjacency import Adjacency, Domain, Pair, moved_within
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
+from veridp.tidy import tidied
 
 ATTEMPTS = 20  # tries to make one random pair
 MOST_CUTS = 2  # between runs of equal entries that are moved
@@ -77,8 +78,9 @@ class Pairs:
         return self.mechanism.domain
 
     def new(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Those of the pairs that are neighbours and were not given out, in either direction."""
-        for pair in pairs:
+        """Those of the pairs, tidied, that are neighbours and were not given out, in either direction."""
+        for made in pairs:
+            pair = tidied(made, self.mechanism.adjacency, self.domain)
             sides = frozenset((repr(pair.left), repr(pair.right)))
             if len(sides) == 2 and sides not in self.seen and self._adjacent(pair):
                 self.seen.add(sides)
@@ -128,9 +130,7 @@ class Pairs:
     def _inside(self, values: Sequence[float], moves: Sequence[float], name: str) -> Pair:
         """The pair of these values and their moves, carried back into the domain."""
         if _is_interval(self.domain):
-            low, high = self._ends()
-            left = [_carried(value, move, low, high) for value, move in zip(values, moves, strict=True)]
-            return Pair(left, [value + move for value, move in zip(left, moves, strict=True)], name)
+            return moved_within(*self._ends(), values, moves, name)
         members = sorted(float(value) for value in self.domain)  # type: ignore[arg-type]
         left = [_nearest(members, value) for value in values]
         right = [_nearest(members, value + move) for value, move in zip(left, moves, strict=True)]
@@ -219,11 +219,6 @@ def _vectors(pair: Pair) -> bool:
     return isinstance(pair.left, list) and isinstance(pair.right, list) and len(pair.left) == len(pair.right)
 
 
-def _carried(value: float, move: float, low: float, high: float) -> float:
-    """The value, shifted just so far that it stays between the ends, before its move and after it."""
-    return min(max(value, low - min(move, 0.0)), high - max(move, 0.0))
-
-
 def _nearest(members: Sequence[float], value: float) -> float:
     return min(members, key=lambda member: abs(member - value))
 
@@ -261,5 +256,4 @@ def _corners(size: int, low: float, high: float) -> Iterator[Pair]:
         for moved in sorted({0, size - 1})
     ]
     for at_top, moves in itertools.chain(signed, together, alone):
-        left = [_carried(high if top else low, move, low, high) for top, move in zip(at_top, moves, strict=True)]
-        yield Pair(left, [value + move for value, move in zip(left, moves, strict=True)], "corner")
+        yield moved_within(low, high, [high if top else low for top in at_top], moves, "corner")

@@ -12,6 +12,7 @@ from veridp.mechanism import Mechanism
 from veridp.statdp.arguments import search_arguments
 from veridp.statdp.noiseless import noise_free
 from veridp.statdp.propose import NoiseFreeOutput
+from veridp.tidy import tidied
 
 SIZES = (5, 10)  # the lengths of the paper's patterns
 
@@ -70,7 +71,8 @@ def usual_pairs(mechanism: Mechanism, size: int | None) -> list[Pair]:
     sizes = (size,) if size is not None else SIZES if mechanism.size in SIZES else (mechanism.size,)
     found: dict[frozenset[str], Pair] = {}
     for length in sizes:
-        for pair in mechanism.adjacency.pairs(length, mechanism.domain):
+        for made in mechanism.adjacency.pairs(length, mechanism.domain):
+            pair = tidied(made, mechanism.adjacency, mechanism.domain)
             found.setdefault(frozenset((repr(pair.left), repr(pair.right))), pair)
     if not found:
         raise BadInput(f"{mechanism.name}: no neighbours of size {sizes[0]} to try; give pairs=[(left, right), …]")

@@ -24,7 +24,7 @@ from veridp.cli.local.given import (
     text_of,
 )
 from veridp.cli.local.tables import STDIN, Tally, Writer, batches, named, tell, usable
-from veridp.cli.shown import print_json, progress_bar, show, show_json, write_report
+from veridp.cli.shown import progress_bar, show, show_json, write_report
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -93,15 +93,9 @@ def aggregate_reports(
                 tally.fault(batch.source, line, reason)
             total = total + counts
             progress(f"aggregating, {tally.read:,} rows", batch.share, 0.0)
-    document = {
-        "plan": chosen.as_json(),
-        "counts": total.as_json(),
-        "rows": {"read": tally.read, "skipped": tally.skipped},
-    }
-    if output is None:
-        print_json(document)  # the input of `estimate`
-    else:
-        write_report(output, json.dumps(document, ensure_ascii=False) + "\n")
+    rows = {"read": tally.read, "skipped": tally.skipped}
+    document = {"target": named(files), "plan": chosen.as_json(), "counts": total.as_json(), "rows": rows}
+    show_json("local aggregate", document, file=output)
     tell(tally)
     return 0
 
@@ -172,9 +166,11 @@ def _added(files: list[Path]) -> tuple[Plan, Counts]:
     total: Counts | None = None
     for path in files:
         try:
-            document = json.loads(sys.stdin.read() if path == STDIN else text_of(path))
+            (document,) = json.loads(sys.stdin.read() if path == STDIN else text_of(path))["results"]
             own, counts = Plan.from_json(document["plan"]), Counts.from_json(document["counts"])
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except BadInput:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f"{path}: is no document of counts ({error}); make one with: veridp local aggregate"
             ) from None

@@ -13,12 +13,11 @@ from veridp.cli.given import AsJson, Seed
 from veridp.cli.local.given import Column, Errors, FileFormat, Format, OnError, Range, chosen_ends
 from veridp.cli.local.tables import Tally, batches, tell, usable
 from veridp.cli.shown import progress_bar, show, show_json, write_report
+from veridp.cli.status import HOLDS, NOT_JUDGED
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
     from veridp.local.study import People, Study
-
-STOPPED = 2
 
 
 def show_study(
@@ -54,7 +53,7 @@ def show_study(
     else:
         show(_summary(study))
         show(f"{folder / 'index.html'} and a CSV file for each figure beside it")
-    return 0 if study.finished else STOPPED
+    return HOLDS if study.finished else NOT_JUDGED
 
 
 def _own(data: Path, column: str | None, ends: str | None, on_error: OnError, form: Format | None) -> People:
@@ -92,5 +91,10 @@ def _document(study: Study, folder: Path) -> dict[str, object]:
         "mean": study.people.mean,
         "finished": study.finished,
         "page": str(folder / "index.html"),
-        "figures": {figure.name: list(as_rows(figure)) for figure in study.figures},
+        "figures": {figure.name: [_known(row) for row in as_rows(figure)] for figure in study.figures},
     }
+
+
+def _known(row: dict[str, object]) -> dict[str, object]:
+    """The row with null where a table has an empty cell."""
+    return {name: None if value == "" else value for name, value in row.items()}

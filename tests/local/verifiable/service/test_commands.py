@@ -14,31 +14,29 @@ from typing import Any
 import pytest
 
 from veridp.budget import Deadline
-from veridp.cli import main
 from veridp.errors import BadInput
 from veridp.local.verifiable.service.joining import Server, task_at
 
 ADMIN = "an admin token of the tests"
 
 
-Command = Callable[..., str]
+Command = Callable[..., Any]
 
 
 @pytest.fixture
-def veridp(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """A function that runs the command, and returns what it prints (on stderr, if it cannot judge)."""
+def veridp(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A function that runs the command: what it prints (on stderr, if it cannot judge), or its results as JSON."""
 
-    def run(*arguments: str, token: str = ADMIN, status: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["veridp", "collect", *arguments])
+    def command(*arguments: str, token: str = ADMIN, status: int = 0) -> Any:
         monkeypatch.setenv("VERIDP_ADMIN_TOKEN", token)
         monkeypatch.setenv("VERIDP_TOKEN", token)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        assert ended.value.code == status, printed.out + printed.err
-        return printed.err if status == 2 else printed.out
+        result = run("collect", *arguments)
+        assert result.status == status, result.out + result.err
+        if "--json" in arguments:
+            return result.results
+        return result.err if status == 2 else result.out
 
-    return run
+    return command
 
 
 def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path: Path) -> None:
@@ -50,19 +48,19 @@ def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path:
     for number, token in enumerate(tokens):
         join = ["join", "pets", "dog", "--server", server.url, "--state", str(tmp_path / f"state{number}")]
         assert veridp(*join, token=token) == "accepted\n"
-        assert json.loads(veridp(*join, "--json", token=token))["results"][0]["accepted"]  # the verdict there was
+        assert veridp(*join, "--json", token=token)[0]["accepted"]  # the verdict there was
     other_state = ["--server", server.url, "--state", str(tmp_path / "fresh")]
     again = veridp("join", "pets", "cat", *other_state, token=tokens[0], status=1)
     assert "not accepted: second-commitment" in again  # one report for each token
-    (from_server,) = json.loads(veridp("estimate", "pets", "--server", server.url, "--json"))["results"]
-    (from_database,) = json.loads(veridp("estimate", "pets", "--database", server.database, "--json"))["results"]
+    (from_server,) = veridp("estimate", "pets", "--server", server.url, "--json")
+    (from_database,) = veridp("estimate", "pets", "--database", server.database, "--json")
     assert from_server == from_database
     assert from_server["accepted"] == 2
     assert from_server["epsilon"] <= 1.1
 
     log = tmp_path / "log"
     veridp("export", "pets", str(log), "--server", server.url)
-    (audited,) = json.loads(veridp("verify-log", str(log), "--json"))["results"]
+    (audited,) = veridp("verify-log", str(log), "--json")
     assert audited["faults"] == 0
     assert audited["estimate"] == from_server["estimate"]
     assert "every session is as it should be" in veridp("verify-log", str(log))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from veridp.catalogue import catalogue
-from veridp.cli import main
+
+Run = Callable[..., Any]  # gives the exit status, `out`, `err`, and `document` where it is JSON
 
 SOURCE = """
 import sys
@@ -56,43 +55,15 @@ def chatty(rng, data):
 """
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a command printed, and its exit status."""
-
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs `veridp` with these words in a folder that holds two files of mechanisms."""
+@pytest.fixture(autouse=True)
+def sources(own_folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files of mechanisms, and a terminal of the usual width."""
     monkeypatch.setenv("COLUMNS", "80")
     (own_folder / "mechanisms.py").write_text(SOURCE)
     (own_folder / "talkative.py").write_text(TALKATIVE)
 
-    def command(*words: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["veridp", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capfd.readouterr()
-        return Result(int(ended.value.code or 0), printed.out, printed.err)
 
-    return command
-
-
-def results_of(result: Result) -> list[dict[str, Any]]:
-    """The results in what a command printed with --json."""
-    document = json.loads(result.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert set(document) == {"version", "command", "results"}
-    return cast("list[dict[str, Any]]", document["results"])
-
-
-def assert_one_line(result: Result, message: str) -> None:
+def assert_one_line(result: Any, message: str) -> None:
     """Nothing on stdout, one line on stderr that says this, exit status 2."""
     assert result.status == 2
     assert result.out == ""
@@ -127,7 +98,7 @@ def test_the_paths_of_svt1_are_a_tree(run: Run) -> None:
     lines, first = inspect.getsourcelines(catalogue["svt1"].function)
     threshold, query = (first + number for number, line in enumerate(lines) if "rng.laplace" in line)
     expected = SVT1_TREE.replace("THRESHOLD", str(threshold)).replace("QUERY", str(query))
-    assert run("explore", "svt1", "--size", "3") == Result(0, expected, "")
+    assert run("explore", "svt1", "--size", "3") == (0, expected, "")
 
 
 def test_finite_choices_show_their_chances(run: Run, tmp_path: Path) -> None:
@@ -186,7 +157,7 @@ def test_paths_as_json(run: Run) -> None:
     result = run("explore", "mechanisms.py:coin", "--data", "[2]", "--arg", "p=0.25", "--json")
     noise = [{"name": "n0", "distribution": "uniform(scale=1)", "line": "mechanisms.py:5"}]
     assert (result.status, result.err) == (0, "")
-    assert results_of(result) == [
+    assert result.results == [
         {
             "target": "mechanisms.py:coin",
             "mechanism": "coin(p=0.25)",
@@ -201,7 +172,7 @@ def test_paths_as_json(run: Run) -> None:
 
 def test_what_user_code_prints_stays_out_of_the_result(run: Run) -> None:
     result = run("explore", "talkative.py:chatty", "--json")
-    assert [path["output"] for path in results_of(result)[0]["paths"]] == ["True", "False"]
+    assert [path["output"] for path in result.results[0]["paths"]] == ["True", "False"]
     assert {"loading", "from a shell", "running", "from the system"} <= set(result.err.splitlines())
 
 
@@ -212,8 +183,11 @@ BAD = [
     (["mechanisms.py:nothing"], "there is no 'nothing' there; it has coin, needy"),
     (["mechanisms.py:LIMIT"], "mechanisms.py:LIMIT: 3 is not a mechanism; give a function"),
     (["mechanisms.py:one"], "one(rng) is not a mechanism"),
-    (["mechanisms.py"], "which function? give mechanisms.py:NAME"),
-    (["mechanisms.py:needy"], "needy needs a value for scale; give scale=…"),
+    (
+        ["mechanisms.py"],
+        "which function? it has coin, needy, square, broken, quits, one, labelled; give",
+    ),
+    (["mechanisms.py:needy"], "needy needs a value for scale; give scale=…, or --arg scale=…"),
     (["mechanisms.py:coin", "--arg", "q=1"], "coin takes no argument 'q'; its arguments are: p"),
     (["mechanisms.py:broken"], "mechanisms.py:14: it raised ValueError: first line second line"),
     (["mechanisms.py:quits"], "mechanisms.py:17: quits raised SystemExit: 0"),
@@ -303,7 +277,7 @@ def test_the_catalogue_in_a_narrow_terminal_keeps_its_names(run: Run, monkeypatc
 
 def test_the_catalogue_as_json(run: Run) -> None:
     result = run("catalogue", "--json")
-    entries = results_of(result)
+    entries = result.results
     assert (result.status, result.err) == (0, "")
     assert [entry["name"] for entry in entries] == list(catalogue)
     by_name = {entry["name"]: entry for entry in entries}
@@ -379,7 +353,7 @@ def test_an_interrupt_is_no_refutation(run: Run, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("veridp.cli.catalogue.entries", interrupted)
-    assert run("catalogue") == Result(130, "", "")
+    assert run("catalogue") == (130, "", "")
 
 
 def test_a_terminal_without_the_signs_gets_others() -> None:
