@@ -930,7 +930,7 @@ def test_a_fingerprint_is_of_contents():
         array.array("d", [1.0, 2.0]),
         bytearray(b"abc"),
     ],
-    ids=repr,
+    ids=lambda values: f"{type(values).__name__} {getattr(values, 'dtype', '')}",
 )
 def test_arrays_of_every_kind_are_read(values):
     def reads(rng, d):
