@@ -159,6 +159,23 @@ def test_a_mechanism_that_always_raises_or_returns_none_is_reported() -> None:
         veridp.audit(silent, seconds=5)
 
 
+def test_what_an_ordinary_input_raises_or_leaves_out_is_an_output_of_the_audit() -> None:
+    @mechanism(epsilon=1.0, domain=(-10.0, 10.0), size=1)
+    def raises_above_zero(rng, data):
+        if data[0] > 0:
+            raise ValueError("too much")
+        return rng.laplace()
+
+    @mechanism(epsilon=1.0, domain=(-10.0, 10.0), size=1)
+    def silent_above_zero(rng, data):
+        return None if data[0] > 0 else INF
+
+    for each in (raises_above_zero, silent_above_zero):
+        verdict = veridp.audit(each, seconds=20)
+        assert verdict.standing is Standing.REFUTED
+        assert verdict.epsilon.lower == INF
+
+
 def test_none_beside_others_is_an_output() -> None:
     @mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)
     def sparse(rng, data):

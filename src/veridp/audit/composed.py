@@ -10,6 +10,7 @@ from veridp.audit.findings import Findings
 from veridp.claim import Witness
 from veridp.confidence import log_ratio_lower
 from veridp.errors import VeridpError
+from veridp.program.scalar import output_of
 from veridp.program.tally import tally
 
 RUNS = 50_000  # on either side, that an exact witness is attacked with
@@ -22,7 +23,7 @@ def compare_with_ledger(findings: Findings) -> None:
 
     case, witness = findings.case, findings.witness
     with recording() as recorder:
-        case.mechanism.bound()(np.random.default_rng(case.seed_of(5)), case.example)
+        output_of(case.mechanism.bound(), np.random.default_rng(case.seed_of(5)), case.example)
     if not recorder.signature:
         return
     with findings.timed("ledger") as found:

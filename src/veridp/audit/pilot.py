@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from veridp.audit.case import Case
 from veridp.budget import check, time_left
 from veridp.errors import BadOutput, MechanismFailed
@@ -17,9 +19,10 @@ from veridp.program.blocks import Reading
 from veridp.program.identity import Raised
 from veridp.program.plan import Order
 from veridp.program.sample import check_returns, sample
+from veridp.program.scalar import output_of
 
 RUNS = 16
-PAIRS = 8  # of neighbours, on one of which it has to return where it only raises on an ordinary input
+PAIRS = 8  # of neighbours, on one of which it has to return something where it does not on an ordinary input
 
 _forks = 0  # of this process, since this module was loaded
 
@@ -48,8 +51,8 @@ def run_once(case: Case) -> None:
 def run_again(case: Case) -> None:
     """Run the mechanism a few times; raises what is wrong with it: it fails, prints, forks or returns None.
 
-    Only one that raises in every run fails: elsewhere an exception is an output. Raises CutShort where the limit in
-    force leaves no time for so many runs.
+    Only one that raises, or returns None, on every input that is tried fails: elsewhere both are outputs. Raises
+    CutShort where the limit in force leaves no time for so many runs.
     """
     mechanism = case.mechanism
     plain = None if mechanism.vectorised is not None else "one-by-one"  # what is wrong with it shows on plain runs
@@ -65,12 +68,16 @@ def run_again(case: Case) -> None:
             progress=lambda *_: check(),
         )
     counts = outputs.distinct()
+    if any(output is not None and not isinstance(output, Raised) for output in counts):
+        return
+    pairs = itertools.islice(mechanism.adjacency.pairs(case.size, mechanism.domain), PAIRS)
+    inputs = [*(side for pair in pairs for side in (pair.left, pair.right)), case.example]
     if set(counts) == {None}:
-        raise BadOutput(f"{mechanism.name} returns None; let it return what it releases")
-    if all(isinstance(output, Raised) for output in counts):
-        pairs = mechanism.adjacency.pairs(case.size, mechanism.domain)
-        sides = [side for pair in itertools.islice(pairs, PAIRS) for side in (pair.left, pair.right)]
-        check_returns(mechanism, [*sides, case.example], None)
+        function, rng = mechanism.bound(), np.random.default_rng(case.seed_of(0))
+        if all(output_of(function, rng, copy.deepcopy(data)) is None for data in inputs):
+            raise BadOutput(f"{mechanism.name} returns None; let it return what it releases")
+    else:
+        check_returns(mechanism, inputs, None)
 
 
 @contextmanager
