@@ -160,6 +160,35 @@ def test_compiled_code_leaves_exceptions_and_nan_to_plain_runs() -> None:
         assert abs(counts[float("nan")] - 200) < 5 * np.sqrt(200)  # false alarm: below 1e-5
 
 
+def test_code_that_looks_at_the_generator_is_read_one_by_one() -> None:
+    def exact_class(rng, data):
+        return rng.laplace() if type(rng) is np.random.Generator else 0.0
+
+    def name_of_the_class(rng, data):
+        return rng.laplace() if type(rng).__name__ == "Generator" else 0.0
+
+    def text(rng, data):
+        return rng.laplace() if str(rng).startswith("Generator(") and "batch" not in repr(rng) else 0.0
+
+    def state(rng, data):
+        try:
+            return rng.laplace() + 0 * len(rng.bit_generator.state)
+        except AttributeError:
+            return 0.0
+
+    def another_generator(rng, data):
+        return np.random.Generator(rng.bit_generator).laplace()
+
+    def memory_of_an_array(rng, data):
+        noise = rng.laplace(size=2)
+        return noise[0] if noise.flags.owndata and noise.dtype == float else 0.0
+
+    for function in (exact_class, name_of_the_class, text, state, another_generator, memory_of_an_array):
+        outputs = sample(function, [0.0], 1000, seed=1)
+        assert outputs.reading == "one-by-one"
+        assert len(outputs.distinct()) == 1000
+
+
 def test_outputs_without_columns_are_reported() -> None:
     with pytest.raises(BadOutput, match="of type set; return numbers"):
         sample(lambda rng, data: {1}, None, 10)

@@ -68,7 +68,7 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
         self.calls: list[tuple[str, Any]] = []
 
     def __repr__(self) -> str:
-        return "Generator(batch)"
+        self.refuse("a generator turned into text is not known to batches")
 
     __str__ = __repr__
 
@@ -214,17 +214,23 @@ def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _unknown(name: str) -> Callable[..., Any]:
-    def call(self: BatchGenerator, *args: Any, **options: Any) -> NoReturn:
+def _unknown(name: str) -> property:
+    """Refuses already when it is looked up: the bit generator, and every method that batches do not know."""
+
+    def lookup(self: BatchGenerator) -> NoReturn:
         self.refuse(f"rng.{name} is not known to batches")
 
-    return call
+    return property(lookup)
 
 
 for _method in METHODS:
     _own = getattr(BatchGenerator, _method)
     _known = _own is not getattr(np.random.Generator, _method)
     setattr(BatchGenerator, _method, _recorded(_method, _own) if _known else _unknown(_method))
+
+
+class AnyGenerator(np.random.Generator):
+    """Draws as NumPy's generator does, but is of another class: code to which that matters is not read in batches."""
 
 
 class RowGenerator(np.random.Generator):
@@ -245,7 +251,7 @@ class RowGenerator(np.random.Generator):
             args[0][:] = [self._of_row(value) for value in result]
             return None
         if isinstance(result, Vector):
-            return np.array([self._of_row(value) for value in result.ravel()]).reshape(result.shape)
+            return np.array([self._of_row(value) for value in result.ravel()]).reshape(result.shape).copy()
         return result.copy() if isinstance(result, np.ndarray) else self._of_row(result)
 
     def _of_row(self, value: Any) -> Any:

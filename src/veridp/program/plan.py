@@ -26,6 +26,7 @@ from veridp.errors import BadInput, MechanismError, Nondeterministic
 from veridp.mechanism import Mechanism
 from veridp.program.batched import batch_trial
 from veridp.program.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported
+from veridp.program.drawing import AnyGenerator
 from veridp.program.outputs import Outputs
 from veridp.program.pool import results, stays_here
 from veridp.program.rare import RareGenerator
@@ -37,6 +38,7 @@ FEW_RUNS = 64  # of a trial batch: up to so many, a batch is faster than compile
 BATCH_FROM = 2**14  # rows from which on a batch of more runs is faster than one by one
 TRIAL = 1024  # rows of the trial batch
 COMPARED = 300  # outputs in which compiled and plain code must agree
+CLASSES_COMPARED = 8  # outputs from NumPy's generator and from one of another class, which must be the same
 RARE = 100  # outputs on rare draws in which they must agree too
 TOLERANCE = 1e-9
 PILOT_RUNS, PILOT_SECONDS = 64, 0.5
@@ -201,6 +203,7 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
                 MechanismError
             ):  # an error that the function itself raises on rare draws is met when it occurs
                 batch_trial(job.function, job.data, RareGenerator(order.seed), min(rows, 4 * RARE), FEW_RUNS + 1)
+            _check_classes(job)
     except Unfit as unfit:
         notes.append(f"{Reading.BATCH}: {unfit}")
         return None, 0
@@ -208,6 +211,15 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
     while rows > TRIAL and rows * trial.bytes_per_row > ROOM:
         rows //= 2
     return replace(job, rows_at_once=rows), trial.runs
+
+
+def _check_classes(job: Job) -> None:
+    """Unfit if the function treats a subclass of NumPy's generator, as that of batches is, in another way."""
+    genuine = generator(job.seed, PROBE)
+    other = AnyGenerator(generator(job.seed, PROBE).bit_generator)
+    plain, told = (scalar_outputs(job.function, job.data, rng, CLASSES_COMPARED) for rng in (genuine, other))
+    if plain.first_difference(told, 0) is not None:
+        raise Unfit("it does something else with a generator of another class than NumPy's")
 
 
 def _compiled_job(order: Order, notes: list[str]) -> Job | None:
