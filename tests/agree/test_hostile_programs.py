@@ -1,7 +1,7 @@
 """Random programs that try to tell stand-ins from numbers: what replay lets pass, plain runs must not contradict.
 
 The check is made here once more, with nothing of the replay's own: a generator that records NumPy's draws, the paths'
-conditions evaluated at these draws, and the outputs compared.
+conditions evaluated at these draws, and the outputs compared. What is sampled in batches is compared with plain runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 import types
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,12 @@ from veridp.program.explore import explore
 from veridp.program.identity import Raised
 from veridp.program.path import Path, leaves
 from veridp.program.replay import Listing
+from veridp.program.sample import sample
 
 PROGRAMS = 2_000
 BATCHES = 8  # of tests, for several processes
+SAMPLED = 400  # programs that are sampled
+SAMPLES = 400  # of each
 PLAIN_RUNS = 12  # of every program that passes
 DATA = [1.0, 2.0]
 
@@ -210,3 +213,40 @@ def test_no_plain_run_contradicts_paths_that_were_replayed(batch):
     # The programs are what they should be: many pass, and replay is what stops many others.
     assert passed >= PROGRAMS / BATCHES / 8
     assert contradicted_without >= PROGRAMS / BATCHES / 20
+
+
+def plain_output(program: Any, rng: np.random.Generator) -> Any:
+    try:
+        return program(rng, list(DATA))
+    except Exception as error:
+        return Raised.by(error)
+
+
+def kinds(outputs: Any) -> Counter[Any]:
+    """How often outputs of each kind came about: numbers by their side of 0.7, all else by what it is."""
+
+    def kind(leaf: Any) -> Any:
+        return (type(leaf).__name__, leaf > 0.7) if isinstance(leaf, float) else (type(leaf).__name__, str(leaf))
+
+    return Counter(tuple(map(kind, leaves(output))) for output in outputs)
+
+
+@pytest.mark.slow
+def test_batches_of_hostile_programs_are_distributed_as_plain_runs():
+    batches = 0
+    for number in range(SAMPLED):
+        text = source(random.Random(number))
+        try:
+            outputs = sample(compiled(text), list(DATA), SAMPLES, seed=number, workers=1)
+        except VeridpError:
+            continue
+        if outputs.reading != "batch":
+            continue
+        batches += 1
+        program, rng = compiled(text), np.random.default_rng(number)
+        sampled, plain = kinds(outputs), kinds(plain_output(program, rng) for _ in range(SAMPLES))
+        for kind in sampled | plain:
+            share = (sampled[kind] + plain[kind]) / (2 * SAMPLES)
+            room = 7 * math.sqrt(2 * SAMPLES * share * (1 - share)) + 3  # false alarm: below 1e-9 for each
+            assert abs(sampled[kind] - plain[kind]) <= room, f"program {number}: {kind}: {sampled}, {plain}\n{text}"
+    assert batches >= SAMPLED / 4

@@ -307,6 +307,21 @@ def test_a_batch_that_would_not_do_as_the_function_does_is_refused() -> None:
         batch(lambda rng, data: "float" if isinstance(rng.laplace(), float) else "other")
 
 
+def test_a_truth_value_tested_by_identity_is_found_however_rare() -> None:
+    def rare(rng, data):
+        return 1 if (rng.random() < 1e-3) is True else 0
+
+    def in_a_pattern(rng, data):
+        match rng.random() > 1e-3:
+            case False:
+                return 1
+        return 0
+
+    for function in (rare, in_a_pattern):
+        with pytest.raises(Unfit, match="its output is 1 on draws for which that of a batch is 0"):
+            batch(function, count=20_000)  # without such a draw with probability e^-20
+
+
 def test_nan_is_an_output() -> None:
     outputs = batch(lambda rng, data: np.log(np.sign(rng.laplace())), count=2000)
     assert set(map(str, outputs.distinct())) == {"nan", "0.0"}

@@ -22,6 +22,7 @@ from veridp.program.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
 
 Mechanism = Callable[[Any, Any], Any]
+TRIAL_ROWS = 32  # of each run of a trial that are handed to the plain function
 TOLERANCE = 1e-9  # how far NumPy's functions of arrays may be from those of scalars
 
 
@@ -45,9 +46,12 @@ class Trial:
 
 
 def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int, runs: int) -> Trial:
-    """Runs a batch for what it takes, but no more than so many runs of it; raises as `batch_outputs` does."""
+    """Runs a batch for what it takes, but no more than so many runs of it; raises as `batch_outputs` does.
+
+    Many rows are handed to the plain function here, so that one that tells a batch from a number is found out.
+    """
     with borrowed() as arena:
-        parts = itertools.islice(_parts(function, data, rng, arena, count), runs)
+        parts = itertools.islice(_parts(function, data, rng, arena, count, TRIAL_ROWS), runs)
         kept = [_kept(tape) for _, tape in parts]
     return Trial(len(kept), max(kept, default=0) // max(count, 1))
 
@@ -58,18 +62,19 @@ def _kept(tape: Tape) -> int:
 
 
 def _parts(
-    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int
+    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: int = 1
 ) -> Iterator[tuple[Part, Tape]]:
-    """The rows of each run, and its tape."""
+    """The rows of each run, and its tape; at least so many rows of each are compared with the plain function."""
     queue = [Pending([], [], None, count)] if count else []
     done = 0
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
-        yield _run(function, data, tape, first=not done), tape
+        # Two rows of the first run, so that a function that does something else every second time is found out.
+        yield _run(function, data, tape, max(compared, 1 if done else 2)), tape
         done += 1
 
 
-def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
+def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Part:
     generator = BatchGenerator(tape)
     try:
         with np.errstate(all="ignore"):
@@ -86,11 +91,25 @@ def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
         part = Part(Template(_raised(error, tape)), tape.rows, {})
     finally:
         tape.halted = True
-    # Two rows of the first run, so that a function that does something else every second time is found out; and two of
-    # a run without columns, which may have raised what only a batch raises.
-    for row in (0, tape.size - 1) if first or not part.columns else (0,):
+    if not part.columns:  # it may have raised what only a batch raises
+        compared = max(compared, 2)
+    for row in sorted({*_spread(tape.size, compared), *_either_side(tape)}):
         _compare(function, data, generator, tape, part, row)
     return part
+
+
+def _spread(size: int, count: int) -> list[int]:
+    """So many of the rows, the first and the last among them."""
+    return np.linspace(0, size - 1, min(count, size)).astype(np.intp).tolist()
+
+
+def _either_side(tape: Tape) -> Iterator[int]:
+    """For truth values that the mechanism did not ask for, as `(x > 1e6) is True` does not: a row of either kind."""
+    asked = {event.key[1] for event in tape.events if isinstance(event.key, tuple) and event.key[0] == "truth"}
+    for place, event in enumerate(tape.events):
+        if event.version >= 0 and event.outcome.dtype == np.bool_ and place not in asked:
+            flags = tape.restrict(place, event.outcome, event.version)
+            yield from {int(flags.argmax()), int(flags.argmin())}
 
 
 def _check_completed(tape: Tape) -> None:
