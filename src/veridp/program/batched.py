@@ -22,7 +22,7 @@ from veridp.program.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
 
 Mechanism = Callable[[Any, Any], Any]
-TRIAL_ROWS = 32  # of each run of a trial that are handed to the plain function
+TRIAL_ROWS = 24  # of the first run of a trial that are handed to the plain function; of later runs, fewer
 TOLERANCE = 1e-9  # how far NumPy's functions of arrays may be from those of scalars
 
 
@@ -64,13 +64,13 @@ def _kept(tape: Tape) -> int:
 def _parts(
     function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: int = 1
 ) -> Iterator[tuple[Part, Tape]]:
-    """The rows of each run, and its tape; at least so many rows of each are compared with the plain function."""
+    """The rows of each run, and its tape; so many rows of the first, fewer of others, go through the plain function."""
     queue = [Pending([], [], None, count)] if count else []
     done = 0
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
         # Two rows of the first run, so that a function that does something else every second time is found out.
-        yield _run(function, data, tape, max(compared, 1 if done else 2)), tape
+        yield _run(function, data, tape, max(compared // (done + 1), 1 if done else 2)), tape
         done += 1
 
 
@@ -93,14 +93,14 @@ def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Part:
         tape.halted = True
     if not part.columns:  # it may have raised what only a batch raises
         compared = max(compared, 2)
-    for row in sorted({*_spread(tape.size, compared), *_either_side(tape)}):
+    for row in sorted({*_spread(tape.size, min(compared, tape.size)), *_either_side(tape)}):
         _compare(function, data, generator, tape, part, row)
     return part
 
 
 def _spread(size: int, count: int) -> list[int]:
     """So many of the rows, the first and the last among them."""
-    return np.linspace(0, size - 1, min(count, size)).astype(np.intp).tolist()
+    return [row * (size - 1) // max(count - 1, 1) for row in range(count)]
 
 
 def _either_side(tape: Tape) -> Iterator[int]:
