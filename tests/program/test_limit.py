@@ -49,6 +49,17 @@ def test_code_that_catches_everything_is_still_out_of_time() -> None:
         time.sleep(60)
 
 
+def test_what_foreign_code_makes_of_the_interruption_is_still_out_of_time() -> None:
+    with pytest.raises(OutOfTime) as ended, at_most(0.1):
+        try:
+            time.sleep(60)
+        except BaseException as error:  # as ctypes does where it converts arguments
+            raise TypeError("argument 2: OutOfTime") from error
+    assert isinstance(ended.value.__cause__, TypeError)
+    with pytest.raises(TypeError, match="in time"), at_most(60.0):
+        raise TypeError("in time")
+
+
 def test_an_alarm_that_was_set_before_rings_at_its_time() -> None:
     rung: list[float] = []
     start = time.monotonic()

@@ -170,6 +170,11 @@ def _connected(given: Sequence[Condition], more: Sequence[Condition]) -> list[Co
 
 
 def _solve(ranges: dict[Form, _Range]) -> bool:
+    with shielded():  # z3 calls Python back, also while formulas are built
+        return _satisfiable(ranges)
+
+
+def _satisfiable(ranges: dict[Form, _Range]) -> bool:
     z3 = _z3()
     solver = z3.Solver()
     solver.set("timeout", int(1000 * min(SOLVER_SECONDS, time_left())) + 1)
@@ -180,8 +185,7 @@ def _solve(ranges: dict[Form, _Range]) -> bool:
         _bound(solver, variable, _Range(continuous, low, high, continuous, continuous))
     for form, span in ranges.items():
         _bound(solver, z3.Sum([_rational(coefficient) * variables[symbol] for symbol, coefficient in form]), span)
-    with shielded():  # z3 calls Python back
-        return bool(solver.check() != z3.unsat)
+    return bool(solver.check() != z3.unsat)
 
 
 def _bound(solver: Any, expression: Any, span: _Range) -> None:

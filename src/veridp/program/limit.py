@@ -27,6 +27,8 @@ class OutOfTime(BaseException):
 def at_most(seconds: float | None) -> Iterator[None]:
     """Raise OutOfTime in the body once these seconds have passed; never where they are None or infinite.
 
+    Whatever else the body raises after that may follow from the interruption, as where foreign code turned it into an
+    exception of its own: it is OutOfTime too.
     In the main thread a signal interrupts anything that comes back to the interpreter now and then, a sleep too; in
     other threads only running Python code can be interrupted, not a call that blocks outside the interpreter.
     """
@@ -36,12 +38,17 @@ def at_most(seconds: float | None) -> Iterator[None]:
     in_main = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
     alarm = _Signal(seconds) if in_main else _Timer(seconds)
     alarm.start()
+    raised: Exception | None = None
     try:
         yield
+    except Exception as error:
+        raised = error
     finally:
         _stop(alarm)
     if alarm.rung:
-        raise OutOfTime  # the body caught it, or had just ended
+        raise OutOfTime from raised  # the body caught it, or had just ended
+    if raised is not None:
+        raise raised
 
 
 @contextmanager
