@@ -206,8 +206,8 @@ def _check_updates(certificate: Loop, each: _Taken) -> None:
     for name, stated in zip(symbols, each.target.differences, strict=True):
         change = each.change(each.step.updates[name])
         if change != stated:
-            where = f"state {each.target.state} in phase {each.target.phase!r}"
-            raise Flaw(each.place, f"it makes {name} differ by {text_of(change)}, but in {where} by {text_of(stated)}")
+            where = f"state {each.target.state} in phase {each.target.phase!r} it is said to by {text_of(stated)}"
+            raise Flaw(each.place, f"it makes {name} differ by {text_of(change)}, but in {where}")
 
 
 def check_costs(certificate: Loop) -> str:
