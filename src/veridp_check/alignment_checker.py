@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from veridp_check.alignment_reader import Box, Certificate, Event, Hull, Rule, Table
 from veridp_check.coverage import check_runs
-from veridp_check.document import LISTED, NUMERIC, Flaw, Stated
+from veridp_check.document import LISTED, NUMERIC, Flaw, Stated, text_of
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
@@ -47,7 +47,7 @@ def check_neighbours(certificate: Certificate) -> str:
         for end, ends, needed in (("low", polytope.low, low), ("high", polytope.high, high)):
             for i, value in enumerate(ends):
                 if value != needed:
-                    raise Flaw(f"/polytopes/{p}/{end}/{i}", f"under {name} it is {needed}, not {value}")
+                    raise Flaw(f"/polytopes/{p}/{end}/{i}", f"under {name} it is {needed}, not {text_of(value)}")
     boxes = " and ".join(f"[{low}, {high}]^{size}" for low, high in SENSE[name])
     return f"{boxes}, as {name} has it for {count(size, 'entry')}"
 
@@ -60,7 +60,7 @@ def check_interval(listed: Sequence[Box | Hull], certificate: Stated) -> None:
         raise Flaw("/size", f"one number is needed, not {certificate.size}")
     low, high = certificate.domain
     if list(listed) != [Box((low - high,), (high - low,))]:
-        raise Flaw("/polytopes", f"one box is needed, from {low - high} to {high - low}")
+        raise Flaw("/polytopes", f"one box is needed, from {text_of(low - high)} to {text_of(high - low)}")
 
 
 def _check_corners_differ(polytope: Hull, p: int) -> None:
@@ -237,7 +237,7 @@ def check_events(certificate: Certificate) -> str:
         raise Flaw("/events", "there is no event")
     for e, event in enumerate(certificate.events):
         if not 0 < event.weight <= 1:
-            raise Flaw(f"/events/{e}/weight", f"a probability above 0 is needed, not {event.weight}")
+            raise Flaw(f"/events/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}")
     pairs = check_runs(certificate.events, certificate.noises, certificate.size)
     if any(event.weight != 1 for event in certificate.events):
         return "for all noise and data, the weights of the events that hold sum to 1"
@@ -255,8 +255,8 @@ def check_epsilon(certificate: Certificate) -> str:
         for cost, place in costs:
             worst = max(worst, cost)
             if cost > certificate.epsilon:
-                raise Flaw(place, f"the cost {cost} is above ε = {certificate.epsilon}")
-    return f"the dearest shift costs {worst}, and ε is {certificate.epsilon}"
+                raise Flaw(place, f"the cost {text_of(cost)} is above ε = {text_of(certificate.epsilon)}")
+    return f"the dearest shift costs {text_of(worst)}, and ε is {text_of(certificate.epsilon)}"
 
 
 ALIGNMENT_STEPS = (
@@ -271,4 +271,4 @@ ALIGNMENT_STEPS = (
 
 
 def _vector(values: Sequence[Fraction]) -> str:
-    return f"({', '.join(map(str, values))})"
+    return f"({', '.join(map(text_of, values))})"

@@ -20,7 +20,7 @@ from veridp_check.bounds_reader import Bounds, Enclosed, Slab
 from veridp_check.cases import check_one_value, values_of
 from veridp_check.coupling_checker import Piece, check_events, piece_of
 from veridp_check.coverage import data_name, deciding, in_words
-from veridp_check.document import NUMERIC, Condition, Flaw, Linear
+from veridp_check.document import NUMERIC, Condition, Flaw, Linear, decimal_of, text_of
 from veridp_check.linear import Affine, Ask, Relation, cells, number, variable
 from veridp_check.noise import Noise, log_above
 from veridp_check.shifts import count
@@ -228,8 +228,9 @@ def check_epsilon(certificate: Enclosed) -> str:
             worst = max(worst, slab.most / slab.least)
     loss = log_above(worst) if worst > 1 else Fraction(0)
     if loss > certificate.epsilon:
-        raise Flaw("/epsilon", f"the worst output loses {float(loss):.15g}, which is more than {certificate.epsilon}")
-    return f"the worst output loses {float(loss):.10g}, and ε is {float(certificate.epsilon):.10g}"
+        stated = text_of(certificate.epsilon)
+        raise Flaw("/epsilon", f"the worst output loses {decimal_of(loss)}, which is more than {stated}")
+    return f"the worst output loses {decimal_of(loss, 10)}, and ε is {decimal_of(certificate.epsilon, 10)}"
 
 
 BOUNDS_STEPS = (

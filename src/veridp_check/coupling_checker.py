@@ -17,7 +17,7 @@ from veridp_check.alignment_reader import Hull, Rule, Table
 from veridp_check.cases import check_cases, check_neighbours
 from veridp_check.coupling_reader import Case, Cases, Coupling, Event, Pair, Transport
 from veridp_check.coverage import check_runs
-from veridp_check.document import NUMERIC, Condition, Flaw, Linear
+from veridp_check.document import NUMERIC, Condition, Flaw, Linear, decimal_of, text_of
 from veridp_check.noise import Noise, exp_above, log_above, probability_between
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
@@ -72,7 +72,7 @@ def check_events(
         raise Flaw(place, "there is no event")
     for e, event in enumerate(events):
         if not 0 < event.weight <= 1:
-            raise Flaw(f"{place}/{e}/weight", f"a probability above 0 is needed, not {event.weight}")
+            raise Flaw(f"{place}/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}")
         if event.output.count(NUMERIC) != len(event.numbers):
             raise Flaw(f"{place}/{e}/numbers", f"{event.output.count(NUMERIC)} needed, one for each {NUMERIC}")
     used = {row for event in events for row in event.draws}
@@ -292,13 +292,14 @@ def _check_ratio(use: _Use, lefts: Sequence[Piece], rights: Sequence[Piece]) -> 
         load[transport.target] += amount
     for j, amount in enumerate(load):
         if amount > coupling.ratio * rights[j].weight:
-            raise Flaw(f"{place}/ratio", f"what comes into event {j} is more than {coupling.ratio} times as likely")
+            times = text_of(coupling.ratio)
+            raise Flaw(f"{place}/ratio", f"what comes into event {j} is more than {times} times as likely")
     for output in {piece.event.output for piece in lefts}:
         mine = [i for i, piece in enumerate(lefts) if piece.event.output == output and piece.weight]
         if any(shared[i] for i in mine):
             for i in mine:
                 if shared[i] != 1:
-                    raise Flaw(f"{place}/transports", f"the shares of event {i} sum to {shared[i]}, not 1")
+                    raise Flaw(f"{place}/transports", f"the shares of event {i} sum to {text_of(shared[i])}, not 1")
         else:
             _check_probabilities(coupling, output, [lefts[i] for i in mine], rights, place)
 
@@ -313,9 +314,10 @@ def _check_probabilities(
             raise Flaw(f"{place}/transports", f"the output {output} has noise to shift, and its events are not shared")
     chance, other = (sum((piece.weight for piece in some), start=Fraction(0)) for some in (mine, theirs))
     if chance * _exp_above(-coupling.cost, place) > coupling.ratio * other:
-        times = f"{chance / other}" if other else "without bound"
-        paid = f", after {coupling.cost} is paid" if coupling.cost else ""
-        raise Flaw(f"{place}/ratio", f"the output {output} is {times} times as likely, not {coupling.ratio}{paid}")
+        times = text_of(chance / other) if other else "without bound"
+        paid = f", after {text_of(coupling.cost)} is paid" if coupling.cost else ""
+        reason = f"the output {output} is {times} times as likely, not {text_of(coupling.ratio)}{paid}"
+        raise Flaw(f"{place}/ratio", reason)
 
 
 def _exp_above(x: Fraction, place: str) -> Fraction:
@@ -336,9 +338,9 @@ def check_epsilon(certificate: Cases) -> str:
         total += log_above(ratio) if ratio > 1 else 0
         worst = max(worst, total)
         if total > certificate.epsilon:
-            shown = f"{float(total):.15g}" if ratio > 1 else total
-            raise Flaw(f"/pairs/{k}", f"it loses {shown}, above ε = {certificate.epsilon}")
-    return f"the worst pair loses {float(worst):.12g}, and ε is {float(certificate.epsilon):.12g}"
+            shown = decimal_of(total) if ratio > 1 else text_of(total)
+            raise Flaw(f"/pairs/{k}", f"it loses {shown}, above ε = {text_of(certificate.epsilon)}")
+    return f"the worst pair loses {decimal_of(worst, 12)}, and ε is {decimal_of(certificate.epsilon, 12)}"
 
 
 COUPLING_STEPS = (

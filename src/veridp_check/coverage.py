@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
-from veridp_check.document import Condition, Flaw, Linear
+from veridp_check.document import Condition, Flaw, Linear, text_of
 from veridp_check.linear import Affine, Ask, Point, Relation, Undecided, cells, number, variable
 from veridp_check.noise import Noise
 from veridp_check.tiling import tile
@@ -268,4 +268,4 @@ def deciding(place: str, hoped: str) -> Iterator[None]:
 
 
 def in_words(point: Point) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in point.items())
+    return ", ".join(f"{name} = {text_of(value)}" for name, value in point.items())

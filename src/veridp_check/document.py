@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,10 +22,11 @@ FORMAT = "veridp-certificate"
 VERSION = 3
 RATIONAL = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
 NO_RATIONAL = 'a rational such as "-3/40" is needed, not {}'
-LARGEST = 10**300  # within the range of a float
+LARGEST = int(sys.float_info.max)  # of a number: arguments and data are floats
 WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
 MAX_WHOLE = 10**6  # of a size, an index or a count
 MAX_FILE_BYTES = 2**29
+MAX_BITS_SHOWN = 1000  # of an integer that a message shows in full
 RELATIONS = (">=", ">", "==")
 NUMERIC = "#"  # stands for a numeric entry in the text of an output
 LISTED = "listed"  # neighbours are what the certificate's polytopes say, and nothing else
@@ -105,10 +107,11 @@ def load_document(file: str | Path) -> object:
 
 def _no_name_twice(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Two values under one name: which of them is meant would be up to the reader."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r} is given twice in one object")
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name!r} is given twice in one object")
+        found[name] = value
     return found
 
 
@@ -191,7 +194,7 @@ def _rational(text: str) -> Fraction | str:
     if denominator and not int(denominator):
         return "the denominator is 0"
     value = Fraction(int(numerator), int(denominator or 1))
-    return value if abs(value) <= LARGEST else f"a number of at most 10^300 is needed, not {_shown(text)}"
+    return value if abs(value) <= LARGEST else f"a number that a float can hold is needed, not {_shown(text)}"
 
 
 def _escaped(name: str) -> str:
@@ -200,8 +203,24 @@ def _escaped(name: str) -> str:
 
 def _shown(value: object) -> str:
     """The value in ASCII, so that a look-alike letter is seen."""
+    if isinstance(value, int) and value.bit_length() > MAX_BITS_SHOWN:
+        return "a number of too many digits"
     text = ascii(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def text_of(number: Fraction) -> str:
+    """The number in full, or as a decimal where it is long: Python refuses to write integers of many digits."""
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) <= MAX_BITS_SHOWN:
+        return str(number)
+    return decimal_of(number)
+
+
+def decimal_of(number: Fraction, digits: int = 15) -> str:
+    """The number as a decimal of so many digits."""
+    if abs(number) > LARGEST:
+        return f"{'-' * (number < 0)}10^308 or more"
+    return f"{float(number):.{digits}g}"
 
 
 # --------------------------------------------------------------------------------------------- what all kinds share

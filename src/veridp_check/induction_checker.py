@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp_check.coverage import check_runs
-from veridp_check.document import NUMERIC, Flaw, Linear
+from veridp_check.document import NUMERIC, Flaw, Linear, text_of
 from veridp_check.induction_reader import QUERY, Alignment, Loop, Move, Place, Step
 from veridp_check.noise import Price
 from veridp_check.shifts import count
@@ -186,10 +186,12 @@ def check_shifts(certificate: Loop) -> str:
         for k, condition in enumerate(each.step.conditions):
             change = each.change(condition.slack)
             if change < 0 or (change and condition.relation == "=="):
-                raise Flaw(each.place, f"it changes condition /steps/{each.move.step}/conditions/{k} by {change}")
+                where = f"/steps/{each.move.step}/conditions/{k}"
+                raise Flaw(each.place, f"it changes condition {where} by {text_of(change)}")
         for k, number in enumerate(each.step.numbers):
             if change := each.change(number):
-                raise Flaw(each.place, f"it changes the number /steps/{each.move.step}/numbers/{k} by {change}")
+                where = f"/steps/{each.move.step}/numbers/{k}"
+                raise Flaw(each.place, f"it changes the number {where} by {text_of(change)}")
         _check_updates(certificate, each)
         checked += 1
     return (
@@ -204,8 +206,8 @@ def _check_updates(certificate: Loop, each: _Taken) -> None:
     for name, stated in zip(symbols, each.target.differences, strict=True):
         change = each.change(each.step.updates[name])
         if change != stated:
-            where = f"state {each.target.state} in phase {each.target.phase!r}"
-            raise Flaw(each.place, f"it makes {name} differ by {change}, but in {where} it is said to by {stated}")
+            where = f"state {each.target.state} in phase {each.target.phase!r} it is said to by {text_of(stated)}"
+            raise Flaw(each.place, f"it makes {name} differ by {text_of(change)}, but in {where}")
 
 
 def check_costs(certificate: Loop) -> str:
@@ -219,11 +221,11 @@ def check_costs(certificate: Loop) -> str:
             noise = certificate.noises[row]
             price = noise.price(move)
             if price is None or (noise.whole and move):
-                raise Flaw(f"{each.place}/moves/{k}", f"{noise.kind} noise must not be moved by {move}")
+                raise Flaw(f"{each.place}/moves/{k}", f"{noise.kind} noise must not be moved by {text_of(move)}")
             prices.append(price)
         amount = Price.total(prices).amount
         if amount != each.move.cost:
-            raise Flaw(f"{each.place}/cost", f"the moves cost {amount}, not {each.move.cost}")
+            raise Flaw(f"{each.place}/cost", f"the moves cost {text_of(amount)}, not {text_of(each.move.cost)}")
     kinds = sorted({noise.kind for noise in certificate.noises}) or ["no"]
     return f"the moves are allowed for {' and '.join(kinds)} noise, and cost what is stated"
 
@@ -233,10 +235,11 @@ def check_induction(certificate: Loop) -> str:
     for each in _all(certificate):
         rest = Fraction(0) if each.target is None else each.target.left
         if rest < 0:
-            raise Flaw(each.place, f"what is left after it is below 0: {rest}")
+            raise Flaw(each.place, f"what is left after it is below 0: {text_of(rest)}")
         if each.source is not None and each.move.cost + rest > each.source.left:
             where = f"state {each.source.state} in phase {each.source.phase!r}"
-            raise Flaw(each.place, f"from {where}, {each.source.left} is left, but it takes {each.move.cost + rest}")
+            left, taken = text_of(each.source.left), text_of(each.move.cost + rest)
+            raise Flaw(each.place, f"from {where}, {left} is left, but it takes {taken}")
     return "no step takes more than what is left, so that no run does, however long"
 
 
@@ -248,8 +251,9 @@ def check_epsilon(certificate: Loop) -> str:
             total = each.move.cost + (Fraction(0) if each.target is None else each.target.left)
             worst = max(worst, total)
             if total > certificate.epsilon:
-                raise Flaw(each.place, f"a run that starts so may cost {total}, above ε = {certificate.epsilon}")
-    return f"the dearest run costs {worst}, and ε is {certificate.epsilon}"
+                most = text_of(certificate.epsilon)
+                raise Flaw(each.place, f"a run that starts so may cost {text_of(total)}, above ε = {most}")
+    return f"the dearest run costs {text_of(worst)}, and ε is {text_of(certificate.epsilon)}"
 
 
 INDUCTION_STEPS = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp_check.alignment_reader import Box, Hull, Rule, Shift, Table
-from veridp_check.document import Flaw
+from veridp_check.document import Flaw, decimal_of, text_of
 from veridp_check.noise import Noise, Price
 
 ROUNDING = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
@@ -181,7 +181,7 @@ def _check_shift(rows: Sequence[_Row], difference: Mapping[int, Fraction], shift
             change += c * data[i]
         least, most = change + row.low * steps, change + row.high * steps
         if least < 0 or (row.kept.equal and most > 0):
-            known = ", ".join(f"{i}: {value}" for i, value in difference.items())
+            known = ", ".join(f"{i}: {text_of(value)}" for i, value in difference.items())
             where = f"where the data move by ({known})" if difference else "however the data move"
             raise _changed(Fraction(least, row.own * finer), Fraction(most, row.own * finer), row.kept, place, where)
 
@@ -202,7 +202,7 @@ def _check_rule(at: Carried, rule: Rule) -> None:
 
 
 def _changed(least: Fraction, most: Fraction, kept: Kept, place: str, where: str) -> Flaw:
-    return Flaw(place, f"{where} it changes {kept.what} by {least if least < 0 else most}")
+    return Flaw(place, f"{where} it changes {kept.what} by {text_of(least if least < 0 else most)}")
 
 
 def _bounds(slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fraction]:
@@ -222,15 +222,15 @@ def _total(noises: Sequence[Noise], moves: Sequence[Fraction], place: str, names
             continue
         price = noise.price(move)
         if price is None:
-            raise Flaw(f"{place}/{name}", f"{noise.kind} noise must not be moved by {move}")
+            raise Flaw(f"{place}/{name}", f"{noise.kind} noise must not be moved by {text_of(move)}")
         prices.append(price)
     return Price.total(prices)
 
 
 def _check_stated(price: Price, stated: Fraction, place: str) -> None:
     if not price.amount <= stated <= price.amount * (1 + (ROUNDING if price.rounded else 0)):
-        amount = f"just under {float(price.amount):.15g}" if price.rounded else price.amount
-        raise Flaw(place, f"the moves cost {amount}, not {stated}")
+        amount = f"just under {decimal_of(price.amount)}" if price.rounded else text_of(price.amount)
+        raise Flaw(place, f"the moves cost {amount}, not {text_of(stated)}")
 
 
 def _check_rule_cost(at: Carried, rule: Rule) -> None:
@@ -261,7 +261,7 @@ def _check_rule_cost(at: Carried, rule: Rule) -> None:
             totals.append(max(ends, key=lambda price: price.amount))
     price = Price.total(totals)
     if rule.cost < price.amount:
-        raise Flaw(f"{at.place}/cost", f"the moves may cost {price.amount}, not only {rule.cost}")
+        raise Flaw(f"{at.place}/cost", f"the moves may cost {text_of(price.amount)}, not only {text_of(rule.cost)}")
 
 
 def _moved(rule: Rule, k: int, difference: Mapping[int, Fraction]) -> Fraction:

@@ -287,6 +287,22 @@ def test_a_loss_that_no_event_shows_is_left_to_samples() -> None:
     assert "sniper" in [evidence.engine for evidence in verdict.evidence]
 
 
+def test_a_proof_is_cross_checked_by_samples_where_no_pair_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise of scale 1e200 is out of reach for the exact engine; a false alarm has a probability of 1e-9."""
+
+    def laplace(rng: Any, data: Any) -> Any:
+        return 1e200 * data[0] + rng.laplace(scale=1e200)
+
+    verdict = veridp.audit(laplace, 1.0, size=1, seconds=600)
+    assert verdict.standing is Standing.PROVED
+    assert "samples do not contradict the proof" in [evidence.finding for evidence in verdict.evidence]
+
+    proof = veridp.prove(lambda rng, data: rng.laplace(), size=1)
+    monkeypatch.setattr("veridp.prove.prove", lambda *_: proof)
+    with pytest.raises(EnginesDisagree, match=r"0-DP is proved .* but refuted by samples"):
+        veridp.audit(laplace, 1.0, size=1, seconds=600)
+
+
 def test_a_proof_is_cross_checked_by_pairs_also_where_it_says_zero() -> None:
     def constant(rng: Any, data: Any) -> Any:
         return rng.laplace()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from veridp.errors import NotExact
 from veridp.exact import compare
 from veridp.exact.at_delta import witness_above
 from veridp.exact.tail import limit, rises_without_bound
@@ -92,6 +94,28 @@ def test_a_mixture_tends_to_the_ratio_of_its_heaviest_parts() -> None:
     ratio = np.log((wide + narrow) / 2) - np.log((wide + 3 * narrow) / 4)
     assert compare(mechanism, [0], [1]).epsilon == pytest.approx(np.abs(ratio).max(), abs=1e-9)
     assert compare(mechanism, [0], [1]).epsilon == pytest.approx(math.log(2), abs=1e-9)
+
+
+def test_wide_integer_noise_takes_little_memory() -> None:
+    """A two-sided geometric draw over thousands of integers: ln 1/(1 - p), in far less than all pairs of them take."""
+
+    def mechanism(rng: Any, data: Any) -> Any:
+        return data[0] + rng.geometric(0.01) - rng.geometric(0.01)
+
+    tracemalloc.start()
+    try:
+        assert compare(mechanism, [0], [1]).epsilon == pytest.approx(-math.log1p(-0.01), rel=1e-10)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sum_of_integer_draws_with_too_many_terms_is_refused() -> None:
+    def mechanism(rng: Any, data: Any) -> Any:
+        return data[0] + rng.binomial(100_000, 0.3) + rng.binomial(100_000, 0.6)
+
+    with pytest.raises(NotExact, match="a sum of integer draws takes more than"):
+        _ = compare(mechanism, [0], [1]).epsilon
 
 
 @pytest.mark.parametrize(

@@ -340,11 +340,10 @@ def test_the_command_from_proof_to_check(monkeypatch, capfd, tmp_path):
     program, file = tmp_path / "own.py", tmp_path / "proof.json"
     program.write_text("def sign(rng, value):\n    return 1 if rng.random() < (2 + value / 10) / 4 else -1\n")
     target = f"{program}:sign"
-    status, out, _ = run(
-        monkeypatch, capfd, "prove", target, "--adjacency", "any", "--epsilon", "1.1", "--certificate", str(file)
-    )
+    settings = "--adjacency", "any", "--epsilon", "1.1"
+    status, out, _ = run(monkeypatch, capfd, "prove", target, *settings, "--certificate", str(file))
     assert status == 0
     assert "1.09861-DP is proved for numbers from -10 to 10" in out
-    status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", target)
+    status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", target, *settings)
     assert status == 0
     assert "under any, numbers from -10 to 10, as described, is ε-differentially private with ε = 1.098612" in out

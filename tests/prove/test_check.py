@@ -937,7 +937,8 @@ def test_the_command_rejects_with_status_1_and_the_place(monkeypatch, capfd, tmp
 
 def test_the_command_with_a_target(monkeypatch, capfd, tmp_path):
     save_certificate(prove(catalogue["svt1"], 3, threshold=2.0), tmp_path / "proof.json")
-    status, out, _ = run(monkeypatch, capfd, "check", str(tmp_path / "proof.json"), "--target", "svt1", "--runs", "50")
+    words = ["check", str(tmp_path / "proof.json"), "--target", "svt1", "--runs", "50"]
+    status, out, _ = run(monkeypatch, capfd, *words, "--size", "3", "--arg", "threshold=2.0")
     assert status == 0
     assert "program:    50 random runs of the program are told right; this is evidence and no proof" in out
     status, out, _ = run(monkeypatch, capfd, "check", str(tmp_path / "proof.json"), "--target", "svt4")

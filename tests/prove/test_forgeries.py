@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +28,7 @@ from veridp_check.document import RECORDS
 from veridp_check.noise import Noise, probability_between
 
 READING = "reading"
+NUMBER = re.compile(r"-?[0-9]+(/[0-9]+)?")
 
 
 def step_of(document: Document, checked: Checked) -> str:
@@ -303,6 +306,33 @@ def test_records_are_neighbours_as_the_relation_has_it():
 
 def test_a_lookalike_letter_is_told_by_its_number():
     assert "not 'l\\u0456nf'" in check(small("released") | {"adjacency": LOOKALIKE}).rejection.reason
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_numbers_of_thousands_of_digits_are_checked_and_told(name):
+    """Sums of numbers as long as the grammar allows have more digits than Python writes."""
+    chosen = random.Random(0)
+    for _ in range(60):
+        document = small(name)
+        found = {p: at(document, p) for p in pointers(document)}
+        numbers = [p for p, value in found.items() if isinstance(value, str) and NUMBER.fullmatch(value)]
+        for pointer in chosen.sample(numbers, chosen.randint(2, 8)):
+            sign, long = chosen.choice(["", "-"]), f"{chosen.getrandbits(13200)}/{chosen.getrandbits(13200) | 1}"
+            put(pointer, sign + long)(document)
+        check(document)
+
+
+def test_a_number_that_no_text_could_hold_is_told_in_words():
+    document = small("released") | {"epsilon": 10**5000}
+    assert check(document).rejection.reason == 'a rational such as "-3/40" is needed, not a number of too many digits'
+
+
+def test_numbers_are_those_that_floats_hold():
+    document = small("released")
+    put("/events/0/numbers/0/constant", str(int(1.7e308)))(document)
+    assert check(document).verified
+    put("/events/0/numbers/0/constant", str(int(1.7e308) * 2))(document)
+    assert check(document).rejection.place == "/events/0/numbers/0/constant"
 
 
 def test_probabilities_of_endless_digits_are_not_computed():

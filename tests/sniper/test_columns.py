@@ -57,6 +57,11 @@ def test_columns_that_tell_the_same_are_kept_once() -> None:
     assert list(found) == ["output[0]"]
 
 
+def test_large_numbers_have_a_column_each() -> None:
+    found = as_dict([[1e200, 2e200], [3e200, -6e200], [2e200, 5e200]], composed=False)
+    assert list(found) == ["output[0]", "output[1]"]
+
+
 def test_unseen_forms_are_read_as_far_as_they_are_known() -> None:
     columns = columns_for(encode([[1.0, 2.0], [3.0, 5.0], [4.0, 1.0]]), composed=False)
     later = columns.matrix(encode([[8.0], ["text", 2.0], [1.0, 2.0, 3.0], None]))

@@ -376,3 +376,14 @@ def test_a_mechanism_that_fails_says_where():
 
 def test_a_point_without_an_event_proves_nothing():
     assert Point(0.5, 1.0, 1.0, 1.0, 1.0).p_value == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e300])
+def test_events_are_as_fine_as_the_noise(scale):
+    @mechanism(epsilon=0.3, adjacency="any", domain=[0.0, scale])
+    def laplace(rng, value):
+        return abs(value + rng.laplace(scale=scale))  # never below 0
+
+    detection = detect(laplace, test_epsilons=[0.3], selection_samples=2_000, samples=20_000, seed=1)
+    assert refuted_at(detection, 0.3)
+    assert 0.3 < detection.witness.epsilon(0.0).lower < 1.0

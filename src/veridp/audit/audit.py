@@ -138,6 +138,8 @@ def _explore_first(findings: Findings) -> None:
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
     if findings.exact and searchable and not findings.met:
         findings.step("finder", explored.ascend, SHARE)
+    if findings.proved and not findings.exact:
+        findings.step("cross-check", sampled.cross_check, SHARE)
     if findings.proved and not findings.refuted:
         findings.step("every size", explored.prove_every_size, SHARE)
     if not findings.exact and not findings.proved:

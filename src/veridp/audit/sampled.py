@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from veridp.audit.exactly import exact_witness
 from veridp.audit.findings import Findings
 from veridp.budget import time_left
-from veridp.claim import Witness
-from veridp.errors import BadInput, VeridpError
+from veridp.claim import Claim, Witness
+from veridp.errors import BadInput, EnginesDisagree, VeridpError
 from veridp.exact import compare
 from veridp.exact.at_delta import epsilon_at
 from veridp.program.contained import listening
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from veridp.statdp.detection import Detection
 
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
+CHECKED_SELECTION, CHECKED_SAMPLES = 5_000, 20_000  # by which a proof is checked
+CHECKED_ALPHA = 1e-9  # a false alarm would be taken for a fault in veridp
 QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
 
 
@@ -61,6 +63,40 @@ def look_quickly(findings: Findings) -> None:
         cut = "" if detection.finished else ", cut short"
         found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}{cut}")
         take_detection(detection)
+
+
+def cross_check(findings: Findings) -> None:
+    """Test a proof on samples, where no pair could be compared exactly.
+
+    The test spends nothing of alpha: it claims nothing, but raises EnginesDisagree where it contradicts the proof.
+    """
+    from veridp.statdp import detect
+
+    case, proved = findings.case, Claim(findings.upper)
+    findings.tell("checking the proof on samples")
+    with findings.timed("statdp") as found:
+        try:
+            detection = detect(
+                case.mechanism.bind(**case.mechanism.values),
+                size=case.size,
+                test_epsilons=[proved.epsilon],
+                selection_samples=CHECKED_SELECTION,
+                samples=CHECKED_SAMPLES,
+                alpha=CHECKED_ALPHA,
+                seconds=max(time_left(), 1e-3),
+                seed=case.seed_of(8),
+            )
+        except BadInput as reason:
+            found.append(f"the proof is not checked on samples: {reason}")
+            return
+        findings.finished = findings.finished and detection.finished
+        if detection.witness is not None and detection.witness.refutes(proved):
+            raise EnginesDisagree(
+                f"{case.mechanism.name}: {proved} is proved {findings.scope}, but refuted by samples at confidence "
+                f"1 - {CHECKED_ALPHA:g} ({detection.event}); one of the engines is wrong. Please report it with the "
+                f"mechanism's code"
+            )
+        found.append(f"samples do not contradict the proof{'' if detection.finished else ', cut short'}")
 
 
 def attack(findings: Findings) -> None:

@@ -33,11 +33,14 @@ def accept_any_text() -> None:
 
 
 def show(result: RenderableType) -> None:
-    """Print a result for people: lines are folded to the width of a terminal; a pipe has none."""
+    """Print a result for people: lines are folded to the width of a terminal; a pipe has none.
+
+    A text is printed as it stands: an output such as [#, #] is no markup.
+    """
     console = Console(emoji=False)
     if not console.is_terminal:
         console.width = UNBOUNDED
-    console.print(result)
+    console.print(result, markup=not isinstance(result, str))
 
 
 def show_json(command: str, *results: Mapping[str, object], file: Path | None = None) -> None:

@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.errors import NotExact
 from veridp.exact.quadrature import Grid, edges, log_sum, panels, range_sums, whole_numbers
 from veridp.exact.star import Middle, Ray, log_measures
 
 if TYPE_CHECKING:
     from veridp.exact.measure import Region
+    from veridp.exact.noise import Noise
 
 Array = NDArray[np.float64]
 _Integral = Callable[[int, NDArray[np.intp], Array, Array], Array]
 OWN_GRIDS = 10_000  # integrals done at once, where each has a grid of its own
 ON_LATTICE = 1e-9  # how far rounding may carry an integer
 MOST_STRETCHED = 100_000  # integrals that share a grid, where each needs but sums over it
+MOST_TERMS = 100_000_000  # of the sums over integers that are done at once: some ten seconds
+TERMS_AT_ONCE = 4_000_000  # of them, that are held in memory
 TIED_ROWS = 24  # integrals that share a grid, where each brings a kink of its own to it
 
 
@@ -161,9 +165,18 @@ class Tree:
         return any(np.any(array[rows] != array[rows[0]]) for array in arrays)
 
     def _integral(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> Array:
-        """The integral with a grid for each row."""
-        empty = ~(low < high) if not self.region.noise[variable].integer else ~(low <= high)
-        grid = self._grid(variable, rows, np.where(empty, 0.0, low), np.where(empty, 0.0, high))
+        """The integral with a grid for each row; in halves, where all grids at once would take too much memory."""
+        whole = self.region.noise[variable].integer
+        empty = ~(low <= high) if whole else ~(low < high)
+        ends = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+        terms = len(rows) * self._longest_sum(variable, rows, *ends) if whole and len(rows) > 1 else 0
+        if terms > MOST_TERMS:
+            raise NotExact(f"a sum of integer draws takes more than {MOST_TERMS:.0e} terms; use an engine that samples")
+        if terms > TERMS_AT_ONCE:
+            half = len(rows) // 2
+            halves = [self._integral(variable, rows[p], low[p], high[p]) for p in (slice(half), slice(half, None))]
+            return np.concatenate(halves)
+        grid = self._grid(variable, rows, *ends)
         return np.where(empty, -np.inf, grid.integrate(self._integrand(variable, rows, grid.points)))
 
     def _integrand(self, variable: int, rows: NDArray[np.intp], points: Array) -> Array:
@@ -222,7 +235,8 @@ class Tree:
 
     def _stretched_sum(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> Array:
         """The same for integer noise, where the further noise is integer too and moves with it one by one."""
-        breaks = np.concatenate([*self._own_breaks(variable, rows), *self._carried_breaks(variable, rows[:1])])
+        own, below = self._own_breaks(variable, rows, ends=True), self._carried_breaks(variable, rows[:1], ends=True)
+        breaks = np.concatenate([*own, *below])
         ends = (breaks.min(), breaks.max()), (low.min(), high.max())
         (first,), (last,) = self._reach(variable, *(np.array([end]) for pair in ends for end in pair))
         points = np.arange(math.ceil(first - ON_LATTICE), math.floor(last + ON_LATTICE) + 1.0)
@@ -280,12 +294,21 @@ class Tree:
     def _grid(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> Grid:
         noise = self.region.noise[variable]
         if noise.integer:
-            breaks = self._breaks(variable, rows)
-            first, last = self._reach(variable, breaks.min(axis=1), breaks.max(axis=1), low, high)
-            return whole_numbers(np.ceil(first - ON_LATTICE), np.floor(last + ON_LATTICE))
+            return whole_numbers(*self._whole_ends(variable, rows, low, high))
         width, tail = 16.0 / self._rate(variable), noise.tail * noise.scale
         ends = edges(np.clip(self._breaks(variable, rows), -1e300, 1e300), width, tail, low, high)
         return panels(np.clip(ends, -1e300, 1e300))
+
+    def _longest_sum(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> float:
+        """How many integers the longest of the rows' sums is over."""
+        first, last = self._whole_ends(variable, rows, low, high)
+        return float(np.max(last - first)) + 1
+
+    def _whole_ends(self, variable: int, rows: NDArray[np.intp], low: Array, high: Array) -> tuple[Array, Array]:
+        """The first and the last integer of each row's sum."""
+        breaks = self._breaks(variable, rows, ends=True)
+        first, last = self._reach(variable, breaks.min(axis=1), breaks.max(axis=1), low, high)
+        return np.ceil(first - ON_LATTICE), np.floor(last + ON_LATTICE)
 
     def _reach(self, variable: int, least: Array, most: Array, low: Array, high: Array) -> tuple[Array, Array]:
         """Between which ends the mass of integer noise counts, where these are the least and the most of the breaks."""
@@ -296,30 +319,31 @@ class Tree:
             np.minimum(high, np.maximum(most, noise.middle) + reach),
         )
 
-    def _breaks(self, variable: int, rows: NDArray[np.intp]) -> Array:
-        """Where the integrand over the variable is not smooth, and 0: a row for each row."""
-        return np.column_stack([*self._own_breaks(variable, rows), *self._carried_breaks(variable, rows)])
+    def _breaks(self, variable: int, rows: NDArray[np.intp], ends: bool = False) -> Array:
+        """Where the integrand over the variable is not smooth, and 0: a row for each row.
 
-    def _own_breaks(self, variable: int, rows: NDArray[np.intp]) -> list[Array]:
+        With `ends`, only the least and the most of the many steps of integer noise are among them.
+        """
+        return np.column_stack([*self._own_breaks(variable, rows, ends), *self._carried_breaks(variable, rows, ends)])
+
+    def _own_breaks(self, variable: int, rows: NDArray[np.intp], ends: bool = False) -> list[Array]:
         """Those of its own noise, bounds and further densities."""
-        ends = [
-            end for end in (self.bounds[variable][0][rows], self.bounds[variable][1][rows]) if np.isfinite(end).all()
-        ]
+        bounds = [bound[rows] for bound in self.bounds[variable] if np.isfinite(bound[rows]).all()]
         fixed = () if self.region.noise[variable].integer else self.region.noise[variable].kinks
-        found = [np.zeros(len(rows)), *ends, *(np.full(len(rows), kink) for kink in fixed)]
+        found = [np.zeros(len(rows)), *bounds, *(np.full(len(rows), kink) for kink in fixed)]
         for noise, form in self.ties[variable]:
-            found += [
-                (kink - form.constant[rows]) / form.coefficient(variable) for kink in (*noise.kinks, noise.middle)
-            ]
+            levels = (*_kinks(noise, ends), noise.middle)
+            found += [(level - form.constant[rows]) / form.coefficient(variable) for level in levels]
         return found
 
-    def _carried_breaks(self, variable: int, rows: NDArray[np.intp]) -> list[Array]:
+    def _carried_breaks(self, variable: int, rows: NDArray[np.intp], ends: bool = False) -> list[Array]:
         """Those that its children bring."""
         found: list[Array] = []
         for child in self.children[variable]:
-            inner = self._breaks(child, rows)
+            inner = self._breaks(child, rows, ends)
             if self.region.noise[child].integer:
-                inner = np.concatenate([inner, np.tile(self.region.noise[child].kinks, (len(rows), 1))], axis=1)
+                steps = np.tile(_kinks(self.region.noise[child], ends), (len(rows), 1))
+                inner = np.concatenate([inner, steps], axis=1)
             for own, parents, constant in self.links[child]:
                 found += list((-(own * inner + constant[rows][:, None]) / parents).T)
             for (a, b, c), (e, f, g) in itertools.combinations(self.links[child], 2):
@@ -334,6 +358,12 @@ class Tree:
         for child in self.children[variable]:
             rate += self._rate(child) * max(abs(parents / own) for own, parents, _ in self.links[child])
         return rate
+
+
+def _kinks(noise: Noise, ends: bool) -> tuple[float, ...]:
+    """The kinks of the noise, or the least and the most of them."""
+    kinks = noise.kinks
+    return (kinks[0], kinks[-1]) if ends and kinks else kinks
 
 
 def _sums_between(ends: Array, values: Array, low: Array, high: Array) -> Array:

@@ -151,6 +151,8 @@ def leaves(output: Any) -> list[Any]:
 
 def output_text(output: Any) -> str:
     """The output for people: strings in quotes, exact numbers as decimals, expressions in their symbols."""
+    if type(output) is int:  # the options of a choice among many: the rest of the way takes far longer
+        return str(output)
     try:
         return tree_text(tree_of(output, lambda leaf, kind: _plain(leaf), _kind_of_any), _leaf_text)
     except BadOutput:  # a dict with keys that no output may have

@@ -363,6 +363,7 @@ def _varies(column: Floats) -> bool:
 def _shape(column: Floats) -> bytes:
     """The same for columns that tell the same: those that are equal up to scale, sign and an added constant."""
     known = ~np.isnan(column)
+    column = column / float(np.abs(column[known]).max() or 1.0)  # the square of a large number has no float
     middle, spread = column[known].mean(), column[known].std()
     scaled = np.where(known, np.round((column - middle) / (spread or 1.0), 6) + 0.0, 1e9)
     first = scaled[np.flatnonzero(scaled)[0]] if scaled.any() else 1.0

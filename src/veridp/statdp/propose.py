@@ -42,6 +42,7 @@ LEVELS = np.array(
 )  # of the pooled sample: between these quantiles lie the candidate intervals
 ATOM = 0.002  # a number that so many outputs share is an atom
 MOST_ATOMS = 8
+LEAST_SPREAD = 1e-300  # of numbers that are rounded: less has no float beside it that is smaller by far
 MOST_VALUES = 16  # of a discrete feature that are combined with numbers
 
 
@@ -235,7 +236,7 @@ def _axis(feature: Feature, known: Array, free: Array) -> Axis:
 def _rounded(cuts: Array) -> Array:
     """The cuts with as few digits as keep them apart where outputs are dense."""
     spread = float(np.quantile(cuts, 0.75) - np.quantile(cuts, 0.25))
-    if spread <= 0:
+    if spread < LEAST_SPREAD:
         return cuts
     unit = 10.0 ** math.floor(math.log10(spread / 20))
-    return np.asarray(np.round(np.round(cuts / unit) * unit, 12))
+    return np.array([float(f"{cut:.12g}") + 0.0 for cut in np.round(cuts / unit) * unit])
