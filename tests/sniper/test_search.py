@@ -19,6 +19,7 @@ from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
 from veridp.sniper import Finding, scout, search
 from veridp.sniper.confirm import Spending
+from veridp.sniper.crew import Crew
 from veridp.sniper.hunt import MOST_MOVES
 from veridp.sniper.pairs import Pairs
 from veridp.sniper.power import Goal
@@ -292,3 +293,14 @@ def test_no_more_alpha_is_spent_than_there_is() -> None:
     glances = sum(spending.glance(number) for number in range(1, 1000))
     assert glances < spending.glances
     assert spending.last + spending.earlier + spending.glances + spending.others == pytest.approx(1.0)
+
+
+def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
+    with Crew(Claim(100.0), workers=2) as crew:
+        results = crew.run(lambda claim, number: claim.epsilon + number, range(20))
+        found = [next(results)]
+        executor: Any = crew.own.executor  # type: ignore[union-attr]
+        for worker in list(executor._processes.values()):
+            worker.kill()
+        executor._executor_manager_thread.join()  # the next task meets a pool that knows
+        assert found + list(results) == [100.0 + number for number in range(20)]
