@@ -158,7 +158,7 @@ def test_domains_and_sizes_are_kept() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(BadInput, match="size = 0 leaves no queries; give a size of at least 1"):
+    with pytest.raises(BadInput, match="size must be an integer >= 1, got 0"):
         worst(veridp.catalogue["svt1"], size=0)
     with pytest.raises(BadInput, match=r"domain = \(5, 5\) is empty"):
         worst(veridp.catalogue["svt1"], domain=(5, 5))

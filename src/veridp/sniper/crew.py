@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
-from veridp.errors import BadInput, VeridpError, WorkerLost
+from veridp.budget import whole
+from veridp.errors import VeridpError, WorkerLost
 from veridp.program.blocks import Failure
 from veridp.program.pool import Crew as Workers
 from veridp.program.pool import first_done, hidden_main
@@ -47,9 +48,7 @@ class Crew:
         self.executor = executor
         self.own: Workers | None = None
         self.limits: Any = None
-        self.size = workers if workers is not None else _cores()
-        if self.size < 1:
-            raise BadInput(f"workers = {workers!r} leaves nobody to work; give at least 1")
+        self.size = whole("workers", workers) if workers is not None else _cores()
         self.payload = self._payload() if executor is not None or self.size > 1 else None
 
     def _payload(self) -> bytes | None:
