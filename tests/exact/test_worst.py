@@ -157,6 +157,11 @@ def test_domains_and_sizes_are_kept() -> None:
     assert (min(values), max(values)) == (0.0, 2.0)
 
 
+def test_time_that_is_up_before_the_first_pair_is_not_a_lack_of_pairs() -> None:
+    with pytest.raises(CutShort, match="cut short"):
+        worst(veridp.catalogue["svt1"], seconds=1e-9)
+
+
 def test_bad_input() -> None:
     with pytest.raises(BadInput, match="size must be an integer >= 1, got 0"):
         worst(veridp.catalogue["svt1"], size=0)
