@@ -231,6 +231,14 @@ def test_a_mechanism_that_hangs_is_interrupted() -> None:
     assert time.monotonic() - started < 30
 
 
+def test_the_line_where_a_mechanism_hangs_is_one_of_its_own() -> None:
+    def waits(rng: Any, data: Any) -> Any:
+        return threading.Event().wait(3600)  # it is in threading.py that this hangs
+
+    with pytest.raises(MechanismHung, match=r"^test_sample.py:\d+: .*waits did not return within 0.2 s on \[1\]"):
+        sample(waits, [1], 10, time_limit=0.2)
+
+
 def test_a_mechanism_that_hangs_in_a_worker_is_interrupted() -> None:
     with pytest.raises(MechanismHung, match="hangs_rarely did not return within 1 s"):
         sample(hangs_rarely, 1e-3, 20_000, reading="one-by-one", workers=2, time_limit=1.0)
