@@ -103,7 +103,7 @@ def test_a_domain_that_leaves_no_pairs_is_refused(domain: object, message: str) 
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_size_below_one_is_refused(name: str, size: int) -> None:
     for method in (adjacency(name).example, lambda size, domain: list(adjacency(name).pairs(size, domain))):
-        with pytest.raises(BadInput, match=r"give a size of at least 1"):
+        with pytest.raises(BadInput, match=r"size must be an integer >= 1"):
             method(size, (-10, 10))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from veridp import target
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism
@@ -160,3 +161,12 @@ def test_a_module_that_misses_another_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text("import math\nimport no_such_thing\n")
     with pytest.raises(BadTarget, match=r"/half\.py:2: loading half raised ModuleNotFoundError: No module"):
         load("half:f")
+
+
+def test_a_file_whose_loading_does_not_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "LOADING", 0.2)
+    path = tmp_path / "endless.py"
+    path.write_text("def f(rng, data): return 1\nimport time\nwhile True: time.sleep(60)\n")
+    with pytest.raises(BadTarget, match=r"endless\.py:3: loading .* did not end within 0\.2 s; put what it runs"):
+        load(f"{path}:f")
+    assert "endless" not in sys.modules

@@ -167,7 +167,7 @@ def moved_within(low: float, high: float, values: Sequence[float], moves: Sequen
 
 def _check_size(size: int) -> None:
     if not isinstance(size, int | np.integer) or size < 1:
-        raise BadInput(f"size = {size} leaves no queries; give a size of at least 1")
+        raise BadInput(f"size must be an integer >= 1, got {size!r}")
 
 
 def _differences(left: object, right: object) -> NDArray[np.float64] | None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Integral, Real
 
 from veridp.errors import BadInput, CutShort
 
@@ -58,6 +59,25 @@ class Deadline:
 
 
 # --------------------------------------------------------------------------------------------------- effort
+
+
+def whole(name: str, value: object, least: int = 1) -> int:
+    """The value as an int; BadInput where it is not an integer of at least so much.
+
+    >>> whole("size", 3)
+    3
+    """
+    known = float(value) if isinstance(value, Integral | float) and not isinstance(value, bool) else math.nan
+    if not known.is_integer() or known < least:
+        raise BadInput(f"{name} must be an integer >= {least}, got {value!r}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def share(name: str, value: object) -> float:
+    """The value as a float; BadInput where it is not a number between 0 and 1, both excluded."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise BadInput(f"{name} must be a number between 0 and 1, got {value!r}")
+    return float(value)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism, adapters, as_mechanism
+from veridp.program.limit import OutOfTime, at_most
 
 Loaded = TypeVar("Loaded")
 COMMAND = "command:"
+LOADING = 60.0  # seconds that the top level of a file or a module may take
 MARK = "dp"
 CLAIM, SETTINGS = ("epsilon", "delta"), ("adjacency", "domain", "size")
 RUN_OPTIONS = ("proved", "seconds", "alpha", "seed", "black_box", "progress")  # of a test run, not of the mechanism
@@ -140,7 +142,13 @@ def _look_in(folder: str) -> None:
 def _run(name: str, action: Callable[[], Loaded]) -> Loaded:
     """The action's result; whatever the loaded code raises becomes a BadTarget with the line that it came from."""
     try:
-        return action()
+        with at_most(LOADING):
+            return action()
+    except OutOfTime as error:
+        raise BadTarget(
+            f"{_line_of(error, name)}: loading {name} did not end within {LOADING:g} s; "
+            f"put what it runs as a program under `if __name__ == '__main__':`"
+        ) from None
     except SyntaxError as error:
         where = f"{error.filename or name}:{error.lineno}"
         raise BadTarget(f"{where}: syntax error: {error.msg}; {name} has to be Python") from error

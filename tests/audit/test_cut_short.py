@@ -152,6 +152,7 @@ def test_a_mechanism_that_never_ends_on_symbols_is_cut_short() -> None:
     assert verdict.standing is Standing.NOT_REFUTED
     assert not verdict.finished
     assert all("cut short" in finding for finding in said(verdict, "prove"))
+    assert all(piece.seconds > 0 for piece in verdict.evidence)
     for engine in (veridp.prove, veridp.exact.worst):
         with pytest.raises(CutShort, match="cut short"):
             engine(notices, 1, seconds=0.3)  # type: ignore[operator]

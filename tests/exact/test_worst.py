@@ -157,8 +157,13 @@ def test_domains_and_sizes_are_kept() -> None:
     assert (min(values), max(values)) == (0.0, 2.0)
 
 
+def test_time_that_is_up_before_the_first_pair_is_not_a_lack_of_pairs() -> None:
+    with pytest.raises(CutShort, match="cut short"):
+        worst(veridp.catalogue["svt1"], seconds=1e-9)
+
+
 def test_bad_input() -> None:
-    with pytest.raises(BadInput, match="size = 0 leaves no queries; give a size of at least 1"):
+    with pytest.raises(BadInput, match="size must be an integer >= 1, got 0"):
         worst(veridp.catalogue["svt1"], size=0)
     with pytest.raises(BadInput, match=r"domain = \(5, 5\) is empty"):
         worst(veridp.catalogue["svt1"], domain=(5, 5))

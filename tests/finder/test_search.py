@@ -305,3 +305,19 @@ def test_what_is_reported_was_seen_in_plain_runs(monkeypatch: pytest.MonkeyPatch
             finder.search(function, restarts=1, samples=1000, seconds=math.inf, workers=1)
         assert [report.verified for report in reports[:1]] == expected
         assert not any(report.finished for report in reports)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"size": 2.5}, "size must be an integer >= 1, got 2.5"),
+        ({"restarts": 0}, "restarts must be an integer >= 1, got 0"),
+        ({"samples": "many"}, "samples must be an integer >= 1, got 'many'"),
+        ({"seed": "x"}, "seed must be an integer >= 0, got 'x'"),
+        ({"workers": "two"}, "workers must be an integer >= 1, got 'two'"),
+        ({"confidence": 1}, "confidence must be a number between 0 and 1, got 1"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        finder.search(veridp.catalogue["laplace"], **options)

@@ -201,6 +201,7 @@ def test_the_decorator_needs_no_parentheses() -> None:
         ({"size": 0}, "size must be an integer >= 1, got 0"),
         ({"domain": 5}, "domain must be a pair (low, high) or a list of values, got 5"),
         ({"domain": "abc"}, "domain must be a pair (low, high) or a list of values, got 'abc'"),
+        ({"domain": (10, 0)}, "domain = (10, 0) is empty; give a pair (low, high) with low < high"),
     ],
 )
 def test_the_decorator_refuses_settings_that_mean_nothing(settings: dict[str, Any], message: str) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,14 @@ def test_a_mechanism_that_hangs_is_interrupted() -> None:
     assert time.monotonic() - started < 30
 
 
+def test_the_line_where_a_mechanism_hangs_is_one_of_its_own() -> None:
+    def waits(rng: Any, data: Any) -> Any:
+        return threading.Event().wait(3600)  # it is in threading.py that this hangs
+
+    with pytest.raises(MechanismHung, match=r"^test_sample.py:\d+: .*waits did not return within 0.2 s on \[1\]"):
+        sample(waits, [1], 10, time_limit=0.2)
+
+
 def test_a_mechanism_that_hangs_in_a_worker_is_interrupted() -> None:
     with pytest.raises(MechanismHung, match="hangs_rarely did not return within 1 s"):
         sample(hangs_rarely, 1e-3, 20_000, reading="one-by-one", workers=2, time_limit=1.0)
@@ -319,6 +327,19 @@ def test_a_block_that_kills_every_worker_is_named() -> None:
     with pytest.raises(WorkerLost, match=r"ended its worker 3 times in block \d+, whose stream is SeedSequence\(5, "):
         sample(dies_always, os.getpid(), 20_000, seed=5, reading="one-by-one", workers=2)
     assert own_workers() == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_pool_that_loses_a_worker_beside_a_cancelled_task_is_not_waited_for() -> None:
+    crew = pool.Crew(1, threads=False)
+    with pool.hidden_main():
+        futures = [crew.executor.submit(time.sleep, 600) for _ in range(5)]
+    assert futures[3].cancel()  # the first two or three are with the worker
+    (worker,) = crew.executor._processes.values()  # type: ignore[attr-defined]
+    worker.kill()
+    with pytest.raises(BrokenExecutor):
+        [future.result() for future in pool.first_done(futures[4:], crew.executor)]
+    crew.dismiss(kill=True)
 
 
 def test_a_broken_executor_of_the_caller_is_replaced(tmp_path: Path) -> None:

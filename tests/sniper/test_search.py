@@ -19,6 +19,7 @@ from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
 from veridp.sniper import Finding, scout, search
 from veridp.sniper.confirm import Spending
+from veridp.sniper.crew import Crew
 from veridp.sniper.hunt import MOST_MOVES
 from veridp.sniper.pairs import Pairs
 from veridp.sniper.power import Goal
@@ -190,14 +191,22 @@ def test_an_exception_is_an_output_unless_there_is_no_other() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"confidence": 1.0}, "confidence = 1.0"),
-        ({"samples": 0}, "samples = 0"),
+        ({"confidence": 1.0}, "confidence must be a number between 0 and 1, got 1.0"),
+        ({"confidence": "high"}, "confidence must be a number between 0 and 1, got 'high'"),
+        ({"samples": 0}, "samples must be an integer >= 1, got 0"),
+        ({"samples": "many"}, "samples must be an integer >= 1, got 'many'"),
+        ({"final_samples": 2.5}, "final_samples must be an integer >= 1, got 2.5"),
+        ({"final_samples": float("inf")}, "final_samples must be an integer >= 1, got inf"),
+        ({"seed": "x"}, "seed must be an integer >= 0, got 'x'"),
+        ({"claim": "1"}, "epsilon = '1' is not a privacy budget"),
+        ({"size": "2"}, "size must be an integer >= 1, got '2'"),
         ({"models": ["forest"]}, "models = 'forest'"),
         ({"pairs": ["everything"]}, "pairs from 'everything'"),
         ({"pairs": [([1.0], [3.0])]}, "are not neighbours under l1"),
         ({"pairs": [3]}, "pair 1 is 3"),
         ({"pairs": []}, "no pairs were given"),
-        ({"workers": 0}, "workers = 0"),
+        ({"workers": 0}, "workers must be an integer >= 1, got 0"),
+        ({"workers": "two"}, "workers must be an integer >= 1, got 'two'"),
         ({"delta": 2.0}, "delta = 2.0"),
     ],
 )
@@ -292,3 +301,14 @@ def test_no_more_alpha_is_spent_than_there_is() -> None:
     glances = sum(spending.glance(number) for number in range(1, 1000))
     assert glances < spending.glances
     assert spending.last + spending.earlier + spending.glances + spending.others == pytest.approx(1.0)
+
+
+def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
+    with Crew(Claim(100.0), workers=2) as crew:
+        results = crew.run(lambda claim, number: claim.epsilon + number, range(20))
+        found = [next(results)]
+        executor: Any = crew.own.executor  # type: ignore[union-attr]
+        for worker in list(executor._processes.values()):
+            worker.kill()
+        executor._executor_manager_thread.join()  # the next task meets a pool that knows
+        assert found + list(results) == [100.0 + number for number in range(20)]

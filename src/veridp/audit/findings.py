@@ -41,6 +41,7 @@ class Findings:
         self.finished = True
         self.exact = False  # whether the exact engine can speak of this mechanism
         self.running = ""  # the step under way
+        self.began = 0.0  # when it began, by the clock that all processes share
         self.closed: set[str] = set()  # the steps that came to their end, or were cut short
         self._reporter = Reporter(progress)
 
@@ -55,7 +56,7 @@ class Findings:
             self.finished = self.finished and name in self.closed
             return
         deadline = self.deadline.part(share)
-        self.running = name
+        self.running, self.began = name, deadline.started
         self.report()
         self._reporter.until(deadline)
         limit = None if inside() or math.isinf(deadline.seconds) else deadline.seconds
@@ -70,7 +71,8 @@ class Findings:
     def cut(self, reason: BaseException) -> None:
         """Note that the step under way was cut short."""
         self.finished = False
-        self.note(self.running or "audit", str(reason) or "cut short: interrupted", 0.0)
+        seconds = time.monotonic() - self.began if self.running else 0.0
+        self.note(self.running or "audit", str(reason) or "cut short: interrupted", seconds)
         self.closed.add(self.running)
 
     def told_to(self, reporter: Reporter) -> Findings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import inspect
+import itertools
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import numpy as np
 from veridp.adjacency import BY_NAME
 from veridp.audit.case import Case
 from veridp.catalogue import catalogue
-from veridp.claim import Witness
+from veridp.claim import MOST_ENTRIES, MOST_RUNS, Witness
 from veridp.mechanism import Mechanism
 
 MOST_NAMES = 40  # that a function's source may depend on
@@ -48,8 +49,9 @@ def _data(data: Any) -> str:
     if not isinstance(data, list):
         return repr(data.item() if isinstance(data, np.generic) else data)
     texts = [_data(entry) for entry in data]
-    if len(texts) > 24 and len(set(texts)) == 1:
-        return f"[{texts[0]}] * {len(texts)}"
+    runs = [(text, sum(1 for _ in run)) for text, run in itertools.groupby(texts)] if len(texts) > MOST_ENTRIES else []
+    if 0 < len(runs) <= MOST_RUNS:
+        return " + ".join(f"[{text}]" if count == 1 else f"[{text}] * {count}" for text, count in runs)
     return f"[{', '.join(texts)}]"
 
 

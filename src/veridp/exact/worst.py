@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.adjacency import Domain, Pair, moved_within
-from veridp.budget import Deadline
+from veridp.budget import Deadline, out_of_time
 from veridp.claim import Witness
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
 from veridp.exact.at_delta import epsilon_at
@@ -131,7 +131,7 @@ class _Search:
         self._run(moves)
         if self.best is None:
             nothing = f"{self.mechanism.name}: no pair of neighbours of size {self.size} to try in {self.domain}"
-            raise self.failure or BadInput(nothing)
+            raise self.failure or (BadInput(nothing) if self.in_time else out_of_time(self.aim.deadline.seconds))
         self.compare.replay(self.best)
         return self._worst(self.best, self.in_time)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from veridp.adjacency import Domain, Pair
-from veridp.budget import Deadline, Progress
+from veridp.budget import Deadline, Progress, share, whole
 from veridp.claim import LOSS_ERROR, Claim, Witness, as_floats_note
 from veridp.errors import BadInput
 from veridp.finder.estimate import TARGET
@@ -110,17 +110,15 @@ def search(
     Cut short by `seconds`, by the limit on memory or by Ctrl-C, it is the best that is verified until then; CutShort
     where there is nothing. Raises NotExplorable where the mechanism's paths cannot be listed.
     """
-    if restarts < 1:
-        raise BadInput(f"restarts = {restarts} leaves nothing to do; give at least 1")
-    if not 0 < confidence < 1:
-        raise BadInput(f"confidence = {confidence!r} is not one; give a number between 0 and 1")
+    restarts, samples = whole("restarts", restarts), whole("samples", samples)
+    workers = None if workers is None else whole("workers", workers)
     mechanism = as_mechanism(mechanism, **arguments)
     settings = Settings(
         mechanism,
-        mechanism.size if size is None else size,
+        mechanism.size if size is None else whole("size", size),
         mechanism.domain if domain is None else domain,
-        seed,
-        1 - confidence,
+        whole("seed", seed, 0),
+        1 - share("confidence", confidence),
         target,
         samples,
         tuple(_checked(mechanism, pair) for pair in start),

@@ -11,7 +11,7 @@ from typing import Any
 
 from veridp.budget import Deadline
 from veridp.finder.restart import Searcher, run_remotely
-from veridp.program.pool import Crew, hidden_main
+from veridp.program.pool import Crew, first_done, hidden_main
 from veridp.program.shipping import packed
 
 WORTH_IT = 10.0  # seconds of work past which starting processes pays
@@ -70,6 +70,8 @@ class Workers:
                 flying.append(self._submit(task, waiting.pop(), deadline.left))
             if not flying:
                 return
+            if self._crew is not None:
+                first_done(flying[:1], self._crew.executor)
             yield flying.pop(0).result()
 
     def _submit(self, task: str, argument: Any, seconds: float) -> Future[Any]:

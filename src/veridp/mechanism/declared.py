@@ -69,6 +69,10 @@ class Mechanism:
             raise BadInput(f"domain must be a pair (low, high) or a list of values, got {self.domain!r}")
         if any(isinstance(value, float) and not math.isfinite(value) for value in self.domain):
             raise BadInput(f"domain = {self.domain!r} has to be finite; give a pair such as (-10, 10), or a list")
+        if isinstance(self.domain, tuple) and len(self.domain) == 2:
+            low, high = self.domain
+            if isinstance(low, Real) and isinstance(high, Real) and not low < high:
+                raise BadInput(f"domain = {self.domain!r} is empty; give a pair (low, high) with low < high")
         if not isinstance(self.adjacency, Adjacency):
             raise BadInput(f"adjacency must be an Adjacency object, got {self.adjacency!r}")
 

@@ -109,8 +109,8 @@ def reported(name: str, data: object, time_limit: float | None) -> Iterator[None
         if time_limit is None:  # the limit of a context around this one
             raise
         raise MechanismHung(
-            f"{raised_at(stopped.__traceback__)}: {name} did not return within {time_limit:.3g} s on {shown(data)}; "
-            f"give it more time, or look for a loop that does not end"
+            f"{raised_at(stopped.__traceback__).prefix}{name} did not return within {time_limit:.3g} s "
+            f"on {shown(data)}; give it more time, or look for a loop that does not end"
         ) from None
     except MechanismError as error:
         raise type(error)(f"{name} on {shown(data)}: {error}") from error.__cause__

@@ -277,7 +277,7 @@ class Run(StandInGenerator, Decider):
     def refuse(self, what: str) -> NoReturn:
         self._stop(
             NotAffine(
-                f"{here()}: {what}; keep to sums, scaling by plain numbers and comparisons, "
+                f"{here().prefix}{what}; keep to sums, scaling by plain numbers and comparisons, "
                 f"or use an engine that samples"
             )
         )

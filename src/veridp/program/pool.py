@@ -11,9 +11,18 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from collections.abc import Collection, Generator, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -26,6 +35,7 @@ from veridp.program.template import shown
 from veridp.program.threads import without_parents_threads
 
 ATTEMPTS = 3  # how often a block may end its worker
+LOOK_AT_POOL = 1.0  # seconds between two looks at whether an executor still keeps track of its workers
 GRACE = 30.0  # seconds past the time limit after which a worker that did not notice it is ended from outside
 AT_HOME = {Reading.ONE_BY_ONE: 2**13, Reading.VECTORISED: 2**22, Reading.BATCH: 2**22, Reading.COMPILED: 2**20}
 
@@ -111,7 +121,11 @@ class _Run:
         limit = self.job.time_limit
         # Every worker's own clock ends a block at the limit; only what ignores it makes this wait run out.
         patience = None if limit is None or self.executor is not None else limit + GRACE
-        done, _ = wait(self.flying, timeout=patience, return_when=FIRST_COMPLETED)
+        try:
+            done = first_done(self.flying, self._executor(), patience)
+        except BrokenExecutor:
+            self._lose([])
+            return
         if not done and self.flying:
             raise MechanismHung(
                 f"{self.job.name} did not return within {limit:.3g} s on {shown(self.job.data)} and could not be "
@@ -146,6 +160,24 @@ class _Run:
         if self.own is not None:
             self.own.dismiss(kill=True)
             self.own = None
+
+
+def first_done(futures: Collection[Future[Any]], executor: Executor, patience: float | None = None) -> set[Future[Any]]:
+    """The futures that are done, as soon as one is; none after so many seconds.
+
+    Raises BrokenExecutor where none will ever be: if a worker of Python's process pool dies while a future that was
+    cancelled is in its list, the thread that keeps the list fails, and tells nobody.
+    """
+    ends = None if patience is None else time.monotonic() + patience
+    while True:
+        left = LOOK_AT_POOL if ends is None else min(LOOK_AT_POOL, max(0.0, ends - time.monotonic()))
+        keeper = getattr(executor, "_executor_manager_thread", None)
+        lost = isinstance(keeper, threading.Thread) and not keeper.is_alive()
+        done, _ = wait(futures, timeout=left, return_when=FIRST_COMPLETED)
+        if done or not futures or (ends is not None and time.monotonic() >= ends):
+            return done
+        if lost:
+            raise BrokenExecutor("the process pool has lost track of its workers")
 
 
 class Crew:

@@ -73,6 +73,8 @@ def tally(
 
 
 def _named(events: Mapping[Any, Event] | Sequence[Event]) -> dict[Any, Event]:
+    if not isinstance(events, Mapping | Sequence) or isinstance(events, str):
+        raise BadInput(f"events must be a list or a dict of functions of Outputs, got {events!r}")
     named = dict(events) if isinstance(events, Mapping) else dict(enumerate(events))
     for name, event in named.items():
         if not callable(event):

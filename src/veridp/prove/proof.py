@@ -152,7 +152,10 @@ class AlignmentProof(Proof):
     @property
     def extent(self) -> str:
         paths = sum(event.paths for event in self.events)
-        return f"{len(self.events)} events (of {paths} paths), {self.corners} corners of the neighbourhood"
+        events = "1 event" if len(self.events) == 1 else f"{len(self.events)} events"
+        of_paths = "1 path" if paths == 1 else f"{paths} paths"
+        corners = "1 corner" if self.corners == 1 else f"{self.corners} corners"
+        return f"{events} (of {of_paths}), {corners} of the neighbourhood"
 
     @property
     def explained(self) -> str:

@@ -13,21 +13,30 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import cloudpickle
 
-from veridp.errors import BadInput, VeridpError, WorkerLost
+from veridp.budget import whole
+from veridp.errors import VeridpError, WorkerLost
 from veridp.program.blocks import Failure
 from veridp.program.pool import Crew as Workers
-from veridp.program.pool import hidden_main
+from veridp.program.pool import first_done, hidden_main
 from veridp.program.shipping import packed
 from veridp.program.threads import one_thread, one_thread_for_good
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 ATTEMPTS = 3  # how often workers may be lost before it is the mechanism's fault
+
+
+@dataclass
+class _Task:
+    """An argument, and its result once that is known; none where it is not under way."""
+
+    argument: Any
+    future: Future[Any] | None = None
 
 
 class Crew:
@@ -39,9 +48,7 @@ class Crew:
         self.executor = executor
         self.own: Workers | None = None
         self.limits: Any = None
-        self.size = workers if workers is not None else _cores()
-        if self.size < 1:
-            raise BadInput(f"workers = {workers!r} leaves nobody to work; give at least 1")
+        self.size = whole("workers", workers) if workers is not None else _cores()
         self.payload = self._payload() if executor is not None or self.size > 1 else None
 
     def _payload(self) -> bytes | None:
@@ -79,48 +86,53 @@ class Crew:
             for argument in arguments:
                 yield function(self.setting, argument)
             return
-        waiting, flying = iter(arguments), list[tuple[Argument, Future[Any]]]()
+        waiting, flying, losses = iter(arguments), list[_Task](), 0
         try:
             while True:
                 while len(flying) < 2 * self.size and (argument := next(waiting, _END)) is not _END:
-                    flying.append((argument, self._submit(function, argument)))
+                    flying.append(_Task(argument))
                 if not flying:
                     return
-                yield self._landed(function, flying)
+                try:
+                    result = self._first(function, flying)
+                except BrokenExecutor:
+                    losses += 1
+                    self._replace(flying, losses)
+                    continue
+                losses = 0
+                flying.pop(0)
+                if isinstance(result, Failure):
+                    result.reraise()
+                yield result
         finally:
-            for _, future in flying:
-                future.cancel()
+            for task in flying:
+                if task.future is not None:
+                    task.future.cancel()
 
-    def _submit(self, function: Any, argument: Any) -> Future[Any]:
+    def _first(self, function: Any, flying: list[_Task]) -> Any:
+        """The result of the first task; all are under way then."""
         if self.executor is None and self.own is None:
             self.own = Workers(self.size, threads=False)
         executor = self.executor if self.executor is not None else self.own.executor  # type: ignore[union-attr]
-        with hidden_main():  # submitting may start a process
-            task = cloudpickle.dumps((function, self.changes, argument))
-            return executor.submit(_remotely, self.payload or b"", task)
+        for task in flying:
+            if task.future is None:
+                content = cloudpickle.dumps((function, self.changes, task.argument))
+                with hidden_main():  # submitting may start a process
+                    task.future = executor.submit(_remotely, self.payload or b"", content)
+        first: Future[Any] = flying[0].future  # type: ignore[assignment]
+        if self.own is not None:
+            first_done([first], executor)
+        return first.result()
 
-    def _landed(self, function: Any, flying: list[tuple[Any, Future[Any]]]) -> Any:
-        """The result of the first task under way; tasks of workers that are gone are run again."""
-        for attempt in range(ATTEMPTS):
-            try:
-                result = flying[0][1].result()
-            except BrokenExecutor:
-                if attempt + 1 == ATTEMPTS:
-                    raise WorkerLost(
-                        f"the workers of a search ended {ATTEMPTS} times; look for os._exit, a crash in compiled code, "
-                        f"or too little memory, or search in this process with workers=1"
-                    ) from None
-                self._replace()
-                flying[:] = [(argument, self._submit(function, argument)) for argument, _ in flying]
-                continue
-            flying.pop(0)
-            if isinstance(result, Failure):
-                result.reraise()
-            return result
-        raise AssertionError("not reached")
-
-    def _replace(self) -> None:
-        """Go on with workers of our own in place of those that are gone."""
+    def _replace(self, flying: list[_Task], losses: int) -> None:
+        """Go on with workers of our own in place of those that are gone; their tasks are run again."""
+        if losses == ATTEMPTS:
+            raise WorkerLost(
+                f"the workers of a search ended {ATTEMPTS} times; look for os._exit, a crash in compiled code, "
+                f"or too little memory, or search in this process with workers=1"
+            )
+        for task in flying:
+            task.future = None
         self.executor = None
         if self.own is not None:
             self.own.dismiss(kill=True)

@@ -185,7 +185,8 @@ class Hunt:
 
     def told(self) -> list[str]:
         """What was searched, in sentences."""
-        told = [*self.searched, *([f"{self.moves} moves from the best"] if self.moves else [])]
+        moved = "1 move from the best" if self.moves == 1 else f"{self.moves} moves from the best"
+        told = [*self.searched, *([moved] if self.moves else [])]
         if not self.finished:
             place = len(self.plans) - self.plan.level.below
             told.append(f"cut short at level {place} of {len(self.plans)}, of {self.plan.samples} training samples")

@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from veridp.adjacency import Pair
-from veridp.budget import Deadline, Level, Progress, levels
+from veridp.budget import Deadline, Level, Progress, levels, share, whole
 from veridp.claim import Claim
 from veridp.errors import BadInput, CutShort
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -80,15 +80,14 @@ def search(
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
     size = mechanism.size if size is None else size
-    if not 0 < confidence < 1:
-        raise BadInput(f"confidence = {confidence!r} is not one of a statistical bound; give one between 0 and 1")
+    confidence, seed = share("confidence", confidence), whole("seed", seed, 0)
     claim, goal_delta = _claims(mechanism, claim, delta)
     spending = ALL_AT_ONCE if paper else Spending()
     families = _families(models, paper)
     load_classifiers()
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
-    most = _positive("samples", samples, sample_size() if paper else SAMPLES)
-    final = _positive("final_samples", final_samples, FINAL_SAMPLES if paper else FINAL)
+    most = whole("samples", (sample_size() if paper else SAMPLES) if samples is None else samples)
+    final = whole("final_samples", (FINAL_SAMPLES if paper else FINAL) if final_samples is None else final_samples)
     plans = [
         Plan(
             level=level,
@@ -104,7 +103,7 @@ def search(
     ]
     setting = Setting(
         mechanism,
-        int(seed),
+        seed,
         Goal(final, plans[-1].alpha * spending.last, goal_delta),
         bits,
         reading if reading is not None or not bits else ("vectorised" if mechanism.vectorised else "one-by-one"),
@@ -153,7 +152,7 @@ def search(
 def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | None) -> tuple[Claim | None, float]:
     """The claim to refute, and the δ at which ε is bounded."""
     if claim is not None and not isinstance(claim, Claim):
-        claim = Claim(float(claim), delta or 0.0)
+        claim = Claim(claim, delta or 0.0)
     if delta is not None:
         return claim, Claim(0.0, delta).delta
     known = claim or mechanism.claim
@@ -168,14 +167,6 @@ def _families(models: Iterable[str] | None, paper: bool) -> tuple[Family, ...]:
         if name not in ALL:
             raise BadInput(f"models = {name!r} is not known; give some of {', '.join(repr(str(f)) for f in ALL)}")
     return tuple(family for family in ALL if family in wanted)
-
-
-def _positive(name: str, value: int | None, usual: int) -> int:
-    if value is None:
-        return usual
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise BadInput(f"{name} = {value!r} is no number of samples; give a whole number >= 1")
-    return int(value)
 
 
 def _chosen_pairs(
