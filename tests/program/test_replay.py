@@ -142,6 +142,15 @@ def unused_draw_by_type(rng, data):
     return data[0] + noise[0]
 
 
+def neither_true_nor_false(rng, data):
+    positive = data[0] + rng.laplace() > 0
+    return data[0] if positive is not True and positive is not False else 1
+
+
+def method_of_floats(rng, data):
+    return float.__gt__(data[0] + rng.laplace(), 0.0)
+
+
 def counting_default(rng, data, seen=[]):  # noqa: B006
     noisy = data[0] + rng.laplace()
     if noisy > 3:
@@ -184,6 +193,8 @@ def counting_global(rng, data):
         choice_by_type,
         count_by_type,
         unused_draw_by_type,
+        neither_true_nor_false,
+        method_of_floats,
         counting_default,
         entropy_on_a_late_path,
         counting_global,

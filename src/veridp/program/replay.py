@@ -407,7 +407,8 @@ def _other_draw(told: Sequence[Step], asked: Sequence[Distribution | Sequence[fl
             theirs = law if isinstance(law, Distribution) else f"one of {len(law)} values"
             other = "chooses with other probabilities" if ours == theirs else f"draws {theirs}, not {ours}"
             return f"the plain run {other}"
-    return None if len(drawn) == len(asked) else f"the plain run draws {len(asked)} times, not {len(drawn)}"
+    number = f"{len(asked)} draw{'s' * (len(asked) != 1)}"
+    return None if len(drawn) == len(asked) else f"the plain run makes {number}, not {len(drawn)}"
 
 
 def _same_law(told: Step, asked: Distribution | Sequence[float]) -> bool:
