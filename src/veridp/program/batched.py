@@ -22,6 +22,7 @@ from veridp.program.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
 
 Mechanism = Callable[[Any, Any], Any]
+COMPARED = 64  # rows of a trial that are compared with plain runs; each later part has fewer
 TOLERANCE = 1e-9  # how far NumPy's functions of arrays may be from those of scalars
 
 
@@ -47,7 +48,7 @@ class Trial:
 def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int, runs: int) -> Trial:
     """Runs a batch for what it takes, but no more than so many runs of it; raises as `batch_outputs` does."""
     with borrowed() as arena:
-        parts = itertools.islice(_parts(function, data, rng, arena, count), runs)
+        parts = itertools.islice(_parts(function, data, rng, arena, count, COMPARED), runs)
         kept = [_kept(tape) for _, tape in parts]
     return Trial(len(kept), max(kept, default=0) // max(count, 1))
 
@@ -58,18 +59,18 @@ def _kept(tape: Tape) -> int:
 
 
 def _parts(
-    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int
+    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: int = 0
 ) -> Iterator[tuple[Part, Tape]]:
-    """The rows of each run, and its tape."""
+    """The rows of each run, and its tape; so many rows of the first are compared with plain runs, fewer of others."""
     queue = [Pending([], [], None, count)] if count else []
     done = 0
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
-        yield _run(function, data, tape, first=not done), tape
+        yield _run(function, data, tape, compared // (done + 1) or 2 * (not done)), tape
         done += 1
 
 
-def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
+def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Part:
     generator = BatchGenerator(tape)
     try:
         with np.errstate(all="ignore"):
@@ -86,9 +87,11 @@ def _run(function: Mechanism, data: object, tape: Tape, first: bool) -> Part:
         part = Part(Template(_raised(error, tape)), tape.rows, {})
     finally:
         tape.halted = True
-    # Two rows of the first run, so that a function that does something else every second time is found out; and two of
-    # a run without columns, which may have raised what only a batch raises.
-    for row in (0, tape.size - 1) if first or not part.columns else (0,):
+    # Two rows of the first run or more, so that a function that does something else every second time is found out; and
+    # two of a run without columns, which may have raised what only a batch raises.
+    least = max(min(compared, 2), 1 if part.columns else 2)
+    rows = np.linspace(0, tape.size - 1, max(least, min(compared, tape.size))).astype(int)
+    for row in rows.tolist():
         _compare(function, data, generator, tape, part, row)
     return part
 
@@ -140,15 +143,22 @@ def _part(returned: object, tape: Tape) -> Part:
 # ------------------------------------------------------------------------- the plain function on one of the rows
 
 
+@dataclass(frozen=True)
+class _Diverged:
+    """In place of an output: the plain function asked for a draw that the batch did not make."""
+
+    call: str | None
+
+
 def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, row: int) -> Tree:
-    """What the plain function returns or raises on the draws of one row; a Stop where it asks for other draws."""
+    """What the plain function returns or raises on the draws of one row, or that it asks for other draws."""
     rng = RowGenerator(generator, tape.places(row))
     try:
         with np.errstate(all="ignore"):
             returned = output_of(function, rng, data)
-    except Stop as stop:
-        return stop
-    return Stop() if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
+    except Stop:
+        return _Diverged(rng.diverged)
+    return _Diverged(rng.diverged) if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
 
 
 def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part, row: int) -> None:
@@ -158,6 +168,8 @@ def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape:
     if not _alike(alone, tree):
         if not _alike(_plain(function, data, generator, tape, row), alone):
             raise Nondeterministic(f"run again on the same draws, it did something else; {REMEDY}")
+        if isinstance(alone, _Diverged):
+            raise Unfit(f"on the draws of a batch, the plain function asks for others: {alone.call}")
         raise Unfit(f"its output is {alone!r} on draws for which that of a batch is {tree!r}")
 
 
@@ -165,6 +177,8 @@ def _alike(left: Tree, right: Tree) -> bool:
     """Whether two outputs have the same form, types and values, up to the rounding of NumPy's functions."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(_alike, left, right))
+    if isinstance(left, _Diverged) and left.call is not None:
+        return isinstance(right, _Diverged) and left.call == right.call
     kind = kind_of(left)
     if kind is None or kind is not kind_of(right):
         return False

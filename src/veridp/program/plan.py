@@ -38,6 +38,7 @@ BATCH_FROM = 2**14  # rows from which on a batch of more runs is faster than one
 TRIAL = 1024  # rows of the trial batch
 COMPARED = 300  # outputs in which compiled and plain code must agree
 RARE = 100  # outputs on rare draws in which they must agree too
+HEIRS = 4  # outputs in which a generator and an heir of its class must agree
 TOLERANCE = 1e-9
 PILOT_RUNS, PILOT_SECONDS = 64, 0.5
 ROOM = 2**27  # bytes that one batch may keep
@@ -197,6 +198,7 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
         with reported(job.name, job.data, job.time_limit):
             rows = min(TRIAL, max(order.count, order.expected, 1))
             trial = batch_trial(job.function, job.data, generator(order.seed, PROBE), rows, FEW_RUNS + 1)
+            _check_heir(job, order.seed)
             with suppress(
                 MechanismError
             ):  # an error that the function itself raises on rare draws is met when it occurs
@@ -208,6 +210,20 @@ def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
     while rows > TRIAL and rows * trial.bytes_per_row > ROOM:
         rows //= 2
     return replace(job, rows_at_once=rows), trial.runs
+
+
+class _Heir(np.random.Generator):
+    """NumPy's generator under another type, as that of a batch is."""
+
+
+def _check_heir(job: Job, seed: int) -> None:
+    """Raise Unfit where the function does something else for a generator that is not of the exact type."""
+    genuine, heir = (
+        scalar_outputs(job.function, job.data, make(np.random.PCG64(seed)), HEIRS)
+        for make in (np.random.Generator, _Heir)
+    )
+    if genuine.first_difference(heir, TOLERANCE) is not None:
+        raise Unfit("it does something else for a subclass of numpy.random.Generator")
 
 
 def _compiled_job(order: Order, notes: list[str]) -> Job | None:
