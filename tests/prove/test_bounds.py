@@ -345,6 +345,7 @@ def test_the_command_from_proof_to_check(monkeypatch, capfd, tmp_path):
     )
     assert status == 0
     assert "1.09861-DP is proved for numbers from -10 to 10" in out
-    status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", target)
+    settings = ("--adjacency", "any", "--domain", "(-10, 10)", "--epsilon", "1.1")
+    status, out, _ = run(monkeypatch, capfd, "check", str(file), "--target", target, *settings)
     assert status == 0
     assert "under any, numbers from -10 to 10, as described, is ε-differentially private with ε = 1.098612" in out
