@@ -103,7 +103,7 @@ def levels(samples: int, least: int) -> list[Level]:
 
     Their shares of alpha add up to 1 at most, and nearly all is the top level's.
 
-    >>> [(level.of(1000), level.alpha_share) for level in levels(1000, 50)]
+    >>> [(level.of(1000), round(level.alpha_share, 6)) for level in levels(1000, 50)]
     [(62, 0.025), (250, 0.05), (1000, 0.9)]
     """
     below = 0

@@ -24,6 +24,7 @@ import pytest
 from veridp.errors import VeridpError
 from veridp.mechanism import as_mechanism
 from veridp.program.affine import Affine
+from veridp.program.distribution import Distribution, Exponential, Laplace, Normal, exact
 from veridp.program.explore import explore
 from veridp.program.identity import Raised
 from veridp.program.path import Path, leaves
@@ -68,6 +69,14 @@ NOTICING = [
     "np.isfinite(x) and x > c",
     "x != x",
     "bool(x)",
+]
+SELECTING = [  # without a branch: the number that is compared, or the noise that is drawn, depends on what is noticed
+    "c = [c, 2 * c + 1][type(x) is float]",
+    "c += len(repr(type(x))) > 15",
+    "y = x + rng.laplace(scale=[1.0, 4.0][type(x) is float])",
+    "y = y + rng.normal(scale={True: 1.0, False: 2.0}[hasattr(x, 'terms')])",
+    "y = x + [rng.laplace, rng.normal][type(x) is float]()",
+    "x = x * [1.0, 1.0, 2.0][(type(x) is float) + (type(c) is float)]",
 ]
 RISKY = [
     "float(x)", "int(x)", "x.hex()", "x.is_integer()", "math.floor(x)", "math.sqrt(abs(x))", "x ** 2", "x * y",
@@ -114,14 +123,16 @@ def statement(rng: random.Random) -> list[str]:
         return [f"if {rng.choice(NOTICING)}:", f"    return {result(rng)}"]
     if kind < 0.45:
         return ["match x > c:", f"    case {rng.choice(['True', 'False', 'bool()'])}:", f"        return {result(rng)}"]
-    if kind < 0.8:
+    if kind < 0.77:
         caught, body = (
             rng.choice(HANDLERS),
             rng.choice(["y = 0", f"return {result(rng)}", "pass", "y = 1 if x > c else y"]),
         )
         tried = rng.choice(["{}", "z = {}", "return {}"]).format(rng.choice(RISKY))
         return ["try:", f"    {tried}", f"except {caught}:", f"    {body}"]
-    if kind < 0.9:
+    if kind < 0.85:
+        return [rng.choice(SELECTING), f"if x > c or y > {rng.choice(['c', '2.5'])}:", f"    return {result(rng)}"]
+    if kind < 0.93:
         return [rng.choice(STATES), f"if {rng.choice(STATE_TESTS)}:", f"    return {result(rng)}"]
     return [f"y = {rng.choice(NUMBERS)}"]
 
@@ -142,24 +153,26 @@ def compiled(text: str) -> Any:
 
 
 class Recording(np.random.Generator):
-    """NumPy's own draws, written down without their location (which these programs do not use)."""
+    """NumPy's own draws, written down without their location (which these programs do not use), and from what."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(np.random.PCG64(seed))
         self.draws: list[float] = []
+        self.distributions: list[Distribution] = []
 
-    def _kept(self, value: float) -> float:
+    def _kept(self, value: float, distribution: Distribution) -> float:
         self.draws.append(value)
+        self.distributions.append(distribution)
         return value
 
     def laplace(self, loc: float = 0.0, scale: float = 1.0) -> float:  # type: ignore[override]
-        return self._kept(super().laplace(loc, scale))
+        return self._kept(super().laplace(loc, scale), Laplace(exact(scale)))
 
     def normal(self, loc: float = 0.0, scale: float = 1.0) -> float:  # type: ignore[override]
-        return self._kept(super().normal(loc, scale))
+        return self._kept(super().normal(loc, scale), Normal(exact(scale)))
 
     def exponential(self, scale: float = 1.0) -> float:  # type: ignore[override]
-        return self._kept(super().exponential(scale))
+        return self._kept(super().exponential(scale), Exponential(exact(scale)))
 
 
 def contradiction(program: Any, paths: tuple[Path, ...], seed: int) -> str | None:
@@ -170,7 +183,7 @@ def contradiction(program: Any, paths: tuple[Path, ...], seed: int) -> str | Non
     except Exception as error:
         output = Raised.by(error)
     for path in paths:
-        if len(path.noises) != len(rng.draws):
+        if [noise.distribution for noise in path.noises] != rng.distributions:
             continue
         values: dict[Any, float] = dict(zip(path.noises, rng.draws, strict=True))
         if path.holds(values):

@@ -15,6 +15,7 @@ from veridp.program.batched import batch_outputs
 from veridp.program.drawing import standard_laplace
 from veridp.program.identity import Raised
 from veridp.program.outputs import Outputs
+from veridp.program.sample import sample
 from veridp.program.tape import Unfit
 
 
@@ -320,6 +321,45 @@ def test_a_truth_value_tested_by_identity_is_found_however_rare() -> None:
     for function in (rare, in_a_pattern):
         with pytest.raises(Unfit, match="its output is 1 on draws for which that of a batch is 0"):
             batch(function, count=20_000)  # without such a draw with probability e^-20
+
+
+def scale_by_type(rng, data):
+    return data[0] + rng.laplace(scale=[0.1, 1.0][type(rng.laplace()) is float])
+
+
+def chance_by_type(rng, data):
+    chance = [0.99, 0.6][type(rng.laplace()) is float]
+    return int(rng.choice(2, p=[chance, 1 - chance]))
+
+
+def threshold_by_type(rng, data):
+    coin = rng.random()
+    return bool(coin < [0.7, 0.6][type(coin) is float])
+
+
+def scale_by_generator(rng, data):
+    return data[0] + rng.laplace(scale=1.0 if type(rng) is np.random.Generator else 0.05)
+
+
+@pytest.mark.parametrize("function", [scale_by_type, chance_by_type])
+def test_a_batch_that_draws_from_something_else_is_refused(function: Any) -> None:
+    with pytest.raises(Unfit, match="the plain function asks for others: rng"):
+        batch(function, data=[0.0])
+
+
+@pytest.mark.parametrize("function", [scale_by_type, chance_by_type, threshold_by_type, scale_by_generator])
+def test_what_is_sampled_is_what_the_plain_function_gives(function: Any) -> None:
+    found = sample(function, [0.0], 2000, seed=1)
+    assert found.reading == "one-by-one"
+
+
+def test_parameters_that_depend_on_draws_are_compared_row_by_row() -> None:
+    def dependent(rng, data):
+        scale = rng.exponential() + 1
+        drawn = rng.laplace(loc=[scale, 2.0], scale=np.array([scale, 1.0]))
+        return rng.normal(drawn[0], scale=scale), rng.choice(["a", "b"], p=[0.25, 0.75]), rng.integers(0, high=3)
+
+    assert len(batch(dependent)) > 0
 
 
 def test_nan_is_an_output() -> None:

@@ -642,3 +642,9 @@ def test_an_open_value_may_be_called_like_a_noise() -> None:
 
     same_name, other_name = (len(explore(between, [unknown(name)])) for name in ("n0", "x"))
     assert same_name == other_name == 3
+
+
+@pytest.mark.parametrize("width", [np.float32, np.float16])
+def test_narrow_floats_beside_noise_are_refused_by_name(width):
+    with pytest.raises(NotAffine, match=f"noise and {np.dtype(width)} is not modelled; use bool, int or float"):
+        explore(lambda rng, data: width(data[0]) + rng.laplace(), [0.5])

@@ -50,11 +50,14 @@ def test_code_that_catches_everything_is_still_out_of_time() -> None:
 
 
 def test_what_foreign_code_makes_of_the_interruption_is_still_out_of_time() -> None:
-    with pytest.raises(OutOfTime) as ended, at_most(0.1):
+    def convert() -> None:
         try:
             time.sleep(60)
         except BaseException as error:  # as ctypes does where it converts arguments
             raise TypeError("argument 2: OutOfTime") from error
+
+    with pytest.raises(OutOfTime) as ended, at_most(0.1):
+        convert()
     assert isinstance(ended.value.__cause__, TypeError)
     with pytest.raises(TypeError, match="in time"), at_most(60.0):
         raise TypeError("in time")

@@ -104,6 +104,53 @@ def tracer(rng, data):
     return data[0]
 
 
+def scale_by_type(rng, data):
+    noisy = data[0] + rng.laplace()
+    return noisy, data[0] + rng.laplace(scale=[10.0, 1.0][type(noisy) is float])
+
+
+def distribution_by_type(rng, data):
+    return data[0] + [rng.laplace, rng.normal][type(rng.laplace()) is float]()
+
+
+def threshold_by_type(rng, data):
+    noisy = data[0] + rng.laplace()
+    return "high" if noisy > [3.0, 3.01][type(noisy) is float] else "low"
+
+
+def returned_threshold_by_type(rng, data):
+    noisy = data[0] + rng.laplace()
+    return noisy > [30.0, 30.01][type(noisy) is float]
+
+
+def coin_by_type(rng, data):
+    coin = rng.random()
+    return (coin < [0.51, 0.52][type(coin) is float]) == (data[0] > 0)
+
+
+def choice_by_type(rng, data):
+    chance = [0.5, 0.9][type(rng.laplace()) is float]
+    return (int(rng.choice(2, p=[chance, 1 - chance])) + int(data[0] > 1)) % 2
+
+
+def count_by_type(rng, data):
+    return bool(rng.integers([2, 3][type(rng.laplace()) is float]) == 0) == (data[0] > 1)
+
+
+def unused_draw_by_type(rng, data):
+    noise = rng.laplace(size=[1, 2][type(rng.laplace()) is float])
+    return data[0] + noise[0]
+
+
+def neither_true_nor_false(rng, data):
+    positive = data[0] + rng.laplace() > 0
+    return data[0] if positive is not True and positive is not False else 1
+
+
+def method_of_floats(rng, data):
+    return float.__gt__(data[0] + rng.laplace(), 0.0)
+
+
 def counting_default(rng, data, seen=[]):  # noqa: B006
     noisy = data[0] + rng.laplace()
     if noisy > 3:
@@ -138,6 +185,16 @@ def counting_global(rng, data):
         exact_type,
         exact_generator,
         tracer,
+        scale_by_type,
+        distribution_by_type,
+        threshold_by_type,
+        returned_threshold_by_type,
+        coin_by_type,
+        choice_by_type,
+        count_by_type,
+        unused_draw_by_type,
+        neither_true_nor_false,
+        method_of_floats,
         counting_default,
         entropy_on_a_late_path,
         counting_global,
@@ -195,7 +252,12 @@ def chooses(rng, data):
     return [str(which), int(order[0]), rng.integers(2, 5), bool(rng.random() < 0.25)]
 
 
-@pytest.mark.parametrize("function", [asks_for_types, cached, sorts, chooses])
+def decided_by_constants(rng, data):
+    noisy = data[0] + rng.laplace()
+    return [int(np.argmax([noisy])), int(np.argmin([noisy, noisy + 1])), int(rng.integers(3)), noisy]
+
+
+@pytest.mark.parametrize("function", [asks_for_types, cached, sorts, chooses, decided_by_constants])
 def test_ordinary_code_passes(function):
     found = replay(function, [1.0, 2.0])
     assert found.reached == found.paths
@@ -204,7 +266,7 @@ def test_ordinary_code_passes(function):
 
 def test_open_data_are_filled_in():
     found = replay(lambda rng, data: data[0] > data[1] + rng.laplace(), unknowns("data", 2))
-    assert str(found) == "all 2 paths replayed by 18 plain runs"
+    assert str(found) == "all 2 paths replayed by 20 plain runs"
 
 
 @pytest.mark.parametrize("name", sorted(set(veridp.catalogue) - {"svt34_parallel", "svt5", "svt6"}))
@@ -272,6 +334,22 @@ def test_points_lie_inside_their_paths():
         assert values is not None
         assert path.holds(values)
     assert isinstance(explore(narrow, [])[0].noises[0].distribution, Laplace)
+
+
+def test_points_beside_a_boundary_lie_inside_their_paths():
+    def banded(rng, data):
+        first, second = rng.laplace(), rng.geometric(0.5)
+        return 3 < first < 3.5 and second + data[0] > 5
+
+    slacks = []
+    for path in explore(banded, [1]):
+        for condition in path.conditions:
+            values = Inside(path, {}, np.random.default_rng(0)).edge(condition)
+            if values is not None:
+                assert path.holds(values)
+                slacks.append(float(condition.slack.evaluate(values)))
+    assert len(slacks) == 6  # of x > 3, x < 3.5, their negations, and of second > 4 and second <= 4
+    assert all(slack in (0, 1) or slack == pytest.approx(1e-4) for slack in slacks)
 
 
 # ------------------------------------------------------------------------------------------------ rounding

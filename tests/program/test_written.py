@@ -53,6 +53,21 @@ def test_the_float_is_the_one_that_plain_code_computes():
         assert float(written - second) == first - second
 
 
+def test_what_is_mostly_rounding_is_the_float():
+    for value in (3 * TENTH - 0.3, TENTH + 0.2 - 0.3):
+        assert type(value) is float
+    assert exact(1e-17 / (3 * TENTH - 0.3)) == exact(1e-17 / (3 * 0.1 - 0.3))
+
+
+def test_a_scale_that_is_mostly_rounding_is_proved_as_it_runs():
+    def mostly_rounding(rng, data, epsilon=0.1):
+        return data[0] + rng.laplace(scale=1e-17 / (3 * epsilon - 0.3))
+
+    truth = (3 * 0.1 - 0.3) / 1e-17
+    assert truth == pytest.approx(5.55, abs=0.01)  # by the decimals it would be 1.11
+    assert veridp.prove(mostly_rounding, 1).epsilon == pytest.approx(truth, rel=1e-9)
+
+
 def test_what_is_not_finite_or_not_a_number_is_left_to_python():
     assert math.isinf(Written.of(1e308) * 10)
     with pytest.raises(ZeroDivisionError):

@@ -123,7 +123,10 @@ class Deferring(Symbolic):
         if ufunc in (np.isfinite, np.isnan, np.isinf):
             return np.bool_(ufunc is np.isfinite)
         if None in kinds:
-            _refuse(f"np.{ufunc.__name__} of noise with {held} is not modelled")
+            others = {str(np.asarray(value).dtype) for value in held if _kind(value) is None}
+            _refuse(
+                f"np.{ufunc.__name__} of noise and {', '.join(sorted(others))} is not modelled; use bool, int or float"
+            )
         if ufunc in _LOGICAL:
             return _LOGICAL[ufunc](*(_truth(value) for value in held))
         if kinds == {"b"}:

@@ -22,7 +22,7 @@ from veridp.program.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
 from veridp.program.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
 
 Mechanism = Callable[[Any, Any], Any]
-TRIAL_ROWS = 24  # of the first run of a trial that are handed to the plain function; of later runs, fewer
+TRIAL_ROWS = 64  # of the first run of a trial that are handed to the plain function; of later runs, fewer
 TOLERANCE = 1e-9  # how far NumPy's functions of arrays may be from those of scalars
 
 
@@ -159,15 +159,22 @@ def _part(returned: object, tape: Tape) -> Part:
 # ------------------------------------------------------------------------- the plain function on one of the rows
 
 
+@dataclass(frozen=True)
+class _Diverged:
+    """In place of an output: the plain function asked for a draw that the batch did not make."""
+
+    call: str | None
+
+
 def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, row: int) -> Tree:
-    """What the plain function returns or raises on the draws of one row; a Stop where it asks for other draws."""
+    """What the plain function returns or raises on the draws of one row, or that it asks for other draws."""
     rng = RowGenerator(generator, tape.places(row))
     try:
         with np.errstate(all="ignore"):
             returned = output_of(function, rng, data)
-    except Stop as stop:
-        return stop
-    return Stop() if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
+    except Stop:
+        return _Diverged(rng.diverged)
+    return _Diverged(rng.diverged) if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
 
 
 def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part, row: int) -> None:
@@ -177,6 +184,8 @@ def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape:
     if not _alike(alone, tree):
         if not _alike(_plain(function, data, generator, tape, row), alone):
             raise Nondeterministic(f"run again on the same draws, it did something else; {REMEDY}")
+        if isinstance(alone, _Diverged):
+            raise Unfit(f"on the draws of a batch, the plain function asks for others: {alone.call}")
         raise Unfit(f"its output is {alone!r} on draws for which that of a batch is {tree!r}")
 
 
@@ -184,6 +193,8 @@ def _alike(left: Tree, right: Tree) -> bool:
     """Whether two outputs have the same form, types and values, up to the rounding of NumPy's functions."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(_alike, left, right))
+    if isinstance(left, _Diverged) and left.call is not None:
+        return isinstance(right, _Diverged) and left.call == right.call
     kind = kind_of(left)
     if kind is None or kind is not kind_of(right):
         return False

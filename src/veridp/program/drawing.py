@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -59,13 +60,13 @@ else:
 
 
 class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
-    """Draws one value per row of a tape. `calls` keeps what each call gave, in order."""
+    """Draws one value per row of a tape. `calls` keeps what was asked and what it gave, in order."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape.rng.bit_generator)
         self._tape = tape
         self._depth = 0
-        self.calls: list[tuple[str, Any]] = []
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = []
 
     def __repr__(self) -> str:
         self.refuse("a generator turned into text is not known to batches")
@@ -198,17 +199,18 @@ def _operand(value: Any) -> Any:
 
 
 def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, which keeps what its outermost calls gave."""
+    """The method, which keeps what its outermost calls were asked and gave."""
 
     def call(self: BatchGenerator, *args: Any, **options: Any) -> Any:
         self._depth += 1
+        asked = () if self._depth > 1 else tuple(a.copy() if isinstance(a, list | np.ndarray) else a for a in args)
         try:
             result = method(self, *args, **options)
         finally:
             self._depth -= 1
         if not self._depth:  # the mechanism may write into what it was given, so a copy is kept
             kept = list(args[0]) if name == "shuffle" else result.copy() if isinstance(result, np.ndarray) else result
-            self.calls.append((name, kept))
+            self.calls.append((name, asked, options, kept))
         return result
 
     return call
@@ -238,14 +240,19 @@ class RowGenerator(np.random.Generator):
 
     def __init__(self, generator: BatchGenerator, places: Sequence[int]) -> None:
         super().__init__(generator._tape.rng.bit_generator)
-        self._calls: Iterator[tuple[str, Any]] = iter(generator.calls)
+        self._calls = iter(generator.calls)
         self._places = places
-        self.diverged = False
+        self.diverged: str | None = None  # the first call that is not the batch's, as text
 
     def _answer(self, name: str, *args: Any, **options: Any) -> Any:
-        called, result = next(self._calls, ("", ()))
-        if called != name or self.diverged:
-            self.diverged = True
+        called, asked, named, result = next(self._calls, ("", (), {}, ()))
+        same = called == name and len(asked) == len(args) and named.keys() == options.keys()
+        if (
+            self.diverged
+            or not same
+            or not all(map(self._is_same, (*asked, *named.values()), (*args, *options.values())))
+        ):
+            self.diverged = self.diverged or f"rng.{name}(*{args!r}, **{options!r})"
             raise Stop
         if name == "shuffle":
             args[0][:] = [self._of_row(value) for value in result]
@@ -254,8 +261,28 @@ class RowGenerator(np.random.Generator):
             return np.array([self._of_row(value) for value in result.ravel()]).reshape(result.shape).copy()
         return result.copy() if isinstance(result, np.ndarray) else self._of_row(result)
 
+    def _is_same(self, asked: Any, given: Any) -> bool:
+        """Whether a parameter of the batch's call is, on this row, the one that is given, up to rounding."""
+        if isinstance(asked, list | tuple | np.ndarray):
+            entries = [self._of_row(value) for value in np.ravel(_objects(asked))]
+            shape = np.shape(_objects(asked))
+        else:
+            entries, shape = [self._of_row(asked)], ()
+        others = np.ravel(_objects(given))
+        return shape == np.shape(_objects(given)) and all(map(_is_close, entries, others))
+
     def _of_row(self, value: Any) -> Any:
         return value.at(self._places) if isinstance(value, Batch) else value
+
+
+def _objects(value: Any) -> NDArray[Any]:
+    return np.asarray(value, dtype=object)
+
+
+def _is_close(asked: Any, given: Any) -> bool:
+    if isinstance(asked, int | float | np.number) and isinstance(given, int | float | np.number):
+        return math.isclose(asked, given, rel_tol=1e-9) or (asked != asked and given != given)
+    return asked is given or bool(asked == given)
 
 
 def _answering(name: str) -> Callable[..., Any]:

@@ -216,7 +216,9 @@ class Run(StandInGenerator, Decider):
         return (self._fork([Option((way,)) for way in ways]) == 0) is equal
 
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
-        return self._fork([_being_first_extreme(values, index, largest) for index in range(len(values))])
+        options = [_being_first_extreme(values, index, largest) for index in range(len(values))]
+        possible = [index for index, option in enumerate(options) if option is not None]
+        return possible[0] if len(possible) == 1 else self._fork(options)  # one alone is no matter of chance
 
     def _fork(self, options: Sequence[Option | None]) -> int:
         """The index of the option to go with; None marks one that the constants already rule out."""

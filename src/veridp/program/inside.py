@@ -15,6 +15,7 @@ from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 REACHES = (8.0, 1e3, 1e7)  # in units of the noise: how far out a point is looked for
 MARGIN = 0.02  # in units of the noise: how far from the boundary a point should be
 LEAST_MARGIN = 1e-4  # of that margin, below which a path counts as having no inside
+EDGE = 1e-4  # in units of the noise: how far inside a boundary a point beside it is
 REPAIRS = 4  # rounds in which violated conditions are mended one by one
 
 
@@ -28,7 +29,15 @@ class Inside:
 
     def point(self, *more: Condition) -> dict[Symbol, float] | None:
         """Values that satisfy the conditions of the path, and these too; None where there are none to be found."""
-        conditions = [*self.path.conditions, *more]
+        return self._found([*self.path.conditions, *more])
+
+    def edge(self, condition: Condition) -> dict[Symbol, float] | None:
+        """Values that satisfy the conditions of the path, and this one by next to nothing."""
+        others = [other for other in self.path.conditions if other is not condition]
+        beside = self._margin(condition, EDGE)
+        return self._found([Condition(condition.slack - beside, Relation.EQUAL), *others])
+
+    def _found(self, conditions: Sequence[Condition]) -> dict[Symbol, float] | None:
         if not conditions and not self.units:
             return {}
         start: dict[Symbol, float] = {n: n.distribution.draw(self.rng, 1)[0].item() for n in self.path.noises}
@@ -59,11 +68,11 @@ class Inside:
         margin = self._margin(condition)
         return float(margin - slack) if slack < margin else 0.0
 
-    def _margin(self, condition: Condition) -> float:
+    def _margin(self, condition: Condition, share: float = MARGIN) -> float:
         """How large a slack should be: a share of the noise in it; integers are apart by themselves."""
         if condition.slack.stands_for is int:
             return 1.0 if condition.relation is Relation.ABOVE else 0.0
-        return MARGIN * max(abs(float(c)) * self.units[s] for s, c in condition.slack.terms.items())
+        return share * max(abs(float(c)) * self.units[s] for s, c in condition.slack.terms.items())
 
     def _mend(self, condition: Condition, values: dict[Symbol, float], lacking: float) -> bool:
         for symbol in sorted(condition.slack.terms, reverse=True):  # the noise drawn last comes first

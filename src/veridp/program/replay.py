@@ -4,11 +4,12 @@ A stand-in is not a number, and code can notice. So the function is run as users
 a genuine `numpy.random.Generator`, and must do what the paths say:
 
 - at an interior point of every path (of a stated sample where there are very many),
-- on both sides of every comparison that the path made without asking for its truth,
+- on either side of what the paths compare, so close to it that another threshold would show,
 - on random draws, ordinary ones and ones from far out in the tails.
 
 At each point the function runs twice: plainly, and with stand-ins that know their values there. Both runs must go
-through the same instructions of the user's code and end with the same output, and the path must be one that was listed.
+through the same instructions of the user's code, draw from the same distributions, choose by the same probabilities
+and end with the same output, and the path must be one that was listed.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ from veridp.program.explore import Run, Way, follow
 from veridp.program.identity import Raised, leaf_key
 from veridp.program.inside import Inside, unit_of
 from veridp.program.instructions import Trace, traced
-from veridp.program.path import Fork, Option, Path, leaves, map_leaves, output_text, symbols_of
+from veridp.program.path import Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
 from veridp.program.scripted import Draw, Pick, ScriptedGenerator
 from veridp.program.state import Watch
-from veridp.program.symbols import Noise, Symbol, Unknown
+from veridp.program.symbols import Noise, Relation, Symbol, Unknown
 from veridp.program.written import Written
 
 MAX_PATHS = 1_000  # replayed one by one; of more, every second, fourth, … is
 MAX_SIGNATURES = 200_000  # ways through a mechanism that are kept, to see that random runs take one of them
 MAX_SIDES = 2  # for each random run: comparisons of one path that are replayed on either side
+MAX_EDGES = 500  # boundaries of paths that are replayed from either side
+MAX_TRIES = 2  # paths on which a point beside the same boundary is looked for
 RUNS = 8  # random runs at each place, and as many with draws from far out
 CLOSE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
 ROUNDING = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
@@ -134,6 +137,7 @@ class _Replayer:
         self.listed = listing.signatures
         self.paths = {_signature(path): path for path in listing.sample}
         self.unknowns = _unknowns_in(self.data)
+        self.tries: dict[object, int] = {}  # of a point beside a boundary; as many as there may be once one was found
         self.rng, self.runs = rng, 0
 
     # ------------------------------------------------------------------------------------------------ places
@@ -162,10 +166,24 @@ class _Replayer:
         undecided = self._compare(_point(values, path, picks))
         for condition in undecided[:sides]:
             for side in (condition, condition.negated()):
-                values = inside.point(side)
-                if values is not None:
-                    self._compare(_point(values, path, picks))
+                for values in (inside.point(side), inside.edge(side)):
+                    if values is not None:
+                        self._compare(_point(values, path, picks))
+        for condition in filter(self._is_new, path.conditions):
+            values = inside.edge(condition)
+            if values is not None:
+                self._compare(_point(values, path, picks))
+                self.tries[_boundary(condition)] = MAX_TRIES
         return True
+
+    def _is_new(self, condition: Condition) -> bool:
+        """Whether to look for a point beside this boundary, once more."""
+        key = _boundary(condition)
+        tries = self.tries.get(key, 0)
+        if tries >= MAX_TRIES or (not tries and len(self.tries) >= MAX_EDGES):
+            return False
+        self.tries[key] = tries + 1
+        return condition.relation in (Relation.AT_LEAST, Relation.ABOVE)
 
     def random(self, place: Place, runs: int) -> None:
         """Compare random runs at this place: genuine draws first, then draws from far out."""
@@ -177,7 +195,7 @@ class _Replayer:
             if _difference(genuine, again) is not None:
                 self._disagree("a subclass of Generator is treated differently", again, genuine, point)
             self._compare(point)
-            seen, taken = self._seen(point)
+            seen, taken, _ = self._seen(point)
             if _difference(genuine, seen) is not None:
                 self._disagree("it notices that it is traced", seen, genuine, point)
             with traced() as trace:
@@ -196,7 +214,7 @@ class _Replayer:
         run, told, expected = self._told(point)
         if run.unclear:
             return []
-        seen, taken = self._seen(point)
+        seen, taken, asked = self._seen(point)
         self.runs += 1
         what, listed = _difference(told, seen), self.paths.get(run.signature)
         if listed is not None:  # what verdicts rest on, and not only this run again
@@ -204,6 +222,7 @@ class _Replayer:
                 self._disagree("it draws other noise than when it was explored", listed.output, seen, point)
             told = map_leaves(run.value, listed.output)
             what = _difference(told, seen)
+        what = what or _other_draw(run.steps, asked)
         if what is None and self.listed is not None and run.signature not in self.listed:
             what = "this way through it was not explored"
         if what is None and not expected.same(taken):  # once more, with caches of the user's warm on both sides
@@ -229,10 +248,11 @@ class _Replayer:
                 raise ExplorationDisagrees(f"{error} (met on replay, not when it was explored)") from error
         return run, map_leaves(run.value, path.output), trace
 
-    def _seen(self, point: _Point) -> tuple[Any, Trace]:
+    def _seen(self, point: _Point) -> tuple[Any, Trace, Sequence[Any]]:
+        """The plain run: its output, its instructions, and what its draws were to come from."""
         rng = ScriptedGenerator(np.random.PCG64(0), _in_turn(point.draws), _in_turn(point.picks))
         with traced() as trace:
-            return self._run_plainly(rng, point.place), trace
+            return self._run_plainly(rng, point.place), trace, rng.asked
 
     def _run_plainly(self, rng: np.random.Generator, place: Place) -> Any:
         try:
@@ -376,6 +396,39 @@ def _same_leaf(told: Any, seen: Any) -> bool:
         close = math.isfinite(seen) and abs(float(told) - seen) <= CLOSE * abs(seen)
         return close or (told != told and seen != seen) or told == seen
     return type(told) is type(seen) and bool(told == seen)
+
+
+def _other_draw(told: Sequence[Step], asked: Sequence[Distribution | Sequence[float]]) -> str | None:
+    """Where a plain run asked for other noise, up to rounding, or for other choices than this run did."""
+    drawn = [step for step in told if isinstance(step, Noise) or _is_chosen(step.options)]
+    for step, law in zip(drawn, asked, strict=False):
+        if not _same_law(step, law):
+            ours = step.distribution if isinstance(step, Noise) else f"one of {len(step.options)} values"
+            theirs = law if isinstance(law, Distribution) else f"one of {len(law)} values"
+            other = "chooses with other probabilities" if ours == theirs else f"draws {theirs}, not {ours}"
+            return f"the plain run {other}"
+    number = f"{len(asked)} draw{'s' * (len(asked) != 1)}"
+    return None if len(drawn) == len(asked) else f"the plain run makes {number}, not {len(drawn)}"
+
+
+def _same_law(told: Step, asked: Distribution | Sequence[float]) -> bool:
+    if isinstance(told, Noise):
+        if told.distribution == asked:
+            return True
+        ours, theirs = vars(told.distribution).values(), vars(asked).values()
+        return type(told.distribution) is type(asked) and all(map(_same_chance, ours, theirs))
+    if isinstance(asked, Distribution) or len(asked) != len(told.options):
+        return False
+    total = math.fsum(asked)
+    return all(_same_chance(option.weight, chance / total) for option, chance in zip(told.options, asked, strict=True))
+
+
+def _same_chance(told: Number, asked: Number | float) -> bool:
+    return math.isclose(told, asked, rel_tol=CLOSE, abs_tol=1e-15)
+
+
+def _boundary(condition: Condition) -> object:
+    return condition.relation, condition.slack.constant, frozenset(condition.slack.terms.items())
 
 
 def _signature(path: Path) -> tuple[int, ...]:

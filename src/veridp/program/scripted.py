@@ -45,12 +45,14 @@ class ScriptedGenerator(np.random.Generator):
         self._draw, self._pick = draw, pick
         self.draws: list[float] = []
         self.picks: list[int] = []
+        self.asked: list[Distribution | Sequence[float]] = []  # what each scripted draw and choice was to come from
         self._tape: list[Any] = []  # draws and choices in their order, shared with copies, which draw the same again
         self._place = 0
 
     def __deepcopy__(self, memo: object) -> ScriptedGenerator:
         twin = ScriptedGenerator(copy.deepcopy(self.bit_generator), self._draw, self._pick)
-        twin.draws, twin.picks, twin._tape, twin._place = self.draws, self.picks, self._tape, self._place
+        twin.draws, twin.picks, twin.asked = self.draws, self.picks, self.asked
+        twin._tape, twin._place = self._tape, self._place
         return twin
 
     def _next(self, make: Callable[[], Any], into: list[Any]) -> Any:
@@ -115,7 +117,14 @@ class ScriptedGenerator(np.random.Generator):
         return values
 
     def _scripted(self, distribution: Distribution) -> float:
-        return self._next(lambda: self._draw(distribution), self.draws)  # type: ignore[misc, no-any-return]
+        return self._answer(self._draw, distribution, self.draws)  # type: ignore[no-any-return]
+
+    def _answer(self, script: Callable[[Any], Any] | None, asked: Any, into: list[Any]) -> Any:
+        def make() -> Any:
+            self.asked.append(asked)
+            return script(asked)  # type: ignore[misc]
+
+        return self._next(make, into)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
         if self.scripted:
@@ -228,7 +237,7 @@ class ScriptedGenerator(np.random.Generator):
             left.remove(index)
 
     def _one_of(self, weights: Sequence[float]) -> int:
-        return self._next(lambda: self._pick(weights), self.picks)  # type: ignore[misc, no-any-return]
+        return self._answer(self._pick, weights, self.picks)  # type: ignore[no-any-return]
 
 
 def _chances(binomial: Binomial) -> list[float]:

@@ -114,6 +114,6 @@ class _Writer:
 
 def _state(state: State) -> Json:
     return {
-        "constants": {name: repr(value) for name, value in state if value is not SYMBOL},
+        "constants": {name: value for name, value in state if isinstance(value, str)},
         "symbols": [name for name, value in state if value is SYMBOL],
     }

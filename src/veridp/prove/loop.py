@@ -33,8 +33,10 @@ from veridp.program.explore import walk
 from veridp.program.generator import StandInGenerator
 from veridp.program.path import Path
 from veridp.program.site import Site
+from veridp.program.written import Written
 
-PLAIN_VALUES = (bool, int, float, str, Fraction, type(None))  # which no code can change in place
+# Their exact types: no code can change such a value in place, nor did a user say what its operators do.
+PLAIN_TYPES = (bool, int, float, str, Fraction, type(None), np.float64, Written)
 PURE_BUILTINS = {name: getattr(builtins, name) for name in ("abs", "min", "max", "bool", "int", "float")}
 DRAWS = {name for name in vars(StandInGenerator) if not name.startswith("_") and hasattr(np.random.Generator, name)}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd, ast.Not)
@@ -71,16 +73,19 @@ class _Reader:
         self.parameters = {argument.arg for argument in [*positional, *arguments.kwonlyargs]}
         self.assigned = {n.id for n in ast.walk(self.definition) if isinstance(n, ast.Name) and _is_store(n)}
         for name, value in mechanism.values.items():
-            if not isinstance(value, PLAIN_VALUES):
+            if type(value) not in PLAIN_TYPES:
                 raise NotInductive(f"the argument {name} of {mechanism.name} is a {type(value).__name__}, not a number")
 
     def loop(self) -> Loop:
         body = self.definition.body
         loops = [node for node in body if isinstance(node, ast.For) and _iterated(node) == self.data]
         uses = [node for node in ast.walk(self.definition) if isinstance(node, ast.Name) and node.id == self.data]
-        if len(loops) != 1 or len(uses) != 1:
-            raise NotInductive(f"{self.mechanism.name} is not a single loop over {self.data} with no other use of it")
-        (loop,) = loops
+        others = [node for node in uses if not loops or node not in ast.walk(loops[0].iter)]
+        if others:
+            self.refuse(others[0], f"{self.data} other than in one loop over all of it")
+        if not loops:
+            raise NotInductive(f"{self.mechanism.name} has no loop over {self.data}")
+        loop = loops[0]
         if isinstance(loop.iter, ast.Call) and not self._is_plain_enumerate(loop.iter):
             self.refuse(loop, f"'{ast.unparse(loop.iter)}'")
         self.targets = self._targets(loop)
@@ -121,7 +126,7 @@ class _Reader:
         remainders = [n for n in ast.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
         by = [n.right for n in remainders if isinstance(n.left, ast.Name) and n.left.id == number]
         uses = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == number and not _is_store(n)]
-        if len(uses) != len(by):
+        if len(uses) != len(by) or any(_is_store(n) and n.id == number for n in _names(loop.body)):
             self.refuse(loop, f"the number of a step, {number}, for something other than a remainder")
         values = [
             n.value if isinstance(n, ast.Constant) else self.mechanism.values.get(getattr(n, "id", "")) for n in by
@@ -190,7 +195,7 @@ class _Reader:
 
     def expression(self, node: ast.expr) -> None:
         match node:
-            case ast.Constant(value=value) if isinstance(value, PLAIN_VALUES):
+            case ast.Constant(value=value) if type(value) in PLAIN_TYPES:
                 pass
             case ast.Name(id=name):
                 self._name(node, name)
@@ -225,7 +230,7 @@ class _Reader:
             return
         cells = dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
         value = cells[name].cell_contents if name in cells else self.function.__globals__.get(name, self)
-        if not isinstance(value, PLAIN_VALUES):
+        if type(value) not in PLAIN_TYPES:
             self.refuse(node, f"{name}, which is not a plain constant")
 
     def _call(self, called: ast.expr) -> None:
@@ -297,6 +302,11 @@ def _iterated(loop: ast.For) -> str | None:
     if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.func.id == "enumerate":
         source = source.args[0] if source.args else source
     return source.id if isinstance(source, ast.Name) else None
+
+
+def _names(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:
+    for statement in statements:
+        yield from (node for node in ast.walk(statement) if isinstance(node, ast.Name))
 
 
 def _is_store(name: ast.Name) -> bool:

@@ -33,8 +33,9 @@ def prove(
 ) -> Proof:
     """The smallest ε that alignment, couplings or bounds prove for all neighbours of this size; inf if none do.
 
-    A proof is given only after plain runs of the function agreed with the paths that it rests on (else
-    ExplorationDisagrees), and the independent checker accepted its certificate (else EnginesDisagree).
+    An answer, also that there is none, is given only after plain runs of the function agreed with the paths that it
+    rests on (else ExplorationDisagrees), and a proof only after the independent checker accepted its certificate (else
+    EnginesDisagree).
 
     Data are left open where the adjacency has a polytope of differences, as any two numbers of an interval have. Else,
     and where the mechanism cannot be explored or proved with open data, the data over its domain are gone through one
@@ -80,14 +81,17 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
             f"{error}; or give it a domain that is a list of values, which a proof can go through"
         ) from error
     if all(isinstance(path.output, Raised) for path in paths):
+        replayed(mechanism, data, paths)
         raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; let it return something")
     bounded = prove_by_bounds(mechanism, size, paths)
     if bounded is not None and math.isfinite(bounded.epsilon):
         return _replayed(bounded, data, paths)  # no shift of uniform noise has a price: nothing else would prove less
     proof = _coupled_if_cheaper(prove_by_alignment(mechanism, size, paths, polytopes), paths)
-    if math.isfinite(proof.epsilon):
-        return _replayed(proof, data, paths)
-    return _on_values_if_better(proof) if listed else proof
+    if listed and not math.isfinite(proof.epsilon):
+        on_values = _on_values(proof)
+        if on_values is not None:
+            return on_values
+    return _replayed(proof, data, paths)
 
 
 def _replayed(proof: Proof, data: Any, paths: Sequence[Path]) -> Proof:
@@ -125,10 +129,10 @@ def _value_by_value(mechanism: Mechanism, size: int) -> Proof:
     return bounded if bounded is not None and math.isfinite(bounded.epsilon) else proof
 
 
-def _on_values_if_better(proof: Proof) -> Proof:
+def _on_values(proof: Proof) -> Proof | None:
     """A proof for the values of the domain alone, where there is one."""
     try:
         on_values: CouplingProof = prove_on_values(proof.mechanism, proof.size)
     except BadInput:  # too many values
-        return proof
-    return on_values if math.isfinite(on_values.epsilon) else proof
+        return None
+    return on_values if math.isfinite(on_values.epsilon) else None

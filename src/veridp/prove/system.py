@@ -25,11 +25,11 @@ from veridp.program.identity import NUMERIC, Raised, leaf_text
 from veridp.program.path import Fork, Path, entries_of, outline_of
 from veridp.program.symbols import Noise, Symbol, Unknown
 from veridp.program.template import constant
+from veridp.program.written import Written
 from veridp.prove.convex import are_disjoint, cover_everything
-from veridp.prove.loop import Loop, Mark, loop_of, marked_paths
+from veridp.prove.loop import PLAIN_TYPES, Loop, Mark, loop_of, marked_paths
 
 QUERY = Unknown("the query")  # no variable has such a name
-State = tuple[tuple[str, object], ...]  # names with their constants, or with SYMBOL
 
 
 class _Open(enum.Enum):
@@ -39,6 +39,7 @@ class _Open(enum.Enum):
 
 
 SYMBOL = _Open.SYMBOL
+State = tuple[tuple[str, str | _Open], ...]  # names with their constants as text, or with SYMBOL
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,21 +127,30 @@ def _check_alike(system: System, seen: Mapping[tuple[State, int, int, bool], set
             raise NotInductive(f"the steps of {name} are not all alike")
     for state in {state for state, *_ in seen}:
         if state not in system.steps or state not in system.exits:
-            raise NotInductive(f"{name} comes to ever new states: {dict(state)}")
+            raise NotInductive(f"{name} comes to ever new states, as to {_text_of(state)}")
         for ways in (system.steps[state], system.exits[state]):
             conditions = [step.conditions for step in ways.values()]
             if not cover_everything(conditions):
-                raise NotInductive(f"from the state {dict(state)}, {name} may go ways that a few queries do not show")
+                raise NotInductive(f"from {_text_of(state)}, {name} may go ways that a few queries do not show")
             if not are_disjoint(conditions):
-                raise NotInductive(f"what {name} does in the state {dict(state)} depends on more than is seen of it")
+                raise NotInductive(f"what {name} does at {_text_of(state)} depends on more than is seen of it")
 
 
 def _state(mark: Mark, loop: Loop, number: int) -> State:
-    values = [(name, SYMBOL if isinstance(value, Affine) else value) for name, value in sorted(mark.local.items())]
-    for name, value in values:
-        if value is not SYMBOL and not isinstance(value, bool | int | float | Fraction | str | None):
-            raise NotInductive(f"{name} is a {type(value).__name__}, of which nothing is known from step to step")
-    return (*values, ("step modulo", number % loop.period)) if loop.period > 1 else tuple(values)
+    values = [(name, SYMBOL if isinstance(v, Affine) else _constant(name, v)) for name, v in sorted(mark.local.items())]
+    return (*values, ("step modulo", str(number % loop.period))) if loop.period > 1 else tuple(values)
+
+
+def _constant(name: str, value: object) -> str:
+    """The value as text, so that what code can tell apart is not one state: 1, 1.0 and True, 0.0 and -0.0."""
+    if type(value) not in PLAIN_TYPES:
+        raise NotInductive(f"{name} is a {type(value).__name__}, of which nothing is known from step to step")
+    return f"{float(value)!r}, {value.rational}" if type(value) is Written else repr(value)
+
+
+def _text_of(state: State) -> str:
+    """The state, as messages have it."""
+    return ", ".join(f"{name} {value.value if isinstance(value, _Open) else f'= {value}'}" for name, value in state)
 
 
 # ------------------------------------------------------------------------------------------------------ segments
