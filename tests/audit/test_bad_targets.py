@@ -15,7 +15,7 @@ MISTAKES = Path(__file__).parent / "mistakes.py"
 @pytest.fixture
 def audit(run: Callable[..., Any]) -> Audit:
     """Audits these targets: gives the exit status, `out` and `err`."""
-    return lambda *targets: run("audit", *targets, "--size", "3", "--time", "3")
+    return lambda *targets: run("audit", *targets, "--size", "3", "--time", "30")
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_long_inputs_stay_whole() -> None:
     def total(rng: Any, data: Any) -> Any:
         return sum(data) + rng.laplace(scale=0.5)
 
-    verdict = veridp.audit(total, 1.0, adjacency="l1", size=100, domain=(0, 1), seconds=10)
+    verdict = veridp.audit(total, 1.0, adjacency="l1", size=100, domain=(0, 1), seconds=60)
     assert verdict.witness is not None
     line = next(line for line in verdict.snippet.splitlines() if line.startswith("left, right = "))
     names: dict[str, Any] = {}

@@ -88,7 +88,7 @@ def test_no_pair_loses_more_and_some_pair_loses_as_much(name):
         pairs = [(a, b) for a in mech.domain for b in mech.domain if a != b]
     found = [exact.compare(mech, left, right).epsilon for left, right in pairs]
     assert max(found) <= proof.epsilon * (1 + 1e-12)
-    assert exact.worst(mech, seconds=5).epsilon == pytest.approx(proof.epsilon, rel=1e-12)
+    assert exact.worst(mech, seconds=60).epsilon == pytest.approx(proof.epsilon, rel=1e-12)
 
 
 def test_a_height_that_is_affine_is_bounded_at_the_ends_of_its_cells():
@@ -140,7 +140,7 @@ def test_what_is_impossible_on_some_data_is_not_proved():
     for mech in (leaking, special):
         proof = prove(mech)
         assert math.isinf(proof.epsilon)
-        assert math.isinf(exact.worst(mech, seconds=5).epsilon) or mech is special
+        assert math.isinf(exact.worst(mech, seconds=60).epsilon) or mech is special
 
 
 def test_a_single_value_that_is_told_apart_is_not_overlooked():
@@ -174,8 +174,8 @@ def test_laplace_noise_is_shifted_by_the_length_of_the_interval():
     assert proof.exact_epsilon == Fraction(1, 2)
     assert proof.restriction == "for numbers from 2 to 5"
     assert str(proof).endswith("0.5-DP is proved for numbers from 2 to 5")
-    assert exact.worst(noisy, seconds=5).epsilon == pytest.approx(0.5, rel=1e-12)
-    verdict = audit(noisy, epsilon=0.5, seconds=10)
+    assert exact.worst(noisy, seconds=60).epsilon == pytest.approx(0.5, rel=1e-12)
+    verdict = audit(noisy, epsilon=0.5, seconds=60)
     assert verdict.standing is Standing.PROVED
     assert verdict.epsilon.lower == pytest.approx(0.5, rel=1e-9)
 
