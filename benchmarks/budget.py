@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 import veridp
+from veridp.budget import child_process as contained
 from veridp.budget import memory_used
 from veridp.errors import VeridpError
-from veridp.program import contained
 
 BUDGETS = (1.0, 3.0, 10.0)
 
@@ -145,7 +145,7 @@ class Peak(threading.Thread):
 
 def measure(name: str, seconds: float) -> str:
     veridp.audit(veridp.catalogue["laplace"], seconds=60.0)
-    for module in ("veridp.finder", "veridp.sniper", "veridp.statdp", "opendp.prelude"):
+    for module in ("veridp.engines.finder", "veridp.engines.sniper", "veridp.engines.statdp", "opendp.prelude"):
         importlib.import_module(module)
     peak = Peak()
     peak.start()

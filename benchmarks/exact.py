@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import veridp
+from veridp.engines.exact import Comparison, compare
 from veridp.errors import VeridpError
-from veridp.exact import Comparison, compare
-from veridp.program.sample import sample
-from veridp.program.tally import tally
+from veridp.sampling.sample import sample
+from veridp.sampling.tally import tally
 
 SVT1 = veridp.catalogue["svt1"]
 LEFT, RIGHT = [10.0] * 9 + [-10.0], [9.0] * 9 + [-9.0]

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import veridp
-from veridp.exact import worst
-from veridp.finder import Found, search
-from veridp.finder.estimate import Moments, clt, hoeffding, multivariate_clt
+from veridp.engines.exact import worst
+from veridp.engines.finder import Found, search
+from veridp.engines.finder.estimate import Moments, clt, hoeffding, multivariate_clt
 
 MECHANISMS = {
     "AT": "at",

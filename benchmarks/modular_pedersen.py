@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from veridp.local.verifiable.commitments.entrywise import Entrywise
-from veridp.local.verifiable.context import Context
-from veridp.local.verifiable.layout import Layout
+from veridp.collect.commitments.entrywise import Entrywise
+from veridp.collect.context import Context
+from veridp.collect.layout import Layout
 
 # The largest primes below a power of two such that half of one less is a prime as well.
 SAFE_PRIMES = {128: 2**128 - 15449, 256: 2**256 - 36113, 512: 2**512 - 38117}

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from veridp import catalogue
+from veridp.engines.prove import AlignmentProof, Proof, prove, prove_for_every_size
+from veridp.engines.prove.certificate import Certified, certificate_text
 from veridp.errors import VeridpError
 from veridp.mechanism import Mechanism
-from veridp.prove import AlignmentProof, Proof, prove, prove_for_every_size
-from veridp.prove.certificate import Certified, certificate_text
 from veridp_check.checker import check
 
 GROWING = ["svt1", "noisy_max1", "svt6", "prefix_sum", "gap_svt", "noisy_max3"]

@@ -18,8 +18,8 @@ import numba
 import numpy as np
 import psutil
 
-from veridp.program.sample import sample
-from veridp.program.tally import tally
+from veridp.sampling.sample import sample
+from veridp.sampling.tally import tally
 
 QUERIES = [1.0] * 10
 SCALE = 10.0

@@ -27,9 +27,9 @@ import httpx
 import psutil
 import uvloop
 
-from veridp.local.verifiable import Task
-from veridp.local.verifiable.service.crowd import STEPS, Rehearsal, rehearse
-from veridp.local.verifiable.service.store import token_hash
+from veridp.collect import Task
+from veridp.collect.service.crowd import STEPS, Rehearsal, rehearse
+from veridp.collect.service.store import token_hash
 
 ADMIN = secrets.token_hex(16)
 MOST_CLIENTS = 20_000

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veridp import catalogue
-from veridp.sniper import Finding, search
+from veridp.engines.sniper import Finding, search
 
 PUBLISHED = {
     "laplace": (0.0968, 0.0976),

@@ -22,11 +22,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from veridp import catalogue
+from veridp.engines.exact import compare
+from veridp.engines.statdp import Detection, detect
+from veridp.engines.statdp.arguments import search_arguments
+from veridp.engines.statdp.inputs import usual_pairs
 from veridp.errors import VeridpError
-from veridp.exact import compare
-from veridp.statdp import Detection, detect
-from veridp.statdp.arguments import search_arguments
-from veridp.statdp.inputs import usual_pairs
 
 CLAIMS = (0.2, 0.7, 1.5)
 

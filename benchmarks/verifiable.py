@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modular_pedersen import ModularPedersen
+from veridp.collect import Task, scheme
+from veridp.collect.commitments import Scheme
+from veridp.collect.comparison import Compared, compared_frequencies, compared_means
+from veridp.collect.context import Context
+from veridp.collect.layout import Layout
+from veridp.collect.messages import Commit, Opening, encode
+from veridp.collect.verify import packed_values
 from veridp.local.study.people import adult_ages
-from veridp.local.verifiable import Task, scheme
-from veridp.local.verifiable.commitments import Scheme
-from veridp.local.verifiable.comparison import Compared, compared_frequencies, compared_means
-from veridp.local.verifiable.context import Context
-from veridp.local.verifiable.layout import Layout
-from veridp.local.verifiable.messages import Commit, Opening, encode
-from veridp.local.verifiable.verify import packed_values
 
 CONTEXT = Context(bytes(32), bytes(16))
 SECRET = bytes(range(32))

@@ -17,11 +17,11 @@ import pytest
 
 from veridp import catalogue
 from veridp.budget import Deadline, levels
+from veridp.budget.child_process import Reporter
+from veridp.engines.sniper import Finding, search
+from veridp.engines.statdp import Detection, detect
 from veridp.errors import CutShort
 from veridp.mechanism import mechanism
-from veridp.program.contained import Reporter
-from veridp.sniper import Finding, search
-from veridp.statdp import Detection, detect
 
 # Modules by their names: their packages have functions of the same names.
 sniper, statdp = (importlib.import_module(f"veridp.{name}") for name in ("sniper.search", "statdp.detect"))

@@ -10,17 +10,19 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "veridp"
 
-ENGINES = ("exact", "prove", "statdp", "sniper", "finder", "accounting", "local")
+ENGINES = ("exact", "prove", "statdp", "sniper", "finder")  # folders of `engines`, each a unit of its own
 JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask it; it asks nobody
-# From the bottom to the top. A unit (a module or a folder of veridp) may import units of lower layers, never one of
-# its own layer: so engines do not know each other (but for the judge), and the catalogue knows none of them.
+# From the bottom to the top. A unit (a module or a folder of veridp, or an engine) may import units of lower layers,
+# never one of its own layer: so engines do not know each other (but for the judge), and the catalogue knows none.
 LAYERS = (
     ("errors",),
     ("claim", "adjacency", "budget", "confidence"),
     ("mechanism", "tidy"),
-    ("program", "catalogue"),
+    ("kernel", "catalogue"),
+    ("sampling",),
     (JUDGE,),
-    tuple(engine for engine in ENGINES if engine != JUDGE),
+    (*(engine for engine in ENGINES if engine != JUDGE), "accounting", "local"),
+    ("collect",),
     ("report",),
     ("target",),
     ("audit",),
@@ -30,8 +32,10 @@ LAYERS = (
 HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}
 # Lower layers that a unit has no business with.
 NOT_FOR = {
-    "program": ("claim", "adjacency"),  # a mechanism as data: knows nothing of privacy
-    **dict.fromkeys(ENGINES, ("catalogue",)),  # no engine may know the answers
+    **dict.fromkeys(
+        ("kernel", "sampling"), ("claim", "adjacency")
+    ),  # a mechanism as data: they know nothing of privacy
+    **dict.fromkeys((*ENGINES, "accounting", "local"), ("catalogue",)),  # no engine may know the answers
     "prove": ("catalogue", JUDGE),  # proofs rest on nothing but the paths
 }
 
@@ -48,7 +52,8 @@ def violations(package: Path) -> list[str]:
 
 
 def _unit(parts: tuple[str, ...]) -> str:
-    """The module or folder of the package that a file belongs to; the package's own `__init__` belongs to `veridp`."""
+    """The unit that a file belongs to; the `__init__` of the package, and that of the engines, belong to `veridp`."""
+    parts = parts[1:] if parts[0] == "engines" else parts
     return "veridp" if parts == ("__init__.py",) else parts[0].removesuffix(".py")
 
 
@@ -84,6 +89,8 @@ def _imported_units(file: Path, package: Path) -> Iterator[tuple[int, str]]:
 def _units_of(module: list[str], name: str | None, line: int) -> Iterator[tuple[int, str]]:
     if module[0] != "veridp":
         return
+    if module[1:2] == ["engines"]:
+        module = ["veridp", *module[2:]]
     if len(module) > 1:
         yield line, module[1]
     else:
@@ -102,20 +109,52 @@ def test_the_catalogue_knows_the_words_for_mechanisms_alone() -> None:
 @pytest.mark.parametrize(
     ("importer", "source", "complaint"),
     [
-        ("exact/compare.py", "from veridp.prove import search", "exact imports prove: this does not point downward"),
-        ("exact/compare.py", "import veridp.sniper.search", "exact imports sniper: this does not point downward"),
-        ("prove/proof.py", "from veridp.exact import compare", "prove imports exact: it has no business"),
-        ("finder/search.py", "from veridp import sniper", "finder imports sniper: this does not point downward"),
-        ("exact/compare.py", "from veridp.catalogue import catalogue", "exact imports catalogue: it has no business"),
-        ("exact/compare.py", "from veridp import catalogue", "exact imports catalogue: it has no business"),
-        ("exact/compare.py", "from .. import prove", "exact imports prove: this does not point downward"),
-        ("exact/compare.py", "from ..prove import search", "exact imports prove: this does not point downward"),
-        ("exact/compare.py", "from veridp import explore", "exact imports veridp: the public names are for users"),
-        ("exact/compare.py", "def f():\n    import veridp", "exact imports veridp: the public names are for users"),
-        ("program/path.py", "from veridp.claim import Claim", "program imports claim: it has no business"),
-        ("program/path.py", "from veridp.adjacency import Pair", "program imports adjacency: it has no business"),
-        ("program/path.py", "def f():\n    from veridp.exact import compare", "program imports exact: this does not"),
-        ("catalogue/svt.py", "from veridp.program.explore import explore", "catalogue imports program: this does not"),
+        (
+            "exact/compare.py",
+            "from veridp.engines.prove import search",
+            "exact imports prove: this does not point downward",
+        ),
+        (
+            "exact/compare.py",
+            "import veridp.engines.sniper.search",
+            "exact imports sniper: this does not point downward",
+        ),
+        (
+            "engines/prove/alignment.py",
+            "from veridp.engines.exact import compare",
+            "prove imports exact: it has no business",
+        ),
+        (
+            "engines/finder/restart.py",
+            "from veridp import sniper",
+            "finder imports sniper: this does not point downward",
+        ),
+        (
+            "engines/exact/compare.py",
+            "from veridp.catalogue import catalogue",
+            "exact imports catalogue: it has no business",
+        ),
+        ("engines/exact/compare.py", "from veridp import catalogue", "exact imports catalogue: it has no business"),
+        ("engines/exact/compare.py", "from .. import prove", "exact imports prove: this does not point downward"),
+        ("engines/exact/compare.py", "from ..prove import search", "exact imports prove: this does not point downward"),
+        (
+            "engines/exact/compare.py",
+            "from veridp import explore",
+            "exact imports veridp: the public names are for users",
+        ),
+        (
+            "engines/exact/compare.py",
+            "def f():\n    import veridp",
+            "exact imports veridp: the public names are for users",
+        ),
+        ("kernel/path.py", "from veridp.claim import Claim", "kernel imports claim: it has no business"),
+        ("kernel/path.py", "from veridp.adjacency import Pair", "kernel imports adjacency: it has no business"),
+        (
+            "kernel/path.py",
+            "def f():\n    from veridp.engines.exact import compare",
+            "kernel imports exact: this does not",
+        ),
+        ("catalogue/svt.py", "from veridp.kernel.explore import explore", "catalogue imports kernel: this does not"),
         ("errors.py", "from veridp.claim import Claim", "errors imports claim: this does not point downward"),
         ("claim.py", "from veridp.adjacency import Pair", "claim imports adjacency: this does not point downward"),
         ("report/page.py", "from veridp.target import load", "report imports target: this does not point downward"),
@@ -137,15 +176,18 @@ def test_a_violation_is_found(tmp_path: Path, importer: str, source: str, compla
 @pytest.mark.parametrize(
     ("importer", "source"),
     [
-        ("exact/compare.py", "from veridp.exact.noise import law\nfrom . import loss\nfrom .loss import loss"),
-        ("finder/search.py", "from veridp.exact import compare"),
-        ("exact/compare.py", "from veridp.claim import Claim\nfrom veridp.program import path\nimport numpy"),
+        (
+            "engines/exact/compare.py",
+            "from veridp.engines.exact.noise import law\nfrom . import loss\nfrom .loss import loss",
+        ),
+        ("engines/finder/restart.py", "from veridp.engines.exact import compare"),
+        ("engines/exact/compare.py", "from veridp.claim import Claim\nfrom veridp.kernel import path\nimport numpy"),
         (
             "cli/exact.py",
-            "from veridp.exact import compare\nfrom veridp.cli.given import Target\nfrom veridp import audit",
+            "from veridp.engines.exact import compare\nfrom veridp.cli.options import Target\nfrom veridp import audit",
         ),
-        ("__init__.py", "from veridp.exact import compare\nfrom veridp.catalogue import catalogue"),
-        ("target.py", "from veridp.catalogue import catalogue\nfrom veridp.program.site import here"),
+        ("__init__.py", "from veridp.engines.exact import compare\nfrom veridp.catalogue import catalogue"),
+        ("target.py", "from veridp.catalogue import catalogue\nfrom veridp.kernel.site import here"),
     ],
 )
 def test_what_points_downward_is_allowed(tmp_path: Path, importer: str, source: str) -> None:

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from veridp.catalogue import catalogue
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import unknown, unknowns
 from veridp.mechanism import Mechanism, adapters, mechanism
-from veridp.program.affine import unknown, unknowns
-from veridp.program.explore import explore
-from veridp.program.outputs import Outputs
-from veridp.program.sample import sample
-from veridp.program.tally import tally
+from veridp.sampling.outputs import Outputs
+from veridp.sampling.sample import sample
+from veridp.sampling.tally import tally
 
 __all__ = [
     "Mechanism",
@@ -33,26 +33,22 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from veridp import accounting, exact, finder, local, sniper, statdp
+    from veridp import accounting, local
     from veridp.audit import audit, check
-    from veridp.prove import prove
+    from veridp.engines import exact, finder, sniper, statdp
+    from veridp.engines.prove import prove
 else:
-    ENGINES = (
-        "accounting",
-        "audit",
-        "exact",
-        "finder",
-        "local",
-        "prove",
-        "sniper",
-        "statdp",
-    )  # imported when first asked for: their numerics take longer to import than all the rest
+    # Imported when first asked for: their numerics take longer to import than all the rest.
+    PARTS = ("accounting", "audit", "local")
+    ENGINES = ("exact", "finder", "prove", "sniper", "statdp")
 
     def __getattr__(name: str) -> Any:
         import importlib
 
         if name == "check":
             return importlib.import_module("veridp.audit").check
-        if name not in ENGINES:
-            raise AttributeError(f"module 'veridp' has no attribute {name!r}")
-        return importlib.import_module(f"veridp.{name}")
+        if name in ENGINES:
+            return importlib.import_module(f"veridp.engines.{name}")
+        if name in PARTS:
+            return importlib.import_module(f"veridp.{name}")
+        raise AttributeError(f"module 'veridp' has no attribute {name!r}")

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from veridp.budget.alarm import OutOfTime, at_most
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism, adapters, as_mechanism
-from veridp.program.limit import OutOfTime, at_most
 
 Loaded = TypeVar("Loaded")
 COMMAND = "command:"

@@ -23,10 +23,10 @@ from veridp.accounting.domination import Domination
 from veridp.accounting.renyi import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.adjacency import adjacency
 from veridp.claim import Claim, Evidence, Interval, Standing, Verdict, Witness
+from veridp.engines.exact import compare
+from veridp.engines.prove import prove
 from veridp.errors import BadInput, BudgetSpent
-from veridp.exact import compare
 from veridp.mechanism import Mechanism
-from veridp.prove import prove
 
 PLD = "privacy loss distribution"
 

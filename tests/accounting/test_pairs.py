@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from veridp.accounting.pairs import Envelope, Finite, GaussianPair, LaplacePair, Pair
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
+from veridp.engines.exact import compare
 from veridp.errors import BadInput
-from veridp.exact import compare
 
 EPSILONS = np.linspace(-1.5, 1.5, 13)
 

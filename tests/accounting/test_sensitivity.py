@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.accounting import mechanisms, private, sensitivity
-from veridp.accounting.moves import Two
+from veridp.accounting.neighbour_pairs import Two
 from veridp.adjacency import Scaled, adjacency
+from veridp.engines.exact import worst
 from veridp.errors import BadInput, MechanismFailed
-from veridp.exact import worst
 
 Query = Any
 

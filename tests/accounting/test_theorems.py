@@ -31,8 +31,8 @@ from veridp.accounting.concentrated import concentrated
 from veridp.accounting.domination import Domination
 from veridp.accounting.pairs import Envelope, Finite, LaplacePair
 from veridp.adjacency import OwnAdjacency, Scaled, adjacency
+from veridp.engines.exact import compare
 from veridp.errors import BadInput
-from veridp.exact import compare
 from veridp.mechanism import Mechanism
 
 QUICK = settings(max_examples=25, deadline=None)

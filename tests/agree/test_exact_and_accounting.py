@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from veridp.accounting import Composition, Part
 from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
-from veridp.exact import compare
+from veridp.engines.exact import compare
 
 STEP = 1e-3  # of dp-accounting's lattice
 LEAST_DELTA = 1e-9  # below, dp-accounting's truncated tails count

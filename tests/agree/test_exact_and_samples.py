@@ -20,11 +20,11 @@ import pytest
 from scipy import stats
 
 import veridp
-from veridp.exact import law
-from veridp.exact.event import Span
-from veridp.exact.line import Numbers
-from veridp.program.sample import sample
-from veridp.program.tally import tally
+from veridp.engines.exact import distribution as law
+from veridp.engines.exact.entry_loss import Numbers
+from veridp.engines.exact.event import Span
+from veridp.sampling.sample import sample
+from veridp.sampling.tally import tally
 
 FALSE_ALARM = 1e-7
 FEW = 20  # cells that expect fewer are counted together

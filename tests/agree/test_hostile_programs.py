@@ -22,14 +22,14 @@ import numpy as np
 import pytest
 
 from veridp.errors import VeridpError
+from veridp.kernel.distributions import Distribution, Exponential, Laplace, Normal, exact
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import Affine
+from veridp.kernel.identity import Raised
+from veridp.kernel.path import Path, leaves
+from veridp.kernel.replay import Listing
 from veridp.mechanism import as_mechanism
-from veridp.program.affine import Affine
-from veridp.program.distribution import Distribution, Exponential, Laplace, Normal, exact
-from veridp.program.explore import explore
-from veridp.program.identity import Raised
-from veridp.program.path import Path, leaves
-from veridp.program.replay import Listing
-from veridp.program.sample import sample
+from veridp.sampling.sample import sample
 
 PROGRAMS = 2_000
 BATCHES = 8  # of tests, for several processes

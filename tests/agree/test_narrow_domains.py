@@ -9,7 +9,7 @@ import pytest
 
 import veridp
 from veridp.claim import Claim, Standing
-from veridp.sniper.pairs import Pairs
+from veridp.engines.sniper.pairs import Pairs
 
 WIDTH, SCALE = 0.7, 0.5
 

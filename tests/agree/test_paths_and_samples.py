@@ -23,9 +23,9 @@ from scipy import stats
 
 import veridp
 from veridp.errors import TooManyPaths
+from veridp.kernel.expressions import Affine, Condition, Select, is_integer
+from veridp.kernel.path import Path, leaves, map_leaves
 from veridp.mechanism import Mechanism
-from veridp.program.affine import Affine, Condition, Select, is_integer
-from veridp.program.path import Path, leaves, map_leaves
 
 FALSE_ALARM = 1e-7
 FEW = 20  # cells that expect fewer outputs are counted together

@@ -298,7 +298,7 @@ def test_a_proof_is_cross_checked_by_samples_where_no_pair_can_be_compared(monke
     assert "samples do not contradict the proof" in [evidence.finding for evidence in verdict.evidence]
 
     proof = veridp.prove(lambda rng, data: rng.laplace(), size=1)
-    monkeypatch.setattr("veridp.prove.prove", lambda *_: proof)
+    monkeypatch.setattr("veridp.engines.prove.prove", lambda *_: proof)
     with pytest.raises(EnginesDisagree, match=r"0-DP is proved .* but refuted by samples"):
         veridp.audit(laplace, 1.0, size=1, seconds=600)
 

@@ -9,7 +9,7 @@ import pytest
 import veridp
 from veridp.claim import Standing
 
-sniper = importlib.import_module("veridp.sniper.search")  # by its name: the package has a function of this name
+sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has a function of this name
 
 
 @pytest.fixture(autouse=True)

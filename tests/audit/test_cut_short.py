@@ -20,16 +20,16 @@ from veridp.audit import explored, sampled
 from veridp.audit.case import Case
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
+from veridp.budget.child_process import NOTHING, Ended
 from veridp.claim import Standing, Verdict
 from veridp.errors import CutShort, MechanismHung, WorkerLost
-from veridp.program.contained import NOTHING, Ended
 from veridp.report.audit import verdict_document
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 AMPLE = 600.0
 # Modules by their names: their packages have functions of the same names.
 module = importlib.import_module("veridp.audit.audit")
-sniper = importlib.import_module("veridp.sniper.search")
+sniper = importlib.import_module("veridp.engines.sniper.search")
 
 
 def for_ever(*_: object) -> None:
@@ -89,7 +89,7 @@ def test_a_step_that_ends_its_process_or_its_memory_leaves_the_others_their_turn
 def test_the_best_pair_remains_where_the_search_for_a_worse_one_does_not_end(
     laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from veridp.exact.worst import _Comparer
+    from veridp.engines.exact.worst import _Comparer
 
     compared, pairs = _Comparer.__call__, 0
 

@@ -52,7 +52,7 @@ def test_the_first_run_is_one_run(clock: Clock) -> None:
 
 
 def test_fewer_runs_where_one_takes_long(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veridp.program.plan.PILOT_RUNS", 1)
+    monkeypatch.setattr("veridp.sampling.plan.PILOT_RUNS", 1)
     with within(Deadline(1.0, 0.0)), pytest.raises(CutShort):
         pilot.run_again(case_of(clock.slow(0.3)))
     assert clock.runs == 4  # after which 1.2 s of 1 s are spent

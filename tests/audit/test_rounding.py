@@ -10,7 +10,7 @@ import pytest
 from veridp.audit.case import Case
 from veridp.audit.rounding import rounded_witness
 from veridp.claim import CLAIM_TOLERANCE, Interval, Witness
-from veridp.exact.event import Entry, Event, Span
+from veridp.engines.exact.event import Entry, Event, Span
 from veridp.mechanism import Mechanism
 
 

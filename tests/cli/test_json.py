@@ -78,11 +78,11 @@ def files(own_folder: Path) -> None:
 @pytest.fixture
 def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database of a collection, and a server that accepts dogs."""
-    from veridp.local.verifiable import Task
-    from veridp.local.verifiable.messages import Verdict
-    from veridp.local.verifiable.reasons import Reason, Refused
-    from veridp.local.verifiable.service import joining, store
-    from veridp.local.verifiable.service.database import Database
+    from veridp.collect import Task
+    from veridp.collect.messages import Verdict
+    from veridp.collect.reasons import Reason, Refused
+    from veridp.collect.service import joining, store
+    from veridp.collect.service.database import Database
 
     def join(server: object, name: str, value: str, *_: object) -> Verdict:
         if value != "dog":

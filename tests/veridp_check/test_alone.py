@@ -15,7 +15,7 @@ import pytest
 
 import veridp
 import veridp_check
-from veridp.prove import prove, prove_for_every_size
+from veridp.engines.prove import prove, prove_for_every_size
 
 PACKAGE = Path(veridp_check.__file__).parent
 

@@ -5,12 +5,12 @@ Imports `exact`, which gives the losses between two inputs, and no other engine.
 
 from veridp.accounting import mechanisms
 from veridp.accounting.account import Account, account
+from veridp.accounting.composed_function import Line, line
 from veridp.accounting.composing import parallel, post_processed, sequential
 from veridp.accounting.composition import Composition
 from veridp.accounting.indistinguishability import Indistinguishability
 from veridp.accounting.lattice import Part
 from veridp.accounting.ledger import Ledger
-from veridp.accounting.line import Line, line
 from veridp.accounting.mechanisms import calibrated, private
 from veridp.accounting.partition import Partition, flaw
 from veridp.accounting.recording import part, recording, releases_of

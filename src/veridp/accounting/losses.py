@@ -13,8 +13,8 @@ from veridp.accounting.pairs import ALIKE, MOST_ATOMS, Finite, Tails, dots
 from veridp.accounting.tree import Pairs
 
 if TYPE_CHECKING:
-    from veridp.exact import Comparison
-    from veridp.exact.loss import Loss
+    from veridp.engines.exact import Comparison
+    from veridp.engines.exact.loss import Loss
 
 Array = NDArray[np.float64]
 LEVELS = 512  # at which a continuous loss is looked at
@@ -48,8 +48,8 @@ class _Outputs:
 
 def _outputs(loss: Loss) -> _Outputs | None:
     """The outputs one by one; None where they are a continuum, or too many."""
-    from veridp.exact.line import Line
-    from veridp.exact.loss import Atom, Mixture, Product
+    from veridp.engines.exact.entry_loss import Line
+    from veridp.engines.exact.loss import Atom, Mixture, Product
 
     if isinstance(loss, Atom) or (isinstance(loss, Line) and loss.lattice is not None):
         cells = loss.cells()

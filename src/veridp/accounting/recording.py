@@ -17,10 +17,10 @@ from veridp.accounting.mechanisms import BLOCKS
 from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
 from veridp.accounting.tree import Basis, Leaf, Node, Pairs, Parallel, Sequential
 from veridp.errors import BadInput, NotExplorable
+from veridp.kernel.explore import explore
+from veridp.kernel.identity import output_of
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.mechanism.declared import AROUND_CALLS
-from veridp.program.explore import explore
-from veridp.program.scalar import output_of
 
 RUNS = 100  # of a function whose paths cannot be listed
 

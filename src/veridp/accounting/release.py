@@ -169,7 +169,7 @@ def _leaf(kind: str, content: dict[str, Any], load: Load) -> Leaf:
     mechanism = load(content["target"]).bind(**content.get("arguments", {}))
     if "left" not in content:
         return Leaf.of(mechanism, basis=basis)
-    from veridp.exact import compare
+    from veridp.engines.exact import compare
 
     comparison = compare(mechanism, content["left"], content["right"])
     return Leaf.exact(comparison, dominating=content.get("dominating", False))

@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.farthest import Image, Polyhedron, farthest
-from veridp.accounting.moves import Move, Two, Values, interval, moves, reordering
+from veridp.accounting.neighbour_pairs import Move, Two, Values, interval, moves, reordering
+from veridp.accounting.norm_bound import Image, Polyhedron, farthest
 from veridp.accounting.tree import RECORDS
 from veridp.adjacency import Adjacency, Domain, adjacency
+from veridp.budget.alarm import OutOfTime, at_most
 from veridp.errors import BadInput, BadOutput, CutShort, MechanismFailed, NotExact, NotExplorable, VeridpError
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import Affine, unknowns
+from veridp.kernel.identity import Raised
+from veridp.kernel.path import Path, entries_of, outline_of
+from veridp.kernel.symbols import Relation, Unknown
+from veridp.kernel.template import Template
 from veridp.mechanism import Function, Mechanism
-from veridp.program.affine import Affine, unknowns
-from veridp.program.explore import explore
-from veridp.program.identity import Raised
-from veridp.program.limit import OutOfTime, at_most
-from veridp.program.path import Path, entries_of, outline_of
-from veridp.program.symbols import Relation, Unknown
-from veridp.program.template import Template
 
 Norm = float  # 1, 2 or inf
 Array = NDArray[np.float64]

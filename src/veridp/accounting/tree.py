@@ -15,7 +15,7 @@ from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 if TYPE_CHECKING:
-    from veridp.exact import Comparison
+    from veridp.engines.exact import Comparison
 
 UNORDERED = ("add-remove-unordered", "replace-unordered")  # relations whose neighbours may be reordered everywhere
 RECORDS = ("add-remove", "replace", *UNORDERED)  # relations on data sets, which a release cannot mix

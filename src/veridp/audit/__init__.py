@@ -1,4 +1,4 @@
-"""The orchestra: which engines speak about a mechanism, in which order, with which budget; makes the verdict."""
+"""Runs the engines in order, each with its budget, and combines their results into a verdict."""
 
 import sys
 from types import ModuleType

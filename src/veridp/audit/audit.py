@@ -16,10 +16,10 @@ from veridp.audit.pilot import run_again, run_once
 from veridp.audit.randomness import reused_noise
 from veridp.audit.rounding import rounded_witness
 from veridp.budget import Deadline, Progress
+from veridp.budget.child_process import NOTHING, attempt
 from veridp.claim import Verdict
 from veridp.errors import CutShort, MechanismHung
 from veridp.mechanism import Mechanism, as_mechanism
-from veridp.program.contained import NOTHING, attempt
 
 SECONDS = 60.0
 ALPHA = 0.05
@@ -69,7 +69,10 @@ def audit(
 
 def _load(black_box: bool) -> None:
     """Load the engines that come first: they stay loaded for the next audit, and no deadline counts it."""
-    sampling, exploring = ("veridp.statdp", "veridp.sniper", "sklearn.ensemble"), ("veridp.prove", "veridp.exact")
+    sampling, exploring = (
+        ("veridp.engines.statdp", "veridp.engines.sniper", "sklearn.ensemble"),
+        ("veridp.engines.prove", "veridp.engines.exact"),
+    )
     for module in sampling if black_box else exploring:
         importlib.import_module(module)
 

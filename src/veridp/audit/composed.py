@@ -10,15 +10,15 @@ from veridp.audit.findings import Findings
 from veridp.claim import Witness
 from veridp.confidence import log_ratio_lower
 from veridp.errors import VeridpError
-from veridp.program.scalar import output_of
-from veridp.program.tally import tally
+from veridp.kernel.identity import output_of
+from veridp.sampling.tally import tally
 
 RUNS = 50_000  # on either side, that an exact witness is attacked with
 
 
 def compare_with_ledger(findings: Findings) -> None:
     """Note what the mechanisms that it calls cost together, beside what was found; nothing where it calls none."""
-    from veridp.accounting.line import Line, ledger_of
+    from veridp.accounting.composed_function import Line, ledger_of
     from veridp.accounting.recording import recording
 
     case, witness = findings.case, findings.witness

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from veridp.audit.case import Case
 from veridp.budget import Deadline, within
 from veridp.claim import Claim, Witness
+from veridp.engines.exact import Comparison, compare
+from veridp.engines.exact.at_delta import witness_above
 from veridp.errors import VeridpError
-from veridp.exact import Comparison, compare
-from veridp.exact.at_delta import witness_above
 
 USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at where the worst pair rests on rounding
 

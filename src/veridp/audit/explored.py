@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from veridp.audit.exactly import certified_witness, class_witnesses, exact_witness
 from veridp.audit.findings import Findings
 from veridp.budget import time_left
+from veridp.budget.child_process import listening
 from veridp.claim import Remark, as_floats_note
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
-from veridp.program.contained import listening
 
 if TYPE_CHECKING:
-    from veridp.exact import Worst
+    from veridp.engines.exact import Worst
 
 # A mechanism that has run well on real noise and fails on symbols is one that symbols cannot stand in for.
 NO_PATHS = (NotExplorable, MechanismError)
@@ -27,7 +27,7 @@ CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends
 
 def try_to_prove(findings: Findings) -> None:
     """Look for an alignment; if it proves the claim, for one of every size too."""
-    from veridp.prove import prove
+    from veridp.engines.prove import prove
 
     case = findings.case
     findings.tell("proving")
@@ -50,7 +50,7 @@ def try_to_prove(findings: Findings) -> None:
 
 def prove_every_size(findings: Findings) -> None:
     """Where the claim is proved at this size, try to prove it at every other."""
-    from veridp.prove import prove_for_every_size
+    from veridp.engines.prove import prove_for_every_size
 
     case = findings.case
     findings.tell("proving for every size")
@@ -69,7 +69,7 @@ def prove_every_size(findings: Findings) -> None:
 
 def compare_exactly(findings: Findings) -> None:
     """Search the worst pair by its exact loss, where the exact engine can speak of this mechanism."""
-    from veridp.exact import worst
+    from veridp.engines.exact import worst
 
     case = findings.case
     findings.tell("comparing exactly")
@@ -125,7 +125,7 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
 
 def ascend(findings: Findings) -> None:
     """Where proof and witness do not meet: climb from the worst pair known."""
-    from veridp.finder import search
+    from veridp.engines.finder import search
 
     case = findings.case
     findings.tell("climbing from the worst pair")

@@ -13,10 +13,10 @@ from typing import Any
 from veridp.audit.case import Case
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, Progress, within
+from veridp.budget.alarm import OutOfTime, at_most
+from veridp.budget.child_process import Reporter, inside, reason_of
 from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness
 from veridp.errors import CutShort, EnginesDisagree
-from veridp.program.contained import Reporter, inside, reason_of
-from veridp.program.limit import OutOfTime, at_most
 
 OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
 CLOSE = 0.01  # a proof and a witness meet if they are this close, relatively

@@ -9,11 +9,11 @@ from numbers import Real
 from veridp.adjacency import Adjacency, Domain, Pair, adjacency
 from veridp.audit.case import Case
 from veridp.audit.findings import Findings
+from veridp.budget.alarm import OutOfTime, at_most
 from veridp.claim import setting_text
+from veridp.engines.exact import compare
+from veridp.engines.exact.at_delta import epsilon_at
 from veridp.errors import CutShort, VeridpError
-from veridp.exact import compare
-from veridp.exact.at_delta import epsilon_at
-from veridp.program.limit import OutOfTime, at_most
 
 SHARE = 0.25  # of the time that is left
 MOST_PAIRS = 16  # compared on either domain

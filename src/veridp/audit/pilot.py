@@ -15,11 +15,10 @@ import numpy as np
 from veridp.audit.case import Case
 from veridp.budget import check, time_left
 from veridp.errors import BadOutput, MechanismFailed
-from veridp.program.blocks import Reading
-from veridp.program.identity import Raised
-from veridp.program.plan import Order
-from veridp.program.sample import check_returns, sample
-from veridp.program.scalar import output_of
+from veridp.kernel.identity import Raised, output_of
+from veridp.sampling.blocks import Reading
+from veridp.sampling.plan import Order
+from veridp.sampling.sample import check_returns, sample
 
 RUNS = 16
 PAIRS = 8  # of neighbours, on one of which it has to return something where it does not on an ordinary input

@@ -13,8 +13,8 @@ import numpy as np
 from veridp.audit.case import Case
 from veridp.claim import Remark
 from veridp.errors import VeridpError
-from veridp.program.sample import sample
-from veridp.program.site import Site, here
+from veridp.kernel.site import Site, here
+from veridp.sampling.sample import sample
 
 RUNS = 3  # in which a seed that does not follow from rng shows
 COMPARED = 32  # outputs in which two entries are compared

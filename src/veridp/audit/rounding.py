@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from veridp.adjacency import Pair
 from veridp.audit.case import Case
+from veridp.budget.alarm import OutOfTime, at_most
 from veridp.claim import Interval, Witness
+from veridp.engines.exact.event import Event, Span
+from veridp.engines.exact.paths import replayed_paths
 from veridp.errors import VeridpError
-from veridp.exact.event import Event, Span
-from veridp.exact.paths import replayed_paths
-from veridp.program.limit import OutOfTime, at_most
-from veridp.program.path import Path
+from veridp.kernel.path import Path
 from veridp.tidy import tidied, tidied_number
 
 WEAKER = 1e-9  # by how much ε may fall, relatively, for the sake of round numbers
@@ -50,7 +50,7 @@ def _as_strong(found: Witness, witness: Witness, case: Case) -> bool:
 
 
 def _probability(paths: Sequence[Path], event: Event) -> Interval:
-    from veridp.exact.certified import enclose  # loads flint: only where needed
+    from veridp.engines.exact.certified import enclose  # loads flint: only where needed
 
     return enclose(paths, event)
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from veridp.audit.exactly import exact_witness
 from veridp.audit.findings import Findings
 from veridp.budget import time_left
+from veridp.budget.child_process import listening
 from veridp.claim import Claim, Witness
+from veridp.engines.exact import compare
+from veridp.engines.exact.at_delta import epsilon_at
 from veridp.errors import BadInput, EnginesDisagree, VeridpError
-from veridp.exact import compare
-from veridp.exact.at_delta import epsilon_at
-from veridp.program.contained import listening
 
 if TYPE_CHECKING:
-    from veridp.sniper.finding import Finding
-    from veridp.statdp.detection import Detection
+    from veridp.engines.sniper.result import Finding
+    from veridp.engines.statdp.result import Detection
 
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
 CHECKED_SELECTION, CHECKED_SAMPLES = 5_000, 20_000  # by which a proof is checked
@@ -26,7 +26,7 @@ QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
 
 def look_quickly(findings: Findings) -> None:
     """StatDP with few samples: finds gross mistakes, and shows them by an event that a person understands."""
-    from veridp.statdp import detect
+    from veridp.engines.statdp import detect
 
     case, alpha = findings.case, _quick_alpha(findings)
     if not alpha:
@@ -70,7 +70,7 @@ def cross_check(findings: Findings) -> None:
 
     The test spends nothing of alpha: it claims nothing, but raises EnginesDisagree where it contradicts the proof.
     """
-    from veridp.statdp import detect
+    from veridp.engines.statdp import detect
 
     case, proved = findings.case, Claim(findings.upper)
     findings.tell("checking the proof on samples")
@@ -101,7 +101,7 @@ def cross_check(findings: Findings) -> None:
 
 def attack(findings: Findings) -> None:
     """DP-Sniper, with the rest of alpha and of the time."""
-    from veridp.sniper import search
+    from veridp.engines.sniper import search
 
     case = findings.case
     findings.tell("attacking")

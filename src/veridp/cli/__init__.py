@@ -1,4 +1,4 @@
-"""The command line: a module for each command, and what they share in `given` and `shown`. Nothing imports it."""
+"""The command line: a module for each command; they share `options` and `output`. Nothing imports it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
 from veridp.cli.finder import show_found
 from veridp.cli.local import app as local_commands
+from veridp.cli.output import accept_any_text, complain
 from veridp.cli.prove import show_proof
 from veridp.cli.schema import show_schema
-from veridp.cli.shown import accept_any_text, complain
 from veridp.cli.sniper import show_attack
 from veridp.cli.statdp import show_detection
 from veridp.cli.status import NOT_JUDGED

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from veridp.claim import Claim
-from veridp.cli.given import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
-from veridp.cli.shown import print_json, progress_bar, show, show_json, user_code
+from veridp.cli.options import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
+from veridp.cli.output import print_json, progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 from veridp.target import load
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from veridp.accounting import Account
-    from veridp.accounting.line import Line
+    from veridp.accounting.composed_function import Line
     from veridp.budget import Progress
+    from veridp.engines.sniper.result import Finding
     from veridp.mechanism import Mechanism
-    from veridp.sniper.finding import Finding
 
 FILES = (".yaml", ".yml", ".json")
 
@@ -86,7 +86,7 @@ class _Attack:
     samples: int | None
 
     def search(self, mechanism: Mechanism, size: int, delta: float, progress: Progress) -> Finding:
-        from veridp.sniper import search
+        from veridp.engines.sniper import search
 
         return search(
             mechanism,
@@ -102,7 +102,7 @@ class _Attack:
 
 
 def _line(mechanism: Mechanism, size: int | None, delta: float | None, seconds: float, attack: _Attack | None) -> Line:
-    from veridp.accounting.line import line
+    from veridp.accounting.composed_function import line
 
     if attack is None:
         return line(mechanism, size, delta=delta, seconds=seconds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veridp.cli.given import (
+from veridp.cli.options import (
     Arg,
     AsJson,
     Delta,
@@ -22,7 +22,7 @@ from veridp.cli.given import (
     Values,
     chosen_mechanism,
 )
-from veridp.cli.shown import complain, progress_bar, show, show_json, user_code, write_report
+from veridp.cli.output import complain, progress_bar, show, show_json, user_code, write_report
 from veridp.cli.status import FAILS, HOLDS, NOT_JUDGED
 from veridp.errors import BadInput, VeridpError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from veridp.claim import Claim
-from veridp.cli.given import AsJson
-from veridp.cli.shown import complain, show, show_json, user_code
+from veridp.cli.options import AsJson
+from veridp.cli.output import complain, show, show_json, user_code
 from veridp.cli.status import FAILS
 from veridp.errors import BadInput, BudgetSpent
 from veridp.target import load

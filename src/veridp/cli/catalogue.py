@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from veridp.catalogue import catalogue
-from veridp.cli.given import AsJson, MarkdownFile
-from veridp.cli.shown import show, show_json, write_report
+from veridp.cli.options import AsJson, MarkdownFile
+from veridp.cli.output import show, show_json, write_report
 from veridp.report.catalogue import entries, listing, markdown
 
 

@@ -12,17 +12,17 @@ import typer
 from rich.text import Text
 
 from veridp.budget import Deadline
-from veridp.cli.given import Arg, AsJson, Epsilon, Relation, Size, Time, Values, chosen_mechanism
-from veridp.cli.shown import show, show_json, user_code
+from veridp.budget.child_process import Reporter, contained
+from veridp.cli.options import Arg, AsJson, Epsilon, Relation, Size, Time, Values, chosen_mechanism
+from veridp.cli.output import show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
-from veridp.program.contained import Reporter, contained
 from veridp_check import Checked, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable
 
 if TYPE_CHECKING:
+    from veridp.engines.prove.target_claim import Difference
     from veridp.mechanism import Mechanism
-    from veridp.prove.target_claim import Difference
 
 SETTINGS = "--size, --epsilon, --adjacency, --domain and --arg"  # the options that set what a certificate may differ in
 
@@ -73,8 +73,8 @@ def _with_target(
     checked: Checked, certificate: Stated, mechanism: Mechanism, runs: int, seed: int
 ) -> tuple[Checked, list[Difference]]:
     """The verdict with that of runs of the mechanism, and where the certificate does not say what it says of itself."""
-    from veridp.prove.replay import arguments_of, spot_check
-    from veridp.prove.target_claim import target_differences
+    from veridp.engines.prove.replay import arguments_of, spot_check
+    from veridp.engines.prove.target_claim import target_differences
 
     bound = mechanism.bind(**arguments_of(certificate, mechanism.values)).bound()
     return spot_check(checked, bound, runs, seed), target_differences(certificate, mechanism)

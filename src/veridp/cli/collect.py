@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veridp.budget import Deadline
-from veridp.cli.given import AsJson, Confidence, Time
-from veridp.cli.shown import show, show_json
+from veridp.cli.options import AsJson, Confidence, Time
+from veridp.cli.output import show, show_json
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from veridp.local.verifiable.service.joining import Server
+    from veridp.collect.service.joining import Server
 
 TOKENS_AT_ONCE = 20_000
 ADMIN_VARIABLE, CLIENT_VARIABLE = "VERIDP_ADMIN_TOKEN", "VERIDP_TOKEN"
@@ -51,8 +51,8 @@ def serve(
 ) -> int:
     """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN."""
     _need_extra()
-    from veridp.local.verifiable.service.running import run
-    from veridp.local.verifiable.service.settings import Settings
+    from veridp.collect.service.running import run
+    from veridp.collect.service.settings import Settings
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or none behind a proxy that ends TLS")
@@ -86,8 +86,8 @@ def create_task(
     _need_extra()
     import json
 
-    from veridp.local.verifiable import Task
-    from veridp.local.verifiable.service.store import token_hash
+    from veridp.collect import Task
+    from veridp.collect.service.store import token_hash
 
     domain: dict[str, Any] = {"low": low, "high": high, "resolution": resolution}
     if expires is not None:
@@ -129,8 +129,8 @@ def take_part(
 ) -> int:
     """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
     _need_extra()
-    from veridp.local.verifiable.reasons import Refused
-    from veridp.local.verifiable.service.joining import join
+    from veridp.collect.reasons import Refused
+    from veridp.collect.service.joining import join
 
     try:
         with _server(server, token_file, CLIENT_VARIABLE, authorities, seconds) as asked:
@@ -197,8 +197,8 @@ def verify_log(
 ) -> int:
     """Verify every session of a log again, offline, and estimate from it; exit 1 if anything is wrong."""
     _need_extra()
-    from veridp.local.verifiable.service.standing import status
-    from veridp.local.verifiable.transcript import audit
+    from veridp.collect.service.standing import status
+    from veridp.collect.transcript import audit
 
     try:
         with file.open("rb") as log:
@@ -249,8 +249,8 @@ def _show_status(status: dict[str, Any], as_json: bool) -> None:
 def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
     import time
 
-    from veridp.local.verifiable.service import store
-    from veridp.local.verifiable.service.standing import status_of
+    from veridp.collect.service import store
+    from veridp.collect.service.standing import status_of
 
     with _reading(url) as connection:
         return status_of(connection, store.get_task(connection, name), time.time(), confidence)
@@ -259,8 +259,8 @@ def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
 def _log_at(url: str, name: str) -> Iterator[bytes]:
     import time
 
-    from veridp.local.verifiable.service import store
-    from veridp.local.verifiable.transcript import written
+    from veridp.collect.service import store
+    from veridp.collect.transcript import written
 
     with _reading(url) as connection:
         task = store.get_task(connection, name)
@@ -270,7 +270,7 @@ def _log_at(url: str, name: str) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _reading(url: str) -> Iterator[Connection]:
     """A connection to the database of a server, which must be there."""
-    from veridp.local.verifiable.service.database import Database
+    from veridp.collect.service.database import Database
 
     database = Database.open(url, create=False)
     try:
@@ -283,7 +283,7 @@ def _reading(url: str) -> Iterator[Connection]:
 def _server(
     url: str, token_file: Path | None, variable: str, authorities: Path | None, seconds: float = 60.0
 ) -> Server:
-    from veridp.local.verifiable.service.joining import Server
+    from veridp.collect.service.joining import Server
 
     return Server(url, _token(token_file, variable), Deadline(seconds), authorities)
 

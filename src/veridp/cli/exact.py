@@ -12,7 +12,7 @@ import typer
 
 from veridp.budget import Deadline
 from veridp.catalogue import catalogue
-from veridp.cli.given import (
+from veridp.cli.options import (
     Arg,
     AsJson,
     Delta,
@@ -25,7 +25,7 @@ from veridp.cli.given import (
     literal,
     seconds,
 )
-from veridp.cli.shown import progress_bar, show, show_json, status_line, user_code, write_report
+from veridp.cli.output import progress_bar, show, show_json, status_line, user_code, write_report
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
@@ -70,7 +70,10 @@ def show_exact(
         raise BadInput("which mechanism? give file.py:function, package.module:function or a catalogue name, or --all")
     if (left is None) != (right is None):
         raise BadInput("--left and --right go together; give both, or neither to search for the worst pair")
-    from veridp.exact import compare, worst  # numerics take longer to import than all the rest: only where needed
+    from veridp.engines.exact import (  # numerics take longer to import than all the rest: only where needed
+        compare,
+        worst,
+    )
     from veridp.report.exact import comparison_document, comparison_page
 
     deadline = Deadline(60.0 if time is None else time)
@@ -130,7 +133,7 @@ def _show_all(seconds: float, report: Path | None, as_json: bool) -> int:
 
 
 def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
-    from veridp.exact import worst
+    from veridp.engines.exact import worst
     from veridp.report.exact import Line, number
 
     start = perf_counter()

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from veridp.cli.given import Arg, AsJson, Data, Epsilon, Size, Target, Time, chosen_data, chosen_mechanism
-from veridp.cli.shown import show, show_json, user_code
-from veridp.program.explore import MAX_PATHS, explore
-from veridp.program.identity import Raised
-from veridp.program.sample import check_returns
+from veridp.cli.options import Arg, AsJson, Data, Epsilon, Size, Target, Time, chosen_data, chosen_mechanism
+from veridp.cli.output import show, show_json, user_code
+from veridp.kernel.explore import MAX_PATHS, explore
+from veridp.kernel.identity import Raised
 from veridp.report.tree import path_lines, path_tree
+from veridp.sampling.sample import check_returns
 
 
 def show_paths(

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from veridp.claim import with_assumptions
-from veridp.cli.given import (
+from veridp.cli.options import (
     Arg,
     AsJson,
     Confidence,
@@ -25,11 +25,11 @@ from veridp.cli.given import (
     chosen_mechanism,
     seconds,
 )
-from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.output import progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 
 if TYPE_CHECKING:
-    from veridp.finder import Found, Restart
+    from veridp.engines.finder import Found, Restart
 
 
 def show_found(
@@ -55,7 +55,7 @@ def show_found(
     as_json: AsJson = False,
 ) -> int:
     """Print the worst neighbours and event that a search finds, and how it is known; exit 1 if above the claim."""
-    from veridp.finder import search  # numerics take longer to import than all the rest: only where needed
+    from veridp.engines.finder import search  # numerics take longer to import than all the rest: only where needed
 
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)

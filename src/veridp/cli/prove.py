@@ -11,14 +11,14 @@ import typer
 
 from veridp.budget import Deadline
 from veridp.claim import with_assumptions
-from veridp.cli.given import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Time, Values, chosen_mechanism
-from veridp.cli.shown import show, show_json, status_line, user_code, write_report
+from veridp.cli.options import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Time, Values, chosen_mechanism
+from veridp.cli.output import show, show_json, status_line, user_code, write_report
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import CutShort, NotExact, NotExplorable
 
 if TYPE_CHECKING:
-    from veridp.exact import Worst
-    from veridp.prove import Proof, ProofForSizes
+    from veridp.engines.exact import Worst
+    from veridp.engines.prove import Proof, ProofForSizes
 
 MEET = 0.01  # a proof and a witness meet if they are this close, relatively
 MET = 1 - 1e-9  # the share of the proved ε at which a witness cannot become worse
@@ -40,7 +40,7 @@ def show_proof(
     as_json: AsJson = False,
 ) -> int:
     """Print the smallest ε that is proved for all neighbours of a size, and how; exit 1 if the claim is refuted."""
-    from veridp.prove import prove, prove_sizes
+    from veridp.engines.prove import prove, prove_sizes
 
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
@@ -50,7 +50,7 @@ def show_proof(
             proof = prove(mechanism, size, seconds=time) if sizes is None else sizes.proofs[-1]
             found = _witness(proof, deadline)
     if certificate is not None and math.isfinite(proof.epsilon):
-        from veridp.prove.certificate import certificate_text
+        from veridp.engines.prove.certificate import certificate_text
 
         written = proof.certificate if sizes is None or sizes.induction is None else sizes.certificate
         write_report(certificate, certificate_text(written))
@@ -66,7 +66,7 @@ def _witness(proof: Proof, deadline: Deadline) -> Worst | None:
     corner that cost most on."""
     if proof.keeps_claim or deadline.passed:
         return None
-    from veridp.exact import worst
+    from veridp.engines.exact import worst
 
     try:
         return worst(proof.mechanism, proof.size, seconds=deadline.left, moves=proof.moves, enough=proof.epsilon * MET)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-from veridp.cli.shown import print_json
+from veridp.cli.output import print_json
 
 FILE = "output.schema.json"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veridp.claim import with_assumptions
-from veridp.cli.given import (
+from veridp.cli.options import (
     Arg,
     AsJson,
     Confidence,
@@ -23,12 +23,12 @@ from veridp.cli.given import (
     literal,
     seconds,
 )
-from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.output import progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
-    from veridp.sniper import Finding
+    from veridp.engines.sniper import Finding
 
 
 Pairs = Annotated[
@@ -73,7 +73,7 @@ def show_attack(
 
     Ctrl-C ends the search and prints the bound that was reached so far.
     """
-    from veridp.sniper import search  # numerics take longer to import than all the rest: only where needed
+    from veridp.engines.sniper import search  # numerics take longer to import than all the rest: only where needed
 
     with user_code():
         mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)

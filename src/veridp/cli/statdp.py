@@ -9,8 +9,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from veridp.cli.given import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, Values, chosen_mechanism, seconds
-from veridp.cli.shown import progress_bar, show, show_json, user_code
+from veridp.cli.options import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, Values, chosen_mechanism, seconds
+from veridp.cli.output import progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
@@ -41,8 +41,8 @@ def show_detection(
     as_json: AsJson = False,
 ) -> int:
     """Test what a mechanism claims on samples, and draw the p-value against ε; exit 1 if the claim is refuted."""
+    from veridp.engines.statdp import detect
     from veridp.report.statdp import detection_document, detection_page, write_plot  # numerics: only where needed
-    from veridp.statdp import detect
 
     levels = None if test_epsilons is None else parsed_levels(test_epsilons)
     with user_code():

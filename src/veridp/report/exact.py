@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from veridp.claim import Claim, with_assumptions
-from veridp.exact import Comparison, Worst
+from veridp.engines.exact import Comparison, Worst
 
 SAME_LOSS = 1e-9  # losses this close are shown as one number
 

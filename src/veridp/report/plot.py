@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.engines.exact import Comparison
+from veridp.engines.exact.entry_loss import Line
+from veridp.engines.exact.loss import Loss, Mixture, Product
 from veridp.errors import BadInput, NotExact
-from veridp.exact import Comparison
-from veridp.exact.line import Line
-from veridp.exact.loss import Loss, Mixture, Product
 
 Array = NDArray[np.float64]
 MOST_BARS = 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from veridp.engines.sniper import Finding
 from veridp.errors import BadInput
-from veridp.sniper import Finding
 
 
 def plot_profile(finding: Finding, path: Path) -> None:

@@ -13,8 +13,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.text import Text
 
 from veridp.claim import Witness, with_assumptions
+from veridp.engines.statdp import Detection, Point
 from veridp.errors import BadInput
-from veridp.statdp import Detection, Point
 
 HEIGHT = 10  # lines of the curve in the terminal
 CELL = 5  # columns for each test ε, where there is room

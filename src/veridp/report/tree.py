@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
-from veridp.program.path import Fork, Path, Step, output_text
-from veridp.program.symbols import Noise
-from veridp.program.wording import number_text
+from veridp.kernel.path import Fork, Path, Step, output_text
+from veridp.kernel.symbols import Noise
+from veridp.kernel.wording import number_text
 
 
 def path_tree(title: str, paths: Sequence[Path], show: int) -> Tree:

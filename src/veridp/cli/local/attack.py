@@ -13,8 +13,7 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from veridp.cli.given import AsJson, Seed
-from veridp.cli.local.given import (
+from veridp.cli.local.options import (
     Column,
     Errors,
     FileFormat,
@@ -24,7 +23,8 @@ from veridp.cli.local.given import (
     planned,
 )
 from veridp.cli.local.tables import STDIN, Tally, batches, named, tell, usable
-from veridp.cli.shown import progress_bar, show, show_json
+from veridp.cli.options import AsJson, Seed
+from veridp.cli.output import progress_bar, show, show_json
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:

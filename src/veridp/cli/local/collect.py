@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from veridp.cli.given import AsJson, Confidence
-from veridp.cli.local.given import (
+from veridp.cli.local.options import (
     Column,
     Errors,
     FileFormat,
@@ -24,7 +23,8 @@ from veridp.cli.local.given import (
     text_of,
 )
 from veridp.cli.local.tables import STDIN, Tally, Writer, batches, named, tell, usable
-from veridp.cli.shown import progress_bar, show, show_json, write_report
+from veridp.cli.options import AsJson, Confidence
+from veridp.cli.output import progress_bar, show, show_json, write_report
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:

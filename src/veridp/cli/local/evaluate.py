@@ -9,10 +9,10 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from veridp.cli.given import AsJson, Seed
-from veridp.cli.local.given import Column, Errors, FileFormat, Format, OnError, Range, chosen_ends
+from veridp.cli.local.options import Column, Errors, FileFormat, Format, OnError, Range, chosen_ends
 from veridp.cli.local.tables import Tally, batches, tell, usable
-from veridp.cli.shown import progress_bar, show, show_json, write_report
+from veridp.cli.options import AsJson, Seed
+from veridp.cli.output import progress_bar, show, show_json, write_report
 from veridp.cli.status import HOLDS, NOT_JUDGED
 from veridp.errors import BadInput
 

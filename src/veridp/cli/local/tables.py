@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from veridp.cli.local.given import Format, OnError
+from veridp.cli.local.options import Format, OnError
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:

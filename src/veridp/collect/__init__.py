@@ -1,0 +1,44 @@
+"""Verifiable local DP: a client proves that it perturbed honestly, without telling its value.
+
+Harmless opening (Song, Xu and Zhu 2023): the client commits to a vector whose composition is its perturbation, an
+entry is selected that neither side can choose, and the client opens as much as shows that the composition was due.
+`Task` says what is collected; `Client` and `Session` are the two sides; `service/` runs them over HTTP.
+"""
+
+from __future__ import annotations
+
+from veridp.collect.client import Client
+from veridp.collect.commitments import SCHEMES, scheme
+from veridp.collect.frequency import VGRR, VOLH, VOUE
+from veridp.collect.harmless import Harmless
+from veridp.collect.numeric import GRRHO, PMHO, SRHO
+from veridp.collect.rates import Rates, rates
+from veridp.collect.reasons import Reason, Refused
+from veridp.collect.session import Session, Stage
+from veridp.collect.task import MECHANISMS, Task
+from veridp.collect.vault import FileVault, MemoryVault
+from veridp.collect.verify import Verifier
+
+__all__ = [
+    "GRRHO",
+    "MECHANISMS",
+    "PMHO",
+    "SCHEMES",
+    "SRHO",
+    "VGRR",
+    "VOLH",
+    "VOUE",
+    "Client",
+    "FileVault",
+    "Harmless",
+    "MemoryVault",
+    "Rates",
+    "Reason",
+    "Refused",
+    "Session",
+    "Stage",
+    "Task",
+    "Verifier",
+    "rates",
+    "scheme",
+]

@@ -1,0 +1,241 @@
+"""Attacks played against the real verifier: which freedoms a malicious client keeps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from veridp.collect.challenge import selected
+from veridp.collect.client import Client
+from veridp.collect.commitments import SECRET_BYTES
+from veridp.collect.context import NONCE_BYTES, SESSION_BYTES, Context
+from veridp.collect.guarantee import SOME_SESSION, corners, expected, scores, sum_over_blocks
+from veridp.collect.harmless import Harmless
+from veridp.collect.layout import Counts, Layout
+from veridp.collect.messages import Commit, Opening, Verdict
+from veridp.collect.numeric import OfNumbers
+from veridp.collect.session import Session
+from veridp.collect.task import Task
+from veridp.collect.vault import MemoryVault
+from veridp.collect.verify import packed_values
+from veridp.local.poisoning.attack import Freedom
+
+PLAYS = 64
+
+Vector = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an opening says: which entries stay closed, and what each entry holds."""
+
+    closed: list[int]
+    values: dict[int, int]
+
+
+Lie = Callable[[Layout, Vector, Sequence[int]], Said]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A collection of this task, as far as attacks are concerned: `attack.allowed_by(Checked(task))` plays it.
+
+    A freedom is permitted if a client that uses it is accepted in every one of many sessions, which all go through
+    the state machines and the verifier that the service runs. Withdrawal is permitted, for no protocol can make a
+    client go on; the service counts it, burns the token, and bounds what it did to the estimate.
+    """
+
+    task: Task
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.task.mechanism} with harmless opening"
+
+    def permits(self, freedom: Freedom) -> bool:
+        rng = random.Random(self.seed)  # noqa: S311 - a simulation
+        return PLAYED[freedom](self.task, rng)
+
+
+def new_session(task: Task, rng: random.Random) -> Session:
+    """A session of a simulation, which begins at time 0."""
+    context = Context(task.digest, rng.randbytes(SESSION_BYTES))
+    return Session(context, rng.randbytes(NONCE_BYTES), task.session_seconds)
+
+
+def play_honest(task: Task, value: object, rng: random.Random) -> Session:
+    """The decided session of a client that follows the protocol with this value."""
+    session = new_session(task, rng)
+    client = Client(task.protocol, task.verifier, MemoryVault(), rng)
+    session = session.committed(client.commit(session.invitation, value), 0, task.verifier)
+    return session.opened(client.open(session.challenge), 0, task.verifier)
+
+
+def play_vector(task: Task, counts: Sequence[Counts], rng: random.Random, lie: Lie | None = None) -> Session:
+    """The decided session of a client that commits to a vector with these counts and opens as well as it can.
+
+    A lie may name other entries and values than the best that the vector allows.
+    """
+    layout, kind = task.protocol.layout, task.verifier.scheme
+    session = new_session(task, rng)
+    vector = layout.draw_vector(counts, rng)
+    secret = rng.randbytes(SECRET_BYTES)
+    commit = Commit(session.context.task, session.context.session, kind.commit(session.context, layout, vector, secret))
+    session = session.committed(commit, 0, task.verifier)
+    chosen = selected(session.context, session.challenge.nonce, commit.commitment, layout)
+    said = (lie or truthful)(layout, vector, chosen)
+    values = [said.values[i] for i in layout.opened(said.closed)]
+    proof = kind.open(session.context, layout, vector, secret, said.closed)
+    opening = Opening(commit.task, commit.session, tuple(said.closed), packed_values(layout, values), proof)
+    return session.opened(opening, 0, task.verifier)
+
+
+def truthful(layout: Layout, vector: Vector, chosen: Sequence[int]) -> Said:
+    """What the vector holds, with the floors opened as far as it has them."""
+    closed: list[int] = []
+    for block, place in enumerate(chosen):
+        start = block * layout.length
+        spare = list(layout.floors)
+        spare[vector[start + place]] -= 1
+        free = []
+        for i in range(start, start + layout.length):
+            if i != start + place:
+                if spare[vector[i]] > 0:
+                    spare[vector[i]] -= 1
+                else:
+                    free.append(i)
+        closed += free[: layout.free]
+    return Said(sorted(closed), dict(enumerate(vector)))
+
+
+def forged(target: int) -> Lie:
+    """A lie that says the selected entries hold the target, and that others hold what is then missing."""
+
+    def lie(layout: Layout, vector: Vector, chosen: Sequence[int]) -> Said:
+        said = truthful(layout, vector, chosen)
+        kept = set(said.closed)
+        for block, place in enumerate(chosen):
+            start = block * layout.length
+            due = list(layout.floors)
+            due[target] -= 1
+            rest = [value for value, count in enumerate(due) for _ in range(count)]
+            others = [i for i in range(start, start + layout.length) if i != start + place and i not in kept]
+            said.values.update(zip(others, rest, strict=False))
+            said.values[start + place] = target
+        return said
+
+    return lie
+
+
+def _always(verdicts: Iterator[Verdict | None], wanted: Callable[[Verdict], bool]) -> bool:
+    return all(verdict is not None and verdict.accepted and wanted(verdict) for verdict in verdicts)
+
+
+def _any_report(task: Task, rng: random.Random) -> bool:
+    """Whether some way to cheat has every output accepted whenever the client wants it."""
+    layout = task.protocol.layout
+    honest = task.protocol.counts(0, SOME_SESSION)
+    for target in range(layout.values):
+        only = tuple(layout.length if value == target else 0 for value in range(layout.values))
+        greedy = corners(layout)[target]
+        ways: list[tuple[Sequence[Counts], Lie | None]] = [
+            ([only] * layout.blocks, None),
+            ([only] * layout.blocks, forged(target)),
+            ([greedy] * layout.blocks, None),
+            (honest, forged(target)),
+        ]
+        if not any(
+            _always(
+                (play_vector(task, counts, rng, lie).verdict for _ in range(PLAYS)),
+                lambda verdict, target=target: set(verdict.outputs) == {target},  # type: ignore[misc]
+            )
+            for counts, lie in ways
+        ):
+            return False
+    return True
+
+
+def _other_input(task: Task, rng: random.Random) -> bool:
+    values = task.items or (task.low, task.high)
+    return _always((play_honest(task, rng.choice(values), rng).verdict for _ in range(PLAYS)), lambda verdict: True)
+
+
+def _absence(task: Task, rng: random.Random) -> bool:
+    """Who stays away sends nothing that could be refused; who then takes part is accepted."""
+    return _other_input(task, rng)
+
+
+def _withdrawal(task: Task, rng: random.Random) -> bool:
+    """The client knows its report once it is challenged; who then goes on is accepted."""
+    return _other_input(task, rng)
+
+
+def _several_inputs(task: Task, rng: random.Random) -> bool:
+    """Whether a vector that supports two items as much as a holder of either would is accepted."""
+    protocol = task.protocol
+    if isinstance(protocol, OfNumbers):
+        return False  # there is one mean; two numbers at once are a number between them
+    first = protocol.counts(0, SOME_SESSION)
+    pair = next(((0, i) for i in range(1, protocol.inputs) if protocol.counts(i, SOME_SESSION) != first), (0, 1))
+    return any(
+        _reaches_both(protocol, counts, pair)
+        and _always((play_vector(task, counts, rng).verdict for _ in range(PLAYS)), lambda verdict: True)
+        for counts in (_best_accepted(protocol, pair), _both_raised(protocol, pair))
+    )
+
+
+def _reaches_both(protocol: Harmless, counts: Sequence[Counts], pair: tuple[int, int]) -> bool:
+    def score(vector: Sequence[Counts], item: int) -> Fraction:
+        return sum_over_blocks(vector, scores(protocol, [item], SOME_SESSION), protocol.layout)
+
+    return all(score(counts, item) >= score(protocol.counts(item, SOME_SESSION), item) for item in pair)
+
+
+def _best_accepted(protocol: Harmless, pair: tuple[int, int]) -> list[Counts]:
+    """In each block the accepted counts of the highest score for the pair."""
+    layout = protocol.layout
+    return [
+        max(corners(layout), key=lambda corner, row=row: expected(corner, row, layout))  # type: ignore[misc]
+        for row in scores(protocol, pair, SOME_SESSION)
+    ]
+
+
+def _both_raised(protocol: Harmless, pair: tuple[int, int]) -> list[Counts]:
+    """The counts of both items, at the cost of the values that neither raises."""
+    length, raised = protocol.layout.length, []
+    for blocks in zip(*(protocol.counts(item, SOME_SESSION) for item in pair), strict=True):
+        counts = [max(pair_of) for pair_of in zip(*blocks, strict=True)]
+        while sum(counts) > length:
+            counts[min((count, value) for value, count in enumerate(counts) if count)[1]] -= 1
+        raised.append(tuple(counts))
+    return raised
+
+
+def _other_seed(task: Task, rng: random.Random) -> bool:
+    """Whether a client can take part under another session's number, which is what says the hash."""
+
+    def verdicts() -> Iterator[Verdict | None]:
+        for _ in range(PLAYS):
+            session, other = new_session(task, rng), new_session(task, rng)
+            client = Client(task.protocol, task.verifier, MemoryVault(), rng)
+            value = task.items[0] if task.items else task.low
+            foreign = client.commit(other.invitation, value)
+            own = Commit(foreign.task, session.context.session, foreign.commitment)
+            session = session.committed(own, 0, task.verifier)
+            opening = client.open(other.committed(foreign, 0, task.verifier).challenge)
+            renamed = Opening(opening.task, session.context.session, opening.closed, opening.values, opening.proof)
+            yield session.opened(renamed, 0, task.verifier).verdict
+
+    return _always(verdicts(), lambda verdict: True)
+
+
+PLAYED: dict[Freedom, Callable[[Task, random.Random], bool]] = {
+    Freedom.INPUT: _other_input,
+    Freedom.ABSENCE: _absence,
+    Freedom.WITHDRAWAL: _withdrawal,
+    Freedom.SEVERAL_INPUTS: _several_inputs,
+    Freedom.SEED: _other_seed,
+    Freedom.REPORT: _any_report,
+}

@@ -1,0 +1,160 @@
+"""A session as the client sees it: committed, opened, finished, in this order alone, and never to two challenges."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgpack
+
+from veridp.collect.challenge import check_promise, selected
+from veridp.collect.commitments import SECRET_BYTES
+from veridp.collect.harmless import Harmless
+from veridp.collect.messages import Challenge, Commit, Invitation, Opening, Verdict, decode, encode
+from veridp.collect.reasons import Reason, Refused
+from veridp.collect.vault import Vault
+from veridp.collect.verify import Verifier, check_same_session, packed_values
+
+RECORD_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the client keeps: enough to send each of its messages again, and no other in its place."""
+
+    invitation: bytes
+    secret: bytes
+    vector: tuple[int, ...]
+    commitment: bytes
+    nonce: bytes = b""
+    closed: tuple[int, ...] = ()
+    verdict: bytes = b""
+
+    def packed(self) -> bytes:
+        kept = [self.invitation, self.secret, list(self.vector), self.commitment]
+        found: bytes = msgpack.packb(
+            [RECORD_VERSION, *kept, self.nonce, list(self.closed), self.verdict], use_bin_type=True
+        )
+        return found
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Record:
+        try:
+            version, invitation, secret, vector, commitment, nonce, closed, verdict = msgpack.unpackb(data)
+            if version != RECORD_VERSION:
+                raise ValueError(version)
+            return cls(invitation, secret, tuple(vector), commitment, nonce, tuple(closed), verdict)
+        except (ValueError, TypeError, msgpack.UnpackException):
+            raise Refused(
+                Reason.MALFORMED, "the state file is not one of this version; taking part again could tell too much"
+            ) from None
+
+
+class Client:
+    """The client's side of one task.
+
+    The vault outlives the client: one made anew with the same vault goes on where the last one was. It opens a
+    commitment to one challenge only, and always in the same way; a second session, or a second challenge, is refused.
+    It keeps the challenge before it answers it.
+    """
+
+    def __init__(
+        self,
+        protocol: Harmless,
+        verifier: Verifier,
+        vault: Vault,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._protocol = protocol
+        self._verifier = verifier
+        self._vault = vault
+        self._rng = rng or secrets.SystemRandom()
+        kept = vault.load()
+        self._record = None if kept is None else Record.unpacked(kept)
+
+    @property
+    def invitation(self) -> Invitation | None:
+        """The session that the client takes part in, if there is one."""
+        return None if self._record is None else decode(self._record.invitation, Invitation)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return decode(self._record.verdict, Verdict) if self._record and self._record.verdict else None
+
+    def commit(self, invitation: Invitation, value: object) -> Commit:
+        """The commitment to a perturbation of the value; the same again if the invitation is the same."""
+        if self._record is None:
+            chosen = self._protocol.choose(value, self._rng)
+            vector = self._protocol.layout.draw_vector(self._protocol.counts(chosen, invitation.session), self._rng)
+            secret = self._rng.randbytes(SECRET_BYTES)
+            commitment = self._verifier.scheme.commit(invitation.context, self._protocol.layout, vector, secret)
+            self._keep(Record(encode(invitation), secret, tuple(vector), commitment))
+        elif self._record.invitation != encode(invitation):
+            raise Refused(Reason.SECOND_CHALLENGE, "another session than the one taken part in; it would tell more")
+        return self._commit()
+
+    def open(self, challenge: Challenge) -> Opening:
+        """The opening that answers the challenge; kept, with the challenge, before it is returned."""
+        record = self._begun()
+        invitation = decode(record.invitation, Invitation)
+        check_same_session(self._commit(), challenge)
+        if record.nonce and record.nonce != challenge.nonce:
+            raise Refused(Reason.SECOND_CHALLENGE, "this commitment was opened to another challenge")
+        check_promise(invitation.context, challenge.nonce, invitation.promise)
+        if not record.nonce:
+            closed = self._draw_closed(record.vector, self._selected(challenge))
+            record = self._keep(replace(record, nonce=challenge.nonce, closed=tuple(closed)))
+        return self._opening(record, invitation)
+
+    def finish(self, verdict: Verdict) -> Verdict:
+        """The verdict, kept; refuses one on another session, or one that does not say what was selected."""
+        record = self._begun()
+        if not record.nonce:
+            raise Refused(Reason.OUT_OF_ORDER, "a verdict before the opening")
+        invitation = decode(record.invitation, Invitation)
+        if (verdict.task, verdict.session) != (invitation.task, invitation.session):
+            raise Refused(Reason.WRONG_SESSION, "the verdict is on another session")
+        if verdict.accepted and verdict.outputs != self.outputs:
+            raise Refused(Reason.WRONG_VERDICT, "the server says to have read what was not selected")
+        self._keep(replace(record, verdict=encode(verdict)))
+        return verdict
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """What the client reports: the value selected in each block. Known once there is a challenge."""
+        record = self._begun()
+        if not record.nonce:
+            raise Refused(Reason.OUT_OF_ORDER, "nothing is selected before the challenge")
+        invitation = decode(record.invitation, Invitation)
+        chosen = self._selected(Challenge(invitation.task, invitation.session, record.nonce))
+        length = self._protocol.layout.length
+        return tuple(record.vector[block * length + place] for block, place in enumerate(chosen))
+
+    def _draw_closed(self, vector: Sequence[int], chosen: Sequence[int]) -> list[int]:
+        return self._protocol.layout.draw_closed(vector, chosen, self._rng)
+
+    def _selected(self, challenge: Challenge) -> tuple[int, ...]:
+        return selected(challenge.context, challenge.nonce, self._commit().commitment, self._protocol.layout)
+
+    def _commit(self) -> Commit:
+        record = self._begun()
+        invitation = decode(record.invitation, Invitation)
+        return Commit(invitation.task, invitation.session, record.commitment)
+
+    def _opening(self, record: Record, invitation: Invitation) -> Opening:
+        layout, scheme = self._protocol.layout, self._verifier.scheme
+        values = [record.vector[i] for i in layout.opened(record.closed)]
+        proof = scheme.open(invitation.context, layout, record.vector, record.secret, record.closed)
+        return Opening(invitation.task, invitation.session, record.closed, packed_values(layout, values), proof)
+
+    def _begun(self) -> Record:
+        if self._record is None:
+            raise Refused(Reason.OUT_OF_ORDER, "there is no commitment yet")
+        return self._record
+
+    def _keep(self, record: Record) -> Record:
+        self._vault.save(record.packed())
+        self._record = record
+        return record

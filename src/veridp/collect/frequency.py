@@ -1,0 +1,178 @@
+"""Protocols that estimate how frequent each item is: VGRR, VOUE and VOLH."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.collect.context import digest
+from veridp.collect.harmless import Harmless, Outputs, Scaled
+from veridp.collect.layout import Counts, Layout
+from veridp.errors import BadInput
+
+AT_ONCE = 1 << 21  # hashes that are computed together
+PRIME = 2**31 - 1  # of the hash family; products of two numbers below it fit 64 bits
+
+
+@dataclass(frozen=True)
+class OfItems(Harmless):
+    """Estimates the share of clients that hold each item."""
+
+    items: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if len(self.items) < 2 or len(set(self.items)) != len(self.items):
+            raise BadInput(
+                f"{len(self.items)} items of which some are equal, or too few; give two or more, all different"
+            )
+
+    @property
+    def inputs(self) -> int:
+        return len(self.items)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.items
+
+    def choose(self, value: object, rng: random.Random) -> int:
+        if str(value) not in self._places:
+            some = ", ".join(self.items[:8]) + (", …" if self.inputs > 8 else "")
+            raise BadInput(f"{value!r} is not an item of the domain; it has {some}")
+        return self._places[str(value)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {item: place for place, item in enumerate(self.items)}
+
+
+@dataclass(frozen=True)
+class VGRR(OfItems):
+    """Generalised randomised response: one block, `held` copies of the item held and `other` of each other."""
+
+    name: ClassVar[str] = "vgrr"
+
+    @cached_property
+    def layout(self) -> Layout:
+        held, other, d = self.rates.held, self.rates.other, self.inputs
+        return Layout(1, held + (d - 1) * other, (other,) * d)
+
+    def counts(self, chosen: int, session: bytes) -> tuple[Counts, ...]:
+        return (one_raised(self.inputs, chosen, self.rates.held, self.rates.other),)
+
+    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
+        return int(value == column)
+
+    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
+        found: list[int] = np.bincount(outputs[:, 0], minlength=self.inputs).tolist()
+        return found
+
+    @property
+    def scaled(self) -> Scaled:
+        length = self.layout.length
+        return between(Fraction(self.rates.other, length), Fraction(self.rates.held, length))
+
+
+@dataclass(frozen=True)
+class VOUE(OfItems):
+    """Optimised unary encoding: a block for each item, whose bit is kept with 1/2 where it is 1, and else 1/(e^ε+1).
+
+    That at most one bit of a client is 1 is not proved.
+    """
+
+    name: ClassVar[str] = "voue"
+
+    @cached_property
+    def layout(self) -> Layout:
+        both = self.rates.held + self.rates.other
+        times = 1 if both % 2 == 0 else 2
+        return Layout(self.inputs, times * both, (times * both // 2, times * self.rates.other))
+
+    def counts(self, chosen: int, session: bytes) -> tuple[Counts, ...]:
+        zeros, ones = self.layout.floors
+        unset, set_ = (self.layout.length - ones, ones), (zeros, self.layout.length - zeros)
+        return tuple(set_ if block == chosen else unset for block in range(self.inputs))
+
+    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
+        return value if block == column else 0
+
+    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
+        found: list[int] = outputs.sum(axis=0).tolist()
+        return found
+
+    @property
+    def scaled(self) -> Scaled:
+        return between(Fraction(self.layout.floors[1], self.layout.length), Fraction(1, 2))
+
+
+@dataclass(frozen=True)
+class VOLH(OfItems):
+    """Optimised local hashing: VGRR over the few buckets of a hash that the server chooses with the session.
+
+    Its length does not depend on the number of items, and a client cannot look for a hash that suits it.
+    """
+
+    name: ClassVar[str] = "volh"
+
+    @cached_property
+    def buckets(self) -> int:
+        return round(self.rates.ratio) + 1
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(1, self.rates.held + (self.buckets - 1) * self.rates.other, (self.rates.other,) * self.buckets)
+
+    def bucket(self, item: int, session: bytes) -> int:
+        """The bucket of an item, by the session's hash.
+
+        One of a pairwise independent family (Carter and Wegman 1979), on the inverses of the items modulo its prime:
+        on the items themselves, whole runs of neighbours would fall into one bucket together.
+        """
+        factor, offset = _coefficients(session)
+        return (factor * pow(item + 1, -1, PRIME) + offset) % PRIME % self.buckets
+
+    @cached_property
+    def _inverses(self) -> NDArray[np.uint64]:
+        return np.array([pow(item + 1, -1, PRIME) for item in range(self.inputs)], dtype=np.uint64)
+
+    def counts(self, chosen: int, session: bytes) -> tuple[Counts, ...]:
+        return (one_raised(self.buckets, self.bucket(chosen, session), self.rates.held, self.rates.other),)
+
+    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
+        return int(value == self.bucket(column, session))
+
+    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
+        total: NDArray[np.int64] = np.zeros(self.inputs, dtype=np.int64)
+        step = max(1, AT_ONCE // self.inputs)
+        for start in range(0, len(sessions), step):
+            drawn = np.array([_coefficients(session) for session in sessions[start : start + step]], dtype=np.uint64)
+            hashed = (drawn[:, :1] * self._inverses + drawn[:, 1:]) % np.uint64(PRIME) % np.uint64(self.buckets)
+            total += (hashed == outputs[start : start + step].astype(np.uint64)).sum(axis=0)
+        found: list[int] = total.tolist()
+        return found
+
+    @property
+    def scaled(self) -> Scaled:
+        return between(Fraction(1, self.buckets), Fraction(self.rates.held, self.layout.length))
+
+
+def one_raised(size: int, place: int, held: int, other: int) -> Counts:
+    """`other` everywhere, but `held` at the place."""
+    return (other,) * place + (held,) + (other,) * (size - place - 1)
+
+
+def between(low: Fraction, high: Fraction) -> Scaled:
+    """What maps `low`, the mean support of an item that nobody holds, to 0, and `high` to 1."""
+    return Scaled(-low / (high - low), 1 / (high - low))
+
+
+@lru_cache(maxsize=4096)
+def _coefficients(session: bytes) -> tuple[int, int]:
+    drawn = digest(b"veridp hash", session)
+    return 1 + int.from_bytes(drawn[:16], "big") % (PRIME - 1), int.from_bytes(drawn[16:], "big") % PRIME

@@ -1,0 +1,381 @@
+"""The HTTP service: what each address does, and how refusals are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from veridp.collect.messages import Commit, Message, Opening, decode, encode
+from veridp.collect.reasons import Reason, Refused
+from veridp.collect.service import store
+from veridp.collect.service.commit_queue import Ledger
+from veridp.collect.service.database import Database
+from veridp.collect.service.limits import Limiter, read_body
+from veridp.collect.service.metrics import Metrics
+from veridp.collect.service.openapi import document
+from veridp.collect.service.page import CONTENT_POLICY, page
+from veridp.collect.service.session_cache import Remembered
+from veridp.collect.service.settings import Settings
+from veridp.collect.service.standing import status_of
+from veridp.collect.service.verifier_pool import Judges, Known
+from veridp.collect.session import Stage
+from veridp.collect.task import NAME, Task
+from veridp.collect.transcript import written
+from veridp.errors import BadInput
+
+MESSAGE_TYPE = "application/msgpack"
+CHECKED = Known()  # a commitment of the due form, and no verdict
+STATUS = {
+    Reason.UNKNOWN_TOKEN: 401,
+    Reason.UNKNOWN_TASK: 404,
+    Reason.NOT_FOUND: 404,
+    Reason.WRONG_TASK: 409,
+    Reason.WRONG_SESSION: 409,
+    Reason.OUT_OF_ORDER: 409,
+    Reason.SECOND_COMMITMENT: 409,
+    Reason.REPLAYED: 409,
+    Reason.CONFLICT: 409,
+    Reason.EXPIRED: 410,
+    Reason.TASK_CLOSED: 410,
+    Reason.OVERSIZED: 413,
+    Reason.WRONG_CONTENT_TYPE: 415,
+    Reason.TOO_FAST: 429,
+    Reason.UNAVAILABLE: 503,
+}
+
+Handler = Callable[[Request], Awaitable[Response]]
+R = TypeVar("R")
+M = TypeVar("M", bound=Message)
+log = logging.getLogger("veridp.collect")
+
+
+@dataclass(frozen=True)
+class Service:
+    """A process of the service."""
+
+    settings: Settings
+    database: Database
+    ledger: Ledger
+    judges: Judges
+    limiter: Limiter
+    metrics: Metrics
+    known: dict[str, Task]  # tasks never change
+    remembered: Remembered
+    underway: dict[tuple[str, float], asyncio.Future[dict[str, Any]]]
+
+    # ------------------------------------------------------------------------------------------------- clients
+
+    async def session(self, request: Request) -> Response:
+        """The invitation of the token's one session."""
+        token = self._client(request)
+        task = await self._task(request)
+        found = await self.ledger.do(token, lambda connection: store.invite(connection, task, token, time.time()))
+        self.remembered.keep(task, token, found)
+        return _message(found.invitation)
+
+    async def commit(self, request: Request) -> Response:
+        """The challenge that answers a commitment."""
+        token = self._client(request)
+        task = await self._task(request)
+        commit = await self._message(request, task, Commit)
+        _check_task(task, commit)
+        await self.judges.check(task, commit)
+        before = self.remembered.take(task, token)
+        found = await self.ledger.do(
+            token, lambda connection: store.put_commit(connection, task, token, commit, time.time(), CHECKED, before)
+        )
+        self.remembered.keep(task, token, found)
+        return _message(found.challenge)
+
+    async def open(self, request: Request) -> Response:
+        """The verdict on an opening."""
+        token = self._client(request)
+        task = await self._task(request)
+        opening = await self._message(request, task, Opening)
+        _check_task(task, opening)
+        before = self.remembered.take(task, token)
+        if before is None or before.stage == Stage.INVITED:
+            before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
+        known = CHECKED
+        if before.stage == Stage.CHALLENGED and before.commit is not None:
+            known = Known(
+                before.commit, opening, await self.judges.judge(task, before.commit, before.challenge, opening)
+            )
+        found = await self.ledger.do(
+            token, lambda connection: store.put_opening(connection, task, token, opening, time.time(), known, before)
+        )
+        assert found.verdict is not None  # noqa: S101  `put_opening` decides
+        return _message(found.verdict)
+
+    async def get_task(self, request: Request) -> Response:
+        """The definition of a task, which clients read before they take part."""
+        self._limit(request)
+        task = await self._task(request)
+        return Response(task.to_json(), media_type="application/json")
+
+    # ------------------------------------------------------------------------------------------ administrators
+
+    async def put_task(self, request: Request) -> Response:
+        """Keep a task; the same task again changes nothing."""
+        self._administrator(request)
+        given = await self._json(request)
+        name = request.path_params["name"]
+        if isinstance(given, dict) and given.setdefault("name", name) != name:
+            raise BadInput(f"the task is named {given['name']!r} and the address says {name!r}")
+        task = Task.from_document(given)
+        await self.ledger.do(b"", lambda connection: store.put_task(connection, task))
+        return Response(task.to_json(), media_type="application/json")
+
+    async def put_tokens(self, request: Request) -> Response:
+        """Let the clients take part whose tokens have these hashes."""
+        self._administrator(request)
+        task = await self._task(request)
+        hashes = _hashes(await self._json(request))
+        await self.ledger.do(b"", lambda connection: store.put_tokens(connection, task, hashes))
+        return JSONResponse({"tokens": len(hashes)})
+
+    async def status(self, request: Request) -> Response:
+        """How the collection stands, with the estimate if it may be published."""
+        self._administrator(request)
+        task = await self._task(request)
+        confidence = _confidence(request)
+        key = (task.name, confidence)
+        if key not in self.underway:  # all who ask meanwhile get the same answer: it may take long to compute
+            reading = self._read(lambda connection: status_of(connection, task, time.time(), confidence))
+            self.underway[key] = asyncio.ensure_future(reading)
+            self.underway[key].add_done_callback(lambda _: self.underway.pop(key))
+        return JSONResponse(await asyncio.shield(self.underway[key]))
+
+    async def log(self, request: Request) -> Response:
+        """The whole transcript, for auditors."""
+        self._administrator(request)
+        task = await self._task(request)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            with self.database.reading() as connection:
+                found = written(task, int(time.time()), store.all_sessions(connection, task))
+                while piece := await asyncio.to_thread(lambda: b"".join(p for _, p in zip(range(500), found))):  # noqa: B905
+                    yield piece
+
+        return StreamingResponse(pieces(), media_type="application/octet-stream")
+
+    # --------------------------------------------------------------------------------------------------- all
+
+    async def live(self, request: Request) -> Response:
+        self._limit(request)
+        task = await self._task(request)
+        return HTMLResponse(page(task), headers={"Content-Security-Policy": CONTENT_POLICY})
+
+    async def health(self, request: Request) -> Response:
+        self._limit(request)
+        await self._read(store.task_names)
+        return PlainTextResponse("ok\n")
+
+    async def openapi(self, request: Request) -> Response:
+        self._limit(request)
+        return JSONResponse(document())
+
+    async def metrics_page(self, request: Request) -> Response:
+        self._limit(request)
+        return PlainTextResponse(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
+
+    # --------------------------------------------------------------------------------------------------- parts
+
+    async def _task(self, request: Request) -> Task:
+        name = request.path_params["name"]
+        if not NAME.fullmatch(name):
+            raise Refused(Reason.UNKNOWN_TASK, f"there is no task {name[:80]!r}")
+        if name not in self.known:
+            self.known[name] = await self._read(lambda connection: store.get_task(connection, name))
+        return self.known[name]
+
+    async def _read(self, step: Callable[[Connection], R]) -> R:
+        def run() -> R:
+            with self.database.reading() as connection:
+                return step(connection)
+
+        return await asyncio.to_thread(run)
+
+    async def _message(self, request: Request, task: Task, kind: type[M]) -> M:
+        _check_type(request, MESSAGE_TYPE)
+        return decode(await read_body(request, task.largest_message), kind)
+
+    async def _json(self, request: Request) -> object:
+        _check_type(request, "application/json")
+        try:
+            return json.loads(await read_body(request, self.settings.largest_body))
+        except (ValueError, RecursionError):
+            raise Refused(Reason.MALFORMED, "the body is not a JSON document") from None
+
+    def _client(self, request: Request) -> bytes:
+        """The hash of the client's token."""
+        self.limiter.check(_address(request), taken=0)  # whoever guessed too often waits
+        hashed = store.token_hash(_bearer(request))
+        self.limiter.check(hashed.hex())
+        return hashed
+
+    def _administrator(self, request: Request) -> None:
+        self._limit(request)
+        if not hmac.compare_digest(_bearer(request).encode(), self.settings.admin_token.encode()):
+            raise Refused(Reason.UNKNOWN_TOKEN, "this needs the admin token")
+
+    def _limit(self, request: Request) -> None:
+        self.limiter.check(_address(request))
+
+
+def application(settings: Settings) -> Starlette:
+    """The ASGI application of one process."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service = _started(settings)
+        app.state.service = service
+        try:
+            await service.judges.ready()
+            yield
+        finally:
+            service.ledger.stop()
+            service.judges.stop()
+            service.database.close()
+
+    routes = [
+        _route("/tasks/{name}/session", "session", Service.session, "POST"),
+        _route("/tasks/{name}/commit", "commit", Service.commit, "POST"),
+        _route("/tasks/{name}/open", "open", Service.open, "POST"),
+        _route("/healthz", "health", Service.health),
+        _route("/openapi.json", "openapi", Service.openapi),
+        _route("/metrics", "metrics", Service.metrics_page),
+        _route("/tasks/{name}", "task", Service.get_task),
+        _route("/tasks/{name}", "put-task", Service.put_task, "PUT"),
+        _route("/tasks/{name}/tokens", "put-tokens", Service.put_tokens, "PUT"),
+        _route("/tasks/{name}/status", "status", Service.status),
+        _route("/tasks/{name}/log", "log", Service.log),
+        _route("/tasks/{name}/live", "live", Service.live),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _not_found})
+
+
+def from_environment() -> Starlette:
+    """The application with the settings that `veridp collect serve` left."""
+    return application(Settings.from_environment())
+
+
+def _started(settings: Settings) -> Service:
+    database = Database.open(settings.database)
+    ledger, judges = Ledger(database), Judges(settings.judges)
+
+    def standings() -> dict[str, store.Standing]:
+        with database.reading() as connection:
+            now = time.time()
+            found = (store.get_task(connection, name) for name in store.task_names(connection))
+            return {task.name: store.standing(connection, task, now) for task in found}
+
+    ledger.start()
+    judges.start()
+    limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
+    return Service(settings, database, ledger, judges, limiter, metrics, {}, Remembered(), {})
+
+
+def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:
+    """An address whose refusals are told by name, and whose answers are timed."""
+
+    async def answer(request: Request) -> Response:
+        service: Service = request.app.state.service
+        start = time.perf_counter()
+        try:
+            return await method(service, request)
+        except Refused as refusal:
+            found = refusal
+            if refusal.reason in (Reason.UNKNOWN_TOKEN, Reason.UNKNOWN_TASK):
+                with contextlib.suppress(Refused):
+                    service.limiter.check(_address(request))  # a guess
+        except BadInput as error:
+            found = Refused(Reason.MALFORMED, str(error))
+        except (SQLAlchemyError, BrokenProcessPool) as error:
+            log.error("the database or a judge failed: %s", error)
+            found = Refused(Reason.UNAVAILABLE, "the database or a judge does not answer; try again")
+        finally:
+            service.metrics.latency.labels(step).observe(time.perf_counter() - start)
+        service.metrics.refusals.labels(str(found.reason)).inc()
+        return _refusal(found)
+
+    return Route(path, answer, methods=[verb], name=step)
+
+
+def _refusal(refused: Refused, status: int | None = None) -> Response:
+    status = STATUS.get(refused.reason, 400) if status is None else status
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
+    return JSONResponse({"reason": str(refused.reason), "message": refused.found}, status_code=status, headers=headers)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    headers = error.headers if isinstance(error, HTTPException) else None
+    answer = _refusal(Refused(Reason.NOT_FOUND, "there is nothing at this address; see /openapi.json"), status)
+    answer.headers.update(headers or {})
+    return answer
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _bearer(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not token:
+        raise Refused(Reason.UNKNOWN_TOKEN, "send a token: Authorization: Bearer …")
+    return token
+
+
+def _check_type(request: Request, needed: str) -> None:
+    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found != needed:
+        raise Refused(Reason.WRONG_CONTENT_TYPE, f"content of type {found!r}; send {needed}")
+
+
+def _check_task(task: Task, message: Message) -> None:
+    if message.task != task.digest:
+        raise Refused(Reason.WRONG_TASK, f"the message is not of the task {task.name!r} as it is defined here")
+
+
+def _hashes(given: object) -> list[bytes]:
+    hashes = given.get("hashes") if isinstance(given, dict) and len(given) == 1 else None
+    if not isinstance(hashes, list):
+        raise Refused(Reason.MALFORMED, 'send {"hashes": ["…", …]}')
+    try:
+        found = [bytes.fromhex(entry) for entry in hashes]
+    except (ValueError, TypeError):
+        found = [b""]
+    if any(len(entry) != store.TOKEN_BYTES for entry in found):
+        raise Refused(Reason.MALFORMED, f"a hash of a token is {store.TOKEN_BYTES} bytes in hexadecimal digits")
+    return found
+
+
+def _confidence(request: Request) -> float:
+    try:
+        found = float(request.query_params.get("confidence", "0.95"))
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 1:
+        raise Refused(Reason.MALFORMED, "confidence is a number between 0 and 1")
+    return found
+
+
+def _message(message: Message) -> Response:
+    return Response(encode(message), media_type=MESSAGE_TYPE)

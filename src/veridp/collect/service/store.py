@@ -1,0 +1,296 @@
+"""What is asked of the tables. Every change is conditional on the stage, so it happens once whoever asks how often."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+import msgpack
+import numpy as np
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Insert,
+    LargeBinary,
+    Row,
+    Table,
+    Update,
+    bindparam,
+    func,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from veridp.collect.context import NONCE_BYTES, SESSION_BYTES, Context
+from veridp.collect.estimate import Attendance
+from veridp.collect.harmless import Outputs
+from veridp.collect.messages import Commit, Opening, decode, encode
+from veridp.collect.reasons import Reason, Refused
+from veridp.collect.service.schema import sessions, tasks, tokens
+from veridp.collect.session import Checks, Session, Stage
+from veridp.collect.task import Task
+from veridp.collect.transcript import attendance
+
+TOKEN_BYTES = 32
+PAGE = 1000  # rows that are read at a time
+
+
+# Statements are built once; only their parameters change.
+_OF_TOKEN = (sessions.c.task == bindparam("of_task")) & (sessions.c.token == bindparam("of_token"))
+_FIND = select(sessions).where(_OF_TOKEN)
+_AT_STAGE = (sessions.c.id == bindparam("of_id")) & (sessions.c.stage == bindparam("before"))
+_COMMITTED = update(sessions).where(_AT_STAGE).values(stage=bindparam("after"), commitment=bindparam("with_commitment"))
+_OPENED = (
+    update(sessions)
+    .where(_AT_STAGE)
+    .values(
+        stage=bindparam("after"),
+        opening=bindparam("with_opening"),
+        outputs=bindparam("with_outputs"),
+        reason=bindparam("with_reason"),
+    )
+)
+_NEW = ("id", "task", "token", "nonce", "expires", "stage", "reason")
+_INVITED = select(
+    bindparam("new_id", type_=LargeBinary),
+    tokens.c.task,
+    tokens.c.token,
+    bindparam("new_nonce", type_=LargeBinary),
+    bindparam("new_expires", type_=BigInteger),
+    literal(str(Stage.INVITED)),
+    literal(""),
+).where((tokens.c.task == bindparam("of_task")) & (tokens.c.token == bindparam("of_token")))
+_INVITE: dict[str, Insert] = {
+    dialect.__name__.rpartition(".")[2]: dialect.insert(sessions)
+    .from_select(_NEW, _INVITED)
+    .on_conflict_do_nothing()
+    .execution_options(preserve_rowcount=True)
+    for dialect in (postgresql, sqlite)
+}
+
+
+def token_hash(token: str) -> bytes:
+    """What is kept of a client's token."""
+    return blake2b(token.encode(), digest_size=TOKEN_BYTES, person=b"veridp token").digest()
+
+
+# ----------------------------------------------------------------------------------------------------------- tasks
+
+
+def put_task(connection: Connection, task: Task) -> None:
+    """Keep the task; refuse it if there is another one of its name."""
+    document = task.to_json()
+    connection.execute(_insert_if_new(connection, tasks), {"name": task.name, "document": document})
+    if _document(connection, task.name) != document:
+        raise Refused(Reason.CONFLICT, f"there is another task {task.name!r}; give this one another name")
+
+
+def get_task(connection: Connection, name: str) -> Task:
+    return _parsed(_document(connection, name))
+
+
+@lru_cache(maxsize=256)
+def _parsed(document: str) -> Task:
+    return Task.from_json(document)
+
+
+def task_names(connection: Connection) -> list[str]:
+    return list(connection.execute(select(tasks.c.name).order_by(tasks.c.name)).scalars())
+
+
+def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
+    """Let clients with tokens of these hashes take part, once each; those that may already are left as they are."""
+    if hashes:
+        rows = [{"task": task.name, "token": token} for token in sorted(set(hashes))]
+        connection.execute(_insert_if_new(connection, tokens), rows)
+
+
+# -------------------------------------------------------------------------------------------------------- sessions
+
+
+def invite(connection: Connection, task: Task, token: bytes, now: float) -> Session:
+    """The one session of the token, begun now if there is none yet."""
+    if now < task.expires and (begun := _begin(connection, task, token, now)) is not None:
+        return begun
+    found = _find(connection, task, token)
+    if found is None:
+        _check_token(connection, task, token)
+        raise Refused(Reason.TASK_CLOSED, f"the task {task.name!r} is over")
+    if found.verdict is None and now >= found.expires:
+        raise Refused(Reason.EXPIRED, "the session of this token expired, and the token with it")
+    return found
+
+
+def _begin(connection: Connection, task: Task, token: bytes, now: float) -> Session | None:
+    """A new session of the token; None if it has one, or is none of the task's."""
+    context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
+    expires = min(int(now) + task.session_seconds, task.expires)
+    session = Session(context, secrets.token_bytes(NONCE_BYTES), expires)
+    new = {"new_id": context.session, "new_nonce": session.nonce, "new_expires": expires}
+    written = connection.execute(
+        _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
+    ).rowcount
+    return session if written == 1 else None
+
+
+def get_session(connection: Connection, task: Task, token: bytes) -> Session:
+    """The session of the token; refused if it has begun none."""
+    found = _find(connection, task, token)
+    if found is None:
+        _check_token(connection, task, token)
+        raise Refused(Reason.OUT_OF_ORDER, "the token has no session yet; ask for one first")
+    return found
+
+
+def put_commit(
+    connection: Connection,
+    task: Task,
+    token: bytes,
+    commit: Commit,
+    now: float,
+    checks: Checks,
+    remembered: Session | None = None,
+) -> Session:
+    """The session with this commitment. One that is `remembered` is tried before the database is asked."""
+    for before in _states(connection, task, token, now, remembered):
+        after = before.committed(commit, now, checks)
+        if after is before or _advance(connection, _COMMITTED, after, Stage.INVITED, with_commitment=commit.commitment):
+            return after
+    raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+
+
+def put_opening(
+    connection: Connection,
+    task: Task,
+    token: bytes,
+    opening: Opening,
+    now: float,
+    checks: Checks,
+    remembered: Session | None = None,
+) -> Session:
+    """The session with the verdict on this opening. One that is `remembered` is tried before the database is asked."""
+    if remembered is not None and remembered.stage == Stage.INVITED:
+        remembered = None  # it may have been committed to elsewhere
+    for before in _states(connection, task, token, now, remembered):
+        after = before.opened(opening, now, checks)
+        if after is before:
+            return after
+        assert after.verdict is not None  # noqa: S101  `opened` gives one
+        told = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
+        if _advance(connection, _OPENED, after, Stage.CHALLENGED, with_opening=encode(opening), **told):
+            return after
+    raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+
+
+def _states(
+    connection: Connection, task: Task, token: bytes, now: float, remembered: Session | None
+) -> Iterator[Session]:
+    """What the session may be, in turn: as remembered, as it is, and if somebody was first, as it then is."""
+    if remembered is not None and now < remembered.expires:  # after that, what was done in time decides
+        yield remembered
+    for _ in range(2):
+        yield get_session(connection, task, token)
+
+
+def _advance(connection: Connection, statement: Update, after: Session, before: Stage, **values: object) -> bool:
+    """Whether the session was at the stage `before` and is now as told."""
+    given = {"of_id": after.context.session, "before": str(before), "after": str(after.stage), **values}
+    return connection.execute(statement, given).rowcount == 1
+
+
+def _find(connection: Connection, task: Task, token: bytes) -> Session | None:
+    row = connection.execute(_FIND, {"of_task": task.name, "of_token": token}).one_or_none()
+    return None if row is None else _session(task, row)
+
+
+def _session(task: Task, row: Row[tuple[object, ...]]) -> Session:
+    identity = bytes(row.id)
+    session = Session(
+        Context(task.digest, identity),
+        bytes(row.nonce),
+        row.expires,
+        None if row.commitment is None else Commit(task.digest, identity, bytes(row.commitment)),
+        None if row.opening is None else decode(bytes(row.opening), Opening),
+    )
+    outputs = None if row.outputs is None else msgpack.unpackb(row.outputs)
+    return session.decided(Stage(row.stage), row.reason, outputs)
+
+
+def _check_token(connection: Connection, task: Task, token: bytes) -> None:
+    known = select(tokens.c.token).where((tokens.c.task == task.name) & (tokens.c.token == token))
+    if connection.execute(known).one_or_none() is None:
+        raise Refused(Reason.UNKNOWN_TOKEN, f"the token is not one of the task {task.name!r}")
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a task stands: how many sessions ended how, and for which reasons reports were rejected."""
+
+    attendance: Attendance
+    rejected: dict[str, int]
+
+
+def standing(connection: Connection, task: Task, now: float) -> Standing:
+    expired = sessions.c.expires <= now
+    rows = connection.execute(
+        select(sessions.c.stage, sessions.c.reason, expired, func.count())
+        .where(sessions.c.task == task.name)
+        .group_by(sessions.c.stage, sessions.c.reason, expired)
+    )
+    counts: Counter[str] = Counter()
+    rejected: dict[str, int] = {}
+    for stage, reason, late, count in rows:
+        decided = stage in (Stage.ACCEPTED, Stage.REJECTED)
+        counts[stage if decided else f"{'expired' if late else 'pending'} {stage}"] += count
+        if stage == Stage.REJECTED:
+            rejected[reason] = rejected.get(reason, 0) + count
+    return Standing(attendance(counts), rejected)
+
+
+def support(connection: Connection, task: Task) -> tuple[int, list[int]]:
+    """How many reports are accepted, and the support of each column by them."""
+    protocol = task.protocol
+    total, number = [0] * len(protocol.columns), 0
+    rows = connection.execution_options(yield_per=PAGE).execute(
+        select(sessions.c.id, sessions.c.outputs).where(
+            (sessions.c.task == task.name) & (sessions.c.stage == str(Stage.ACCEPTED))
+        )
+    )
+    for page in rows.partitions():
+        outputs: Outputs = np.array([msgpack.unpackb(row.outputs) for row in page], dtype=np.int64)
+        added = protocol.support(outputs, [bytes(row.id) for row in page])
+        total = [one + other for one, other in zip(total, added, strict=True)]
+        number += len(page)
+    return number, total
+
+
+def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:
+    """Every session of the task, a page at a time."""
+    rows = connection.execution_options(yield_per=PAGE).execute(
+        select(sessions).where(sessions.c.task == task.name).order_by(sessions.c.id)
+    )
+    for row in rows:
+        yield _session(task, row)
+
+
+def _document(connection: Connection, name: str) -> str:
+    found: str | None = connection.execute(select(tasks.c.document).where(tasks.c.name == name)).scalar_one_or_none()
+    if found is None:
+        raise Refused(Reason.UNKNOWN_TASK, f"there is no task {name!r}")
+    return found
+
+
+def _insert_if_new(connection: Connection, table: Table) -> Insert:
+    """An insertion that does nothing where the row is there: both databases say it alike."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    found: Insert = dialect.insert(table).on_conflict_do_nothing()
+    return found

@@ -1,0 +1,219 @@
+"""The log of a task: every session with all that was said in it, and an auditor who needs nothing else.
+
+A log is a sequence of MessagePack values: a header with the task's definition, a record for each session, and their
+number, which shows that nothing is missing at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import msgpack
+import numpy as np
+
+from veridp.collect.challenge import promise
+from veridp.collect.context import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, Context
+from veridp.collect.estimate import Attendance, Estimate, estimate_from
+from veridp.collect.messages import LONGEST, Challenge, Commit, Opening, Verdict, decode, encode
+from veridp.collect.reasons import Refused
+from veridp.collect.session import Session, Stage
+from veridp.collect.task import Task
+from veridp.errors import BadInput
+
+FORMAT = "veridp log 1"
+RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None)  # as `written` has them
+SKEW = 60  # seconds by which the clocks of servers may differ
+MOST_FAULTS = 100  # that are listed; all are counted
+
+
+def written(task: Task, closed_at: int, sessions: Iterable[Session]) -> Iterator[bytes]:
+    """The log, piece by piece. What had not expired at `closed_at` (seconds since 1970) is pending."""
+    yield _packed([FORMAT, task.to_json(), closed_at])
+    number = 0
+    for session in sessions:
+        number += 1
+        commitment = None if session.commit is None else session.commit.commitment
+        opening = None if session.opening is None else encode(session.opening)
+        verdict = session.verdict
+        outputs = None if verdict is None else list(verdict.outputs)
+        context = [session.context.session, session.nonce, promise(session.context, session.nonce), session.expires]
+        yield _packed([*context, str(session.stage), verdict.reason if verdict else "", commitment, opening, outputs])
+    yield _packed(number)
+
+
+@dataclass
+class Audit:
+    """What an auditor found: how many sessions, and each place where the log contradicts itself or the protocol."""
+
+    task: Task
+    attendance: Attendance
+    outputs: list[tuple[int, ...]] = field(default_factory=list)
+    sessions: list[bytes] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    fault_count: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def good(self) -> bool:
+        return self.fault_count == 0
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """The estimate, from the reports that the auditor verified."""
+        return estimate_from(self.task, self.support, self.attendance, confidence)
+
+    @property
+    def support(self) -> list[int]:
+        """How much the verified reports support each column."""
+        protocol = self.task.protocol
+        rows = np.array(self.outputs, dtype=np.int64).reshape(len(self.outputs), protocol.layout.blocks)
+        return protocol.support(rows, self.sessions)
+
+
+def audit(file: BinaryIO) -> Audit:
+    """Verifies a whole log again, from the messages alone.
+
+    Each nonce must be the promised one, each selection follow from it and the commitment, each accepted opening be
+    right, each rejected one wrong, and no session occur twice, or stay open for longer than the task lets it. What a
+    server left out of its log it cannot find.
+    """
+    unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=LONGEST, strict_map_key=True)
+    task, closed_at = _header(unpacker)
+    counts: Counter[str] = Counter()
+    found = Audit(task, Attendance(0, 0, 0, 0, 0, 0))
+    seen: set[bytes] = set()
+    for number, record in enumerate(_records(unpacker, found)):
+        try:
+            session, promised = _session(task, record)
+        except (Refused, ValueError, TypeError) as error:
+            _fault(found, f"record {number}: {error}")
+            continue
+        complaints = [*_broken_rules(task, session, promised, closed_at, seen), *_wrong_verdict(task, session)]
+        for complaint in complaints:
+            _fault(found, f"record {number}, session {session.context.session.hex()}: {complaint}")
+        seen.add(session.context.session)
+        kind = _kind(session, closed_at)
+        counts["rejected" if complaints and kind == "accepted" else kind] += 1
+        _note(found, session, verified=not complaints)
+    found.attendance = attendance(counts)
+    return found
+
+
+def attendance(counts: Counter[str]) -> Attendance:
+    """From the number of sessions of each kind, as `_kind` names them."""
+    return Attendance(
+        counts["accepted"],
+        counts["rejected"],
+        counts["expired challenged"],
+        counts["expired invited"],
+        counts["pending challenged"],
+        counts["pending invited"],
+    )
+
+
+def _note(found: Audit, session: Session, *, verified: bool) -> None:
+    """Take down what became of a decided session; what was accepted and does not verify counts as rejected."""
+    if session.verdict is None:
+        return
+    if session.verdict.accepted and verified:
+        found.outputs.append(session.verdict.outputs)
+        found.sessions.append(session.context.session)
+    else:
+        found.rejected[session.verdict.reason or "not as it should be"] += 1
+
+
+def _kind(session: Session, closed_at: float) -> str:
+    if session.stage in (Stage.ACCEPTED, Stage.REJECTED):
+        return str(session.stage)
+    return f"{'expired' if session.expires <= closed_at else 'pending'} {session.stage}"
+
+
+def _broken_rules(task: Task, session: Session, promised: bytes, closed_at: int, seen: set[bytes]) -> Iterator[str]:
+    if session.context.session in seen:
+        yield "the session occurs twice"
+    if promise(session.context, session.nonce) != promised:
+        yield "the nonce is not the promised one"
+    if session.expires > min(task.expires, closed_at + task.session_seconds + SKEW):
+        yield "the session is open for longer than the task lets it"
+
+
+def _wrong_verdict(task: Task, session: Session) -> Iterator[str]:
+    if session.verdict is None:
+        return
+    if session.commit is None or session.opening is None:
+        yield "a verdict without a commitment and an opening"
+        return
+    challenge = Challenge(session.context.task, session.context.session, session.nonce)
+    try:
+        task.verifier.check(session.commit)
+    except Refused as refusal:
+        yield f"the commitment should have been refused: {refusal}"
+    due = task.verifier.judge(session.commit, challenge, session.opening)
+    if due != session.verdict:
+        yield f"the verdict is {_said(session.verdict)}, and should be {_said(due)}"
+
+
+def _said(verdict: Verdict) -> str:
+    return f"accepted with {verdict.outputs}" if verdict.accepted else f"rejected ({verdict.reason})"
+
+
+def _fault(found: Audit, complaint: str) -> None:
+    found.fault_count += 1
+    if len(found.faults) < MOST_FAULTS:
+        found.faults.append(complaint)
+
+
+def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int]:
+    try:
+        kind, document, closed_at = next(iter(unpacker))
+    except (StopIteration, ValueError, TypeError, msgpack.UnpackException):
+        raise BadInput("not a log of veridp collect; make one with veridp collect export") from None
+    if kind != FORMAT or not isinstance(document, str) or not isinstance(closed_at, int):
+        raise BadInput(f"a log of the form {kind!r}; this reads {FORMAT!r}")
+    return Task.from_json(document), closed_at
+
+
+def _records(unpacker: msgpack.Unpacker, found: Audit) -> Iterator[object]:
+    """The records up to the end, which must be there and say how many they are."""
+    number = 0
+    try:
+        for record in unpacker:
+            if isinstance(record, int):
+                if record != number or next(unpacker, None) is not None:
+                    _fault(found, f"the log says that it ends after {record} sessions, and there are others")
+                return
+            yield record
+            number += 1
+    except (ValueError, msgpack.UnpackException) as error:
+        _fault(found, f"the log cannot be read after {number} sessions: {type(error).__name__}")
+    else:
+        _fault(found, f"the log breaks off after {number} sessions")
+
+
+def _session(task: Task, record: object) -> tuple[Session, bytes]:
+    """The session of a record, and what was promised in it."""
+    if not isinstance(record, list) or len(record) != len(RECORD):
+        raise ValueError("not a record of a session")
+    if not all(isinstance(part, kind) for part, kind in zip(record, RECORD, strict=True)):
+        raise ValueError("a part of the record has the wrong type")
+    identity, nonce, promised, expires, stage, reason, commitment, opening, outputs = record
+    if (len(identity), len(nonce), len(promised)) != (SESSION_BYTES, NONCE_BYTES, DIGEST_BYTES):
+        raise ValueError("a part of the record has the wrong length")
+    session = Session(
+        Context(task.digest, identity),
+        nonce,
+        expires,
+        None if commitment is None else Commit(task.digest, identity, commitment),
+        None if opening is None else decode(opening, Opening),
+    )
+    found = session.decided(Stage(stage), reason, outputs)
+    if found.stage != stage or (found.verdict is None and (reason or opening or outputs)):
+        raise ValueError(f"what the record holds is not that of a session which is {stage}")
+    return found, promised
+
+
+def _packed(parts: object) -> bytes:
+    found: bytes = msgpack.packb(parts, use_bin_type=True)
+    return found

@@ -1,0 +1,267 @@
+"""Two inputs compared: ε, δ, the privacy profile, the trade-off curve, and the event that attains them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.budget import Deadline
+from veridp.budget.child_process import contained
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
+from veridp.engines.exact.event import Event
+from veridp.engines.exact.loss import Atom, Loss, Mixture, Peak, Product
+from veridp.engines.exact.paths import factors_of, replayed_paths, within_floats
+from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
+from veridp.errors import BadInput, MechanismFailed, NotExact
+from veridp.kernel.identity import Raised
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+if TYPE_CHECKING:
+    from veridp.engines.exact.certified import Enclosure
+
+Array = NDArray[np.float64]
+ROUNDING = 1e-12  # losses this close, relatively, are taken to be equal
+
+
+@dataclass(frozen=True)
+class Row:
+    """A class of outputs: its probability on either side, and its largest loss in absolute value."""
+
+    event: Event
+    left: float
+    right: float
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The privacy loss of a mechanism between two inputs, computed from its paths, without sampling.
+
+    Probabilities are right up to rounding (relative errors near 1e-13). ε over classes of outputs with several
+    numeric entries that share noise is found by a search and may fall short of the true supremum; so may one that is
+    only approached far out in a tail, which is reported from a point there. Where the comparison
+    was certified, `enclosure` holds for certain, and so does what the witness says.
+    """
+
+    mechanism: Mechanism
+    left: Any
+    right: Any
+    loss: Loss
+    enclosure: Enclosure | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot."""
+        return max(0.0, self.loss.supremum, self.loss.backward)
+
+    @property
+    def _turned(self) -> bool:
+        """Whether the loss is larger from right to left, by more than rounding; or shown by one output alone."""
+        forward, backward = self.loss.supremum, self.loss.backward
+        if forward == backward == math.inf:
+            return self.loss.reversed.peak.event.is_one_output and not self.loss.peak.event.is_one_output
+        return backward > forward and not math.isclose(backward, forward, rel_tol=ROUNDING, abs_tol=ROUNDING)
+
+    @property
+    def _peak(self) -> Peak:
+        return self.loss.reversed.peak if self._turned else self.loss.peak
+
+    @cached_property
+    def witness(self) -> Witness:
+        """The direction and the event in which the loss comes (close) to its supremum, with both probabilities.
+
+        The intervals leave room for rounding; those of a certified comparison are enclosures.
+        """
+        turned, peak = self._turned, self._peak
+        inputs = (self.right, self.left) if turned else (self.left, self.right)
+        above, below = (Interval.of_log_probability(log) for log in (peak.log_left, peak.log_right))
+        if self.enclosure is not None:
+            sides = self.enclosure.left_probability, self.enclosure.right_probability
+            above, below = sides[::-1] if turned else sides
+        return Witness(
+            *inputs,
+            peak.event,
+            above,
+            below,
+            arguments=dict(self.mechanism.arguments),
+        )
+
+    @cached_property
+    def shown_epsilon(self) -> float:
+        """The ε that single events show beyond what the mechanism rounds off; all of it for an author's function."""
+        error = self.mechanism.probability_error
+        if not error:
+            return self.epsilon
+        return max(0.0, *(witness.with_error(error).epsilon().lower for witness in self.class_witnesses()))
+
+    @property
+    def as_floats(self) -> str:
+        """A note where the ε rests on what a library rounds off; empty where it does not."""
+        return as_floats_note(self.epsilon, self.shown_epsilon)
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether the loss between these two inputs exceeds the claim, after allowing for the rounding of the loss.
+
+        If the mechanism rounds its own probabilities, a single event has to exceed it beyond that rounding too.
+        """
+        error = self.mechanism.probability_error
+        if error:
+            return any(witness.with_error(error).refutes(claim) for witness in self.class_witnesses())
+        if claim.delta:
+            both = self.loss, self.loss.reversed
+            return claim.refuted_by_delta(lambda epsilon: max(_delta_lower(loss, epsilon) for loss in both))
+        lower = self.epsilon - LOSS_ERROR if self.enclosure is None else self.enclosure.epsilon.lower
+        return claim.refuted_by(lambda _: lower)
+
+    def class_witnesses(self) -> Iterator[Witness]:
+        """The witness, and the classes of outputs as events, in both directions."""
+        yield self.witness
+        for row in self.table:
+            sides = [(self.left, row.left), (self.right, row.right)]
+            for (above, more), (below, less) in (sides, sides[::-1]):
+                mine, theirs = (Interval.of_probability(min(1.0, mass)) for mass in (more, less))
+                yield Witness(above, below, row.event, mine, theirs, arguments=dict(self.mechanism.arguments))
+
+    def delta(self, epsilon: float) -> float:
+        """The least δ such that (ε, δ) holds between these two inputs, in both directions.
+
+        Where several independent numeric entries move, it is the upper end of `delta_bounds`.
+        """
+        return self.delta_bounds(epsilon).upper
+
+    def delta_bounds(self, epsilon: float) -> Interval:
+        """An interval that holds δ(ε): a point, up to rounding, unless losses had to be convolved on a lattice."""
+        if not epsilon >= 0:
+            raise BadInput(f"epsilon = {epsilon!r} is not a privacy budget; give a number >= 0")
+        forward, backward = self.loss.delta(epsilon), self.loss.reversed.delta(epsilon)
+        return Interval(max(forward.lower, backward.lower), max(forward.upper, backward.upper))
+
+    def event_above(self, epsilon: float) -> list[Event]:
+        """The event that attains δ(ε) from left to right, as disjoint parts."""
+        return [part.event for part in self.loss.parts_above(epsilon)]
+
+    def profile(self, epsilons: Sequence[float] | Array | None = None) -> tuple[Array, Array]:
+        """The privacy profile: ε values, and δ at each."""
+        if epsilons is None:
+            top = self.epsilon if math.isfinite(self.epsilon) else 10.0
+            epsilons = np.linspace(0.0, max(top, 1e-6), 101)
+        return np.asarray(epsilons, dtype=float), np.array([self.delta(epsilon) for epsilon in epsilons])
+
+    def tradeoff(self, count: int = 201) -> tuple[Array, Array]:
+        """The trade-off (ROC) curve of the best tests: probability on the right, and on the left, of their events.
+
+        Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε. Where these have no exact
+        probability, the curve is the upper envelope that the privacy profile allows.
+        """
+        high, low = min(self.loss.supremum, 20.0), -min(self.loss.backward, 20.0)
+        levels = np.unique([*np.linspace(high, low, count), *(row.loss for row in self._atoms)])[::-1]
+        try:
+            tests = [self.loss.above(float(np.nextafter(level, -np.inf))) for level in levels]
+        except NotExact:
+            return self._envelope(count)
+        curve = np.array(sorted({(0.0, 0.0), *((right, left) for left, right in tests), (1.0, 1.0)}))
+        return curve[:, 0], curve[:, 1]
+
+    def _envelope(self, count: int) -> tuple[Array, Array]:
+        """The largest probability on the left that the profile allows, for each on the right."""
+        top = min(max(self.loss.supremum, self.loss.backward), 20.0)
+        right, most = np.linspace(0.0, 1.0, count), np.ones(count)
+        for epsilon in np.linspace(0.0, top, count // 2):
+            forward, backward = self.loss.delta(epsilon).upper, self.loss.reversed.delta(epsilon).upper
+            most = np.minimum(most, forward + math.exp(epsilon) * right)
+            most = np.minimum(most, 1 - math.exp(-epsilon) * (1 - right - backward))
+        return right, most
+
+    @property
+    def _atoms(self) -> list[Row]:
+        return [row for row in self.table if math.isfinite(row.loss)] if isinstance(self.loss, Mixture) else []
+
+    @cached_property
+    def table(self) -> list[Row]:
+        """The classes of outputs, each with its probabilities and its largest loss; the worst first."""
+        parts = self.loss.parts if isinstance(self.loss, Mixture) else (self.loss,)
+        rows = []
+        for part in parts:
+            inner = part.parts if isinstance(part, Product) else (part,)
+            event = reduce(Event.__and__, (atom.event for atom in inner if isinstance(atom, Atom)), Event())
+            rows.append(Row(event, *part.masses(), max(part.supremum, part.backward)))
+        return sorted(rows, key=lambda row: -row.loss)
+
+    def __str__(self) -> str:
+        return f"{self.mechanism.name}: ε = {self.epsilon:.6g} between {self.left} and {self.right}"
+
+
+def compare(
+    mechanism: Mechanism | Function,
+    left: Any,
+    right: Any,
+    *,
+    certified: bool = False,
+    seconds: float = math.inf,
+    **arguments: Any,
+) -> Comparison:
+    """The exact privacy loss between two inputs.
+
+    With `certified`, ε and the probabilities of the witness's event are enclosed by ball arithmetic as well: see
+    `Enclosure` for what is then certain.
+
+    Raises BadInput where a mechanism with a declared adjacency does not call them neighbours, NotExplorable where its
+    paths cannot be listed or plain runs contradict them, NotExact where their probabilities are out of reach, and
+    CutShort after `seconds`.
+    """
+    declared = isinstance(mechanism, Mechanism)
+    mechanism = as_mechanism(mechanism, **arguments)
+    if declared and not mechanism.adjacency.adjacent(left, right):
+        raise BadInput(
+            f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
+            f"compare two that are, or give the mechanism another adjacency"
+        )
+    deadline, bound = Deadline(seconds), mechanism
+    with within_floats():
+        return contained(lambda _: _compared(bound, left, right, certified), deadline, known=(mechanism, left, right))
+
+
+def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:
+    if not certified:
+        return Comparison(mechanism, left, right, _loss(mechanism, left, right))
+    from veridp.engines.exact.certified import certify  # balls are loaded only where they are asked for
+
+    mine, theirs = (replayed_paths(mechanism, data) for data in (left, right))
+    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs))
+    return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
+
+
+def _delta_lower(loss: Loss, epsilon: float) -> float:
+    """A lower bound on δ(ε) in one direction, whatever the rounding of the probabilities that it is computed from."""
+    try:
+        mass = loss.above(epsilon)[0]  # e^ε times that on the right is at most as much
+    except NotExact:
+        mass = 1.0
+    return loss.delta(epsilon).lower - LOSS_ERROR * mass
+
+
+def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
+    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data) for data in (left, right))
+    for listing in (listed, listed_there):
+        listing.replay()
+    if not in_step(mine, theirs):
+        mine, theirs = (factors_of(mechanism, data, split=False)[0] for data in (left, right))
+    outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
+    if all(isinstance(output, Raised) for output in outputs):
+        raise MechanismFailed(
+            f"{mechanism.name} {outputs[0]} in every run on {left!r} and {right!r}; give other inputs"
+        )
+    return loss_of_factors(mine, theirs)
+
+
+def _sizes(left: Any, right: Any) -> str:
+    try:
+        return f" (lengths {len(left)} and {len(right)})" if len(left) != len(right) else ""
+    except TypeError:
+        return ""

@@ -1,0 +1,276 @@
+"""The density of a class of outputs, as a function of its free numeric entries."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.engines.exact.canonical import with_multiplicity
+from veridp.engines.exact.measure import Form, Region
+from veridp.engines.exact.noise import Noise as Numeric
+from veridp.engines.exact.noise import as_float, check_scale, numeric
+from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.quadrature import log_sum
+from veridp.errors import NotExact
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.symbols import Noise, Relation, Symbol
+
+Array = NDArray[np.float64]
+MOST_BREAKS = 600
+LARGE = Fraction(10**60)  # numbers between 1/LARGE and LARGE are taken as they come
+FARTHEST = Fraction(10**130)  # far beyond what noise of the largest scale reaches
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    """An expression in the noise that is left, the numeric entries and a constant."""
+
+    terms: tuple[tuple[int, float], ...]
+    on_entries: Array
+    constant: float
+
+    def at(self, entries: Array) -> Form:
+        return Form(self.terms, entries @ self.on_entries + self.constant)
+
+
+class PieceDensity:
+    """The density of one piece at given values of its numeric entries.
+
+    Each entry fixes one noise symbol: it is solved for, over the rationals, and its density is taken at what the entry
+    and the other noise leave for it.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        self.entries = len(piece.numbers)
+        for number in piece.numbers:
+            for symbol, factor in number.terms.items():
+                if isinstance(symbol, Noise):
+                    check_scale(abs(as_float(factor)) * numeric(symbol.distribution).scale)
+        solved, self.log_jacobian = _solve(piece)
+        self.log_weight = _log(piece.weight)
+        self.noise = {n.index: numeric(n.distribution) for n in piece.noises if n not in solved}
+        self.inequalities = [
+            self._linear(moderate(slack), solved) for condition in piece.conditions for slack in slacks(condition)
+        ]
+        self.densities = [(numeric(n.distribution), self._linear(Affine(0, {n: 1}), solved)) for n in solved]
+
+    def _linear(self, expression: Affine, solved: dict[Noise, _Solution]) -> _Linear:
+        terms: dict[int, Fraction] = {}
+        on_entries = [Fraction(0)] * self.entries
+        constant = Fraction(expression.constant)
+        for symbol, coefficient in expression.terms.items():
+            if not isinstance(symbol, Noise):
+                raise NotExact(f"{symbol.name} is left open; the exact engine needs concrete data and arguments")
+            if symbol not in solved:
+                terms[symbol.index] = terms.get(symbol.index, Fraction(0)) + coefficient
+                continue
+            solution = solved[symbol]
+            constant += coefficient * solution.constant
+            on_entries = [a + coefficient * b for a, b in zip(on_entries, solution.on_entries, strict=True)]
+            for other, c in solution.terms.items():
+                terms[other.index] = terms.get(other.index, Fraction(0)) + coefficient * c
+        kept = tuple((index, as_float(c)) for index, c in sorted(terms.items()) if c)
+        return _Linear(kept, np.array([as_float(c) for c in on_entries]), as_float(constant))
+
+    def log_density(self, entries: Array) -> Array:
+        """ln of the density at the entries, a row of them for each point (one empty row where there are none)."""
+        region = Region(
+            self.noise,
+            tuple(linear.at(entries) for linear in self.inequalities),
+            tuple((noise, linear.at(entries)) for noise, linear in self.densities),
+            len(entries),
+        )
+        return region.log_measure() + (self.log_weight + self.log_jacobian)
+
+    @property
+    def rate(self) -> float:
+        """How fast its logarithm may change along an entry."""
+        steepest = [abs(as_float(c)) for number in self.piece.numbers for c in number.terms.values()]
+        return sum(numeric(n.distribution).rate for n in self.piece.noises) / min(steepest)
+
+    @property
+    def tail(self) -> float:
+        """How far past its last break its mass still counts."""
+        return max(
+            abs(as_float(c)) * numeric(n.distribution).tail * numeric(n.distribution).scale
+            for number in self.piece.numbers
+            for n, c in number.terms.items()
+            if isinstance(n, Noise)
+        )
+
+    def breaks(self) -> list[float]:
+        """Where the density of a single entry may fail to be smooth: kinks, carried along the conditions to it."""
+        planes: list[tuple[_Linear, tuple[float, ...]]] = [(linear, (0.0,)) for linear in self.inequalities]
+        planes += [(linear, self._kinks(noise)) for noise, linear in self.densities]
+        return sorted(self._carried(ENTRY, [(_variables(linear), linear.constant, kinks) for linear, kinks in planes]))
+
+    def _kinks(self, noise: Numeric) -> tuple[float, ...]:
+        """Kinks and ends; the steps of integer noise matter to an entry that is continuous by other noise alone."""
+        ends = [end for end in noise.support if math.isfinite(end)]
+        steps = noise.integer and not self.piece.numbers[0].continuous
+        return tuple({noise.middle, *ends, *(() if steps else noise.kinks)})
+
+    def _carried(self, target: int, planes: list[_Plane]) -> set[float]:
+        """Where the target has a kink: its own, and where all other variables of a plane have one."""
+        found = set() if target == ENTRY else set(self._kinks(self.noise[target]))
+        for plane in planes:
+            terms, constant, levels = plane
+            if target not in terms:
+                continue
+            rest = [other for other in planes if other is not plane]
+            others = [(c, self._carried(v, rest)) for v, c in terms.items() if v != target]
+            count = math.prod(len(values) for _, values in others) * len(levels)
+            if len(found) + count > MOST_BREAKS:
+                raise NotExact("the density of an output entry has too many breakpoints; use an engine that samples")
+            for level, *values in itertools.product(levels, *(values for _, values in others)):
+                at = (level - constant - sum(c * v for (c, _), v in zip(others, values, strict=True))) / terms[target]
+                found.add(float(f"{at:.13g}"))
+        return found
+
+
+_Plane = tuple[dict[int, float], float, tuple[float, ...]]  # coefficients, constant, and the levels where it matters
+ENTRY = -1  # stands for the numeric entry among the noise variables
+
+
+def _variables(linear: _Linear) -> dict[int, float]:
+    entry = {ENTRY: float(linear.on_entries[0])} if linear.on_entries[0] else {}
+    return dict(linear.terms) | entry
+
+
+def slacks(condition: Condition) -> list[Affine]:
+    """The condition as inequalities `slack >= 0`; between integers the bound is put halfway, safe from rounding."""
+    slack = condition.slack
+    if slack.continuous:
+        return [slack]
+    steps = math.lcm(*(Fraction(c).denominator for c in slack.terms.values()))
+    terms = {symbol: c * steps for symbol, c in slack.terms.items()}
+    level = -slack.constant * steps
+    half = Fraction(1, 2)
+    if condition.relation is Relation.EQUAL:
+        if Fraction(level).denominator != 1:
+            return [Affine(-1, dict.fromkeys(terms, 0))]
+        return [Affine(half - level, terms), Affine(half + level, {symbol: -c for symbol, c in terms.items()})]
+    least = math.floor(level) + 1 if condition.relation is Relation.ABOVE else math.ceil(level)
+    return [Affine(half - least, terms)]
+
+
+def moderate(slack: Affine) -> Affine:
+    """An inequality `slack >= 0` that says the same in numbers that floats hold: no noise reaches beyond FARTHEST."""
+    sizes = [abs(Fraction(factor)) for factor in slack.terms.values()]
+    if max([*sizes, abs(Fraction(slack.constant))]) <= LARGE and min(sizes) >= 1 / LARGE:
+        return slack
+    largest = max(sizes) or Fraction(1)
+    constant = max(-FARTHEST, min(FARTHEST, slack.constant / largest))
+    return Affine(exact(constant), {symbol: exact(factor / largest) for symbol, factor in slack.terms.items()})
+
+
+# ---------------------------------------------------------------------------------------- solving for the entries
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """A noise symbol, as what the entries and the other noise make it."""
+
+    terms: dict[Noise, Fraction]
+    on_entries: tuple[Fraction, ...]
+    constant: Fraction
+
+
+def _solve(piece: Piece) -> tuple[dict[Noise, _Solution], float]:
+    """One noise symbol for each entry, solved for; and ln of the factor by which densities change.
+
+    The entries are independent, so elimination finds a pivot in each: of its noise, that which fewest conditions name,
+    so that what is left stays as simple as it was.
+    """
+    numbers, count = piece.numbers, len(piece.numbers)
+    named = Counter(symbol for condition in piece.conditions for symbol in condition.slack.terms)
+    rows = [
+        (
+            {n: Fraction(c) for n, c in number.terms.items()},
+            [Fraction(int(i == k)) for i in range(count)],
+            -Fraction(number.constant),
+        )
+        for k, number in enumerate(numbers)
+    ]
+    pivots: list[Noise] = []
+    determinant = Fraction(1)
+    for k in range(count):
+        terms, made, constant = rows[k]
+        pivot = min(
+            (n for n in terms if isinstance(n, Noise)), key=lambda n: (n.distribution.integer, named[n], -n.index)
+        )
+        lead = terms[pivot]
+        determinant *= lead
+        rows[k] = ({n: c / lead for n, c in terms.items()}, [c / lead for c in made], constant / lead)
+        pivots.append(pivot)
+        for other in range(count):
+            if other != k and (factor := rows[other][0].get(pivot)):
+                rows[other] = _minus(rows[other], rows[k], factor)
+    solved = {
+        pivot: _Solution(
+            {n: -c for n, c in terms.items() if n != pivot and isinstance(n, Noise)}, tuple(made), constant
+        )
+        for pivot, (terms, made, constant) in zip(pivots, rows, strict=True)
+    }
+    continuous = any(not pivot.distribution.integer for pivot in pivots)
+    return solved, -_log(abs(determinant)) if continuous else 0.0
+
+
+_Row = tuple[dict[Symbol, Fraction], list[Fraction], Fraction]
+
+
+def _minus(row: _Row, other: _Row, factor: Fraction) -> _Row:
+    terms = dict(row[0])
+    for symbol, c in other[0].items():
+        terms[symbol] = terms.get(symbol, Fraction(0)) - factor * c
+    return (
+        {symbol: c for symbol, c in terms.items() if c},
+        [a - factor * b for a, b in zip(row[1], other[1], strict=True)],
+        row[2] - factor * other[2],
+    )
+
+
+def _log(weight: Number) -> float:
+    return math.log(weight.numerator) - math.log(weight.denominator) if weight else -math.inf
+
+
+class Density:
+    """The density of a class: the sum over its pieces."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        counted = with_multiplicity(pieces)
+        self.parts = [PieceDensity(piece) for piece, _ in counted]
+        self.log_counts = np.log([count for _, count in counted])
+        self.entries = self.parts[0].entries if self.parts else 0
+
+    def __call__(self, entries: Array) -> Array:
+        """ln of the density at each row of entries."""
+        if not self.parts:
+            return np.full(len(entries), -np.inf)
+        return log_sum(np.column_stack([part.log_density(entries) for part in self.parts]) + self.log_counts)
+
+    @cached_property
+    def mass(self) -> float:
+        """ln of the probability of the class, where it has no numeric entries."""
+        return float(self(np.empty((1, 0)))[0])
+
+    @property
+    def rate(self) -> float:
+        return max((part.rate for part in self.parts), default=1.0)
+
+    @property
+    def tail(self) -> float:
+        return max((part.tail for part in self.parts), default=1.0)
+
+    def breaks(self) -> list[float]:
+        return sorted({point for part in self.parts for point in part.breaks()})

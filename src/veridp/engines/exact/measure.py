@@ -1,0 +1,214 @@
+"""The measure of a set of noise: the integral of independent densities over linear inequalities.
+
+Variables are eliminated along the tree that the inequalities make of them: what hangs below a variable is a function
+of that variable alone, in closed form where nothing hangs below, else by quadrature between breakpoints. Inequalities
+that do not make a tree are cut open by fixing a variable, over which is then integrated.
+
+Many measures of one structure are computed at once: constants may be arrays, an entry for each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.engines.exact.elimination import Tree, tree_root
+from veridp.engines.exact.noise import Noise
+from veridp.engines.exact.quadrature import Grid, edges, panels, whole_numbers
+from veridp.errors import NotExact
+
+Array = NDArray[np.float64]
+MOST_CUTS = 2  # how many variables may be fixed to make a tree
+MOST_POINTS = 40_000_000  # how many points one elimination may visit at once; more are done in parts
+MOST_CORNERS = 1000  # of a variable that is fixed
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Σ coefficient · variable + constant, the constant with an entry for each row."""
+
+    coefficients: tuple[tuple[int, float], ...]
+    constant: Array
+
+    @property
+    def variables(self) -> frozenset[int]:
+        return _variables(self.coefficients)
+
+    def coefficient(self, variable: int) -> float:
+        return next((c for v, c in self.coefficients if v == variable), 0.0)
+
+    def fixed(self, variable: int, values: Array) -> Form:
+        """The form with the variable at these values, an entry for each row."""
+        rest = tuple((v, c) for v, c in self.coefficients if v != variable)
+        return Form(rest, self.constant + self.coefficient(variable) * values)
+
+    def repeated(self, times: int) -> Form:
+        return Form(self.coefficients, np.repeat(self.constant, times))
+
+    def some(self, rows: slice) -> Form:
+        return Form(self.coefficients, self.constant[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Independent noise, a variable each; inequalities `form >= 0`; and further densities at forms of the variables."""
+
+    noise: dict[int, Noise]
+    inequalities: tuple[Form, ...]
+    densities: tuple[tuple[Noise, Form], ...] = ()
+    rows: int = 1
+
+    def log_measure(self, cuts: int = 0) -> Array:
+        """ln of the measure, an entry for each row; `cuts` variables have been fixed already."""
+        total = np.zeros(self.rows)
+        for form in self.inequalities:
+            if not form.coefficients:
+                total = np.where(form.constant >= 0, total, -np.inf)
+        for noise, form in self.densities:
+            if not form.coefficients:
+                total = total + noise.log_density(form.constant)
+        for part in self._connected():
+            total = total + _log_measure(part, cuts)
+        return total
+
+    def _connected(self) -> Iterator[Region]:
+        """The parts that have no variable in common; variables that nothing bounds are left out."""
+        links = [form for form in self.inequalities if form.coefficients]
+        ties = [(noise, form) for noise, form in self.densities if form.coefficients]
+        for group in _groups(tuple(form.variables for form in [*links, *(form for _, form in ties)])):
+            yield Region(
+                {variable: self.noise[variable] for variable in sorted(group)},
+                tuple(form for form in links if form.variables <= group),
+                tuple((noise, form) for noise, form in ties if form.variables <= group),
+                self.rows,
+            )
+
+    def fixed(self, variable: int, grid: Grid) -> Region:
+        """The region with the variable fixed at each point of the grid: a row for each row and point."""
+        count = grid.points.shape[1]
+        values = np.broadcast_to(grid.points, (self.rows, count)).ravel()
+        return Region(
+            {v: noise for v, noise in self.noise.items() if v != variable},
+            tuple(form.repeated(count).fixed(variable, values) for form in self.inequalities),
+            tuple((noise, form.repeated(count).fixed(variable, values)) for noise, form in self.densities),
+            self.rows * count,
+        )
+
+    def some(self, rows: slice) -> Region:
+        """The region of these rows."""
+        return Region(
+            self.noise,
+            tuple(form.some(rows) for form in self.inequalities),
+            tuple((noise, form.some(rows)) for noise, form in self.densities),
+            len(range(*rows.indices(self.rows))),
+        )
+
+
+@lru_cache(maxsize=4096)
+def _variables(coefficients: tuple[tuple[int, float], ...]) -> frozenset[int]:
+    return frozenset(variable for variable, _ in coefficients)
+
+
+@lru_cache(maxsize=4096)
+def _groups(named: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
+    """The variables in groups that forms, which name these, tie together."""
+    groups: list[frozenset[int]] = []
+    for variables in named:
+        touching = [group for group in groups if not group.isdisjoint(variables)]
+        groups = [group for group in groups if group.isdisjoint(variables)]
+        groups.append(variables.union(*touching))
+    return tuple(groups)
+
+
+def _log_measure(region: Region, cuts: int) -> Array:
+    """ln of the measure of a connected region."""
+    root = tree_root(region)
+    if root is not None:
+        return Tree(region, root).log_measure()
+    if cuts == MOST_CUTS:
+        raise NotExact(
+            f"{', '.join(f'n{variable}' for variable in region.noise)} are entangled by conditions that link more than "
+            f"two at a time or go in circles (fixing {MOST_CUTS} does not make a tree); use an engine that samples"
+        )
+    return _cut(region, cuts)
+
+
+# -------------------------------------------------------------------------------------------------------- cuts
+
+
+def _cut(region: Region, cuts: int) -> Array:
+    """ln of the measure, by fixing one variable at the points of a grid."""
+    variable = _best_cut(region)
+    noise = region.noise[variable]
+    low, high = (np.full(region.rows, end) for end in noise.support)
+    breaks = np.column_stack([np.zeros(region.rows), *_corners(region, variable)])
+    if noise.integer:
+        reach = noise.tail * noise.scale
+        first, last = np.maximum(low, breaks.min(axis=1) - reach), np.minimum(high, breaks.max(axis=1) + reach)
+        grid = whole_numbers(np.ceil(first), np.floor(last))
+    else:
+        rate = noise.rate + sum(n.rate for n in region.noise.values())
+        ends = edges(breaks, 16.0 / rate, noise.tail * noise.scale, low, high)
+        grid = panels(ends)
+    inner = region.fixed(variable, grid)
+    size = max(1, MOST_POINTS // 50_000)
+    values = np.concatenate(
+        [inner.some(slice(at, at + size)).log_measure(cuts + 1) for at in range(0, inner.rows, size)]
+    ).reshape(region.rows, -1)
+    return grid.integrate(values + noise.log_density(grid.points))
+
+
+def _best_cut(region: Region) -> int:
+    """The variable in most of the conditions that stand in the way of a tree."""
+    forms = [*region.inequalities, *(form for _, form in region.densities)]
+
+    def weight(variable: int) -> tuple[int, int]:
+        present = [form for form in forms if variable in form.variables]
+        return sum(len(form.coefficients) > 2 for form in present), sum(len(form.coefficients) > 1 for form in present)
+
+    return max(region.noise, key=weight)
+
+
+def _corners(region: Region, variable: int) -> list[Array]:
+    """The variable wherever kinks and inequalities pin it down: between these the measure is smooth in it.
+
+    A few planes pin it if a combination of them, with every one taking part, leaves no other variable.
+    """
+    order = sorted(region.noise)
+    unit = np.eye(len(order))
+    planes: dict[tuple[float, ...], list[Array]] = {}  # normals, with the offsets of all planes that have them
+    for noise, form in [*((None, form) for form in region.inequalities), *region.densities]:
+        normal = tuple(form.coefficient(v) for v in order)
+        levels = (0.0,) if noise is None else noise.kinks
+        planes.setdefault(normal, []).extend(level - form.constant for level in levels)
+    for v, row in zip(order, unit, strict=True):
+        planes.setdefault(tuple(row), []).extend(np.full(region.rows, kink) for kink in region.noise[v].kinks)
+    found: list[Array] = []
+    for size in range(1, len(order) + 1):
+        for normals in itertools.combinations([normal for normal, offsets in planes.items() if offsets], size):
+            shares = _shares(np.array(normals), unit[order.index(variable)])
+            if shares is None:
+                continue
+            if len(found) + math.prod(len(planes[normal]) for normal in normals) > MOST_CORNERS:
+                raise NotExact(
+                    f"{', '.join(f'n{v}' for v in order)} are entangled by too many conditions; "
+                    f"use an engine that samples"
+                )
+            for offsets in itertools.product(*(planes[normal] for normal in normals)):
+                found.append(sum(share * offset for share, offset in zip(shares, offsets, strict=True)))
+    return found
+
+
+def _shares(normals: Array, target: Array) -> Array | None:
+    """How the target is combined of the normals, if every one of them is needed."""
+    if 1 in np.count_nonzero(normals[:, target == 0], axis=0):
+        return None  # nothing cancels a variable that only one of them has
+    shares, _, rank, _ = np.linalg.lstsq(normals.T, target)
+    needed = rank == len(normals) and np.all(np.abs(shares) > 1e-12) and np.allclose(normals.T @ shares, target)
+    return np.asarray(shares, dtype=float) if needed else None

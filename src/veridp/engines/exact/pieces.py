@@ -1,0 +1,278 @@
+"""From the paths of a mechanism to pieces of its output's law: what is independent is taken apart.
+
+A *piece* is one way to an output: conditions on noise, and the numeric entries as expressions in it. Pieces with the
+same constants form a *class* of outputs. A *factor* is a part of the output that is independent of the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from operator import itemgetter
+from typing import Any
+
+from veridp.errors import NotExact
+from veridp.kernel.access import leaf_names
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.feasibility import has_room
+from veridp.kernel.path import Path, kind_of_expression, outline_of, symbols_of
+from veridp.kernel.symbols import Noise, Relation, Symbol
+from veridp.kernel.template import Kind, Slot, Template, constant, tree_of
+
+MOST_PIECES = 200_000
+Relations = tuple[tuple[tuple[Number, ...], Number], ...]
+Leaf = Any  # a constant, an Affine, or (while deferred) a Condition or a Select
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One way to an output of a class: a weight, conditions, and the expressions of the numeric entries."""
+
+    weight: Number
+    conditions: tuple[Condition, ...]
+    numbers: tuple[Affine, ...]
+
+    @cached_property
+    def noises(self) -> tuple[Noise, ...]:
+        found = {s for c in self.conditions for s in c.slack.terms} | {s for n in self.numbers for s in n.terms}
+        return tuple(sorted(symbol for symbol in found if isinstance(symbol, Noise)))
+
+    @cached_property
+    def key(self) -> tuple[Number, tuple[object, ...], tuple[object, ...]]:
+        """What tells it from other pieces: equal pieces have equal keys."""
+        return (
+            self.weight,
+            tuple((c.relation, _expression_key(c.slack)) for c in self.conditions),
+            tuple(_expression_key(number) for number in self.numbers),
+        )
+
+
+def _expression_key(expression: Affine) -> object:
+    return expression.constant, tuple(sorted(expression.terms.items(), key=itemgetter(0)))
+
+
+@dataclass(frozen=True)
+class ClassKey:
+    """What the outputs of a class have in common: the template, and the relations that their numbers keep.
+
+    A relation is a linear combination of the numeric entries that carries no noise, with its value; a lattice is the
+    remainder of an entry that moves in whole steps.
+    """
+
+    template: Template
+    relations: Relations = ()
+    lattices: tuple[Number | None, ...] = ()
+    free: tuple[int, ...] = ()  # the numeric entries that no relation gives
+
+    def __hash__(self) -> int:
+        return hash((self.template, self.relations))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A part of the output, independent of the rest: the pieces of each class."""
+
+    positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
+    classes: dict[ClassKey, list[Piece]]
+    outline: Template | None = None  # of the whole output, where this is a part of it: a slot for each leaf
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The leaves of the whole output as Python would reach them, where this is a part of it."""
+        return () if self.outline is None else leaf_names(self.outline.tree)
+
+
+def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
+    """The law of the output as independent factors: where a single path decides nothing these may be several.
+
+    Each path is let go when it has been read.
+    """
+    remaining = iter(paths)
+    first = list(itertools.islice(remaining, 2))
+    if len(first) == 1 and split:
+        return _split(first[0])
+    every = itertools.chain(first, remaining)
+    return [Factor(None, _by_class((path.output, path.weight, path.conditions) for path in every))]
+
+
+def _split(path: Path) -> list[Factor]:
+    """The path's leaves, grouped by the noise that they share."""
+    leaves = _leaves(path.output)
+    groups: list[tuple[set[Symbol], list[int], list[Condition]]] = [
+        (set(condition.slack.terms), [], [condition]) for condition in path.conditions
+    ] + [(set(symbols_of(leaf)), [position], []) for position, leaf in enumerate(leaves)]
+    merged: list[tuple[set[Symbol], list[int], list[Condition]]] = []
+    for symbols, positions, conditions in groups:
+        touching = [group for group in merged if not group[0].isdisjoint(symbols)]
+        merged = [group for group in merged if group[0].isdisjoint(symbols)]
+        merged.append(
+            (
+                symbols.union(*(group[0] for group in touching)),
+                sorted(itertools.chain(positions, *(group[1] for group in touching))),
+                list(itertools.chain(*(group[2] for group in touching), conditions)),
+            )
+        )
+    if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
+        return factors([path], split=False)
+    answer: list[Factor] = []
+    outline = outline_of(path.output)
+    for _, positions, conditions in merged:
+        chosen = tuple(leaves[position] for position in positions)
+        classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
+        told = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
+        answer.append(Factor(told, classes, outline))
+    return answer
+
+
+def _leaves(output: Any) -> list[Leaf]:
+    found: list[Leaf] = []
+    tree_of(output, lambda value, kind: found.append(value), kind_of_expression)
+    return found
+
+
+# ----------------------------------------------------------------------------------- deciding what was deferred
+
+
+def _expanded(leaves: Sequence[Leaf], given: Iterable[Condition]) -> list[tuple[tuple[Condition, ...], list[Leaf]]]:
+    """Every way to decide the leaves, with the conditions that lead there."""
+    ways: list[tuple[tuple[Condition, ...], list[Leaf]]] = [(tuple(given), [])]
+    for leaf in leaves:
+        if not isinstance(leaf, Condition | Select):
+            for _, values in ways:
+                values.append(leaf)
+            continue
+        ways = [
+            ((*conditions, *more), [*values, value])
+            for conditions, values in ways
+            for more, value in _ways(leaf)
+            if has_room(conditions, more)
+        ]
+        if len(ways) > MOST_PIECES:
+            raise NotExact(f"the output can be decided in more than {MOST_PIECES} ways; use an engine that samples")
+    return ways
+
+
+def _decided(condition: Condition) -> Iterator[tuple[tuple[Condition, ...], bool]]:
+    """The ways to decide a condition, as inequalities and equations: what is unequal is above or below."""
+    if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
+        yield (condition,), True
+        yield (condition.negated(),), False
+        return
+    slack, equal = condition.slack, condition.relation is Relation.EQUAL
+    if slack.continuous:
+        yield (), not equal  # equality has probability 0
+        return
+    yield (Condition(slack, Relation.EQUAL),), equal
+    yield (Condition(slack, Relation.ABOVE),), not equal
+    yield (Condition(-slack, Relation.ABOVE),), not equal
+
+
+def _ways(leaf: Leaf) -> Iterator[tuple[tuple[Condition, ...], Leaf]]:
+    if isinstance(leaf, Condition):
+        yield from _decided(leaf)
+    elif isinstance(leaf, Select):
+        for conditions, truth in _ways(leaf.condition):
+            for more, value in _ways(leaf.then if truth else leaf.other):
+                if has_room(conditions, more):
+                    yield (*conditions, *more), value
+    else:
+        yield (), leaf
+
+
+# ----------------------------------------------------------------------------------------------------------- classes
+
+
+def _by_class(ways: Iterable[tuple[Any, Number, Iterable[Condition]]]) -> dict[ClassKey, list[Piece]]:
+    """The classes of outputs, each of which its conditions lead to with its weight."""
+    classes: dict[ClassKey, list[Piece]] = {}
+    for output, weight, conditions in ways:
+        reading = _Reading(output)
+        if not reading.deferred:
+            classes.setdefault(reading.key, []).append(Piece(weight, tuple(conditions), reading.free))
+            continue
+        for more, values in _expanded(_leaves(output), conditions):
+            reading = _Reading(output, values)
+            classes.setdefault(reading.key, []).append(Piece(weight, more, reading.free))
+    return classes
+
+
+class _Reading:
+    """An output, read leaf by leaf; its leaves may be given, where those of the output are yet to be decided."""
+
+    def __init__(self, output: Any, leaves: Iterable[Leaf] | None = None) -> None:
+        self.numbers: list[Affine] = []
+        self.deferred = False
+        self._given = None if leaves is None else iter(leaves)
+        self.tree = tree_of(output, self._leaf, kind_of_expression)
+
+    def _leaf(self, value: Leaf, _: Kind) -> Any:
+        if self._given is not None:
+            value = next(self._given)
+        if isinstance(value, Affine):
+            self.numbers.append(value)
+            return _slot(len(self.numbers) - 1)
+        if isinstance(value, Condition | Select):
+            self.deferred = True
+            return None
+        return constant(value)
+
+    @cached_property
+    def _relations(self) -> tuple[list[int], Relations]:
+        return _relations(self.numbers)
+
+    @property
+    def key(self) -> ClassKey:
+        """The class of the output."""
+        independent, relations = self._relations
+        lattices = tuple([_lattice(number) for number in self.numbers])
+        return ClassKey(Template(self.tree), relations, lattices, tuple(independent))
+
+    @property
+    def free(self) -> tuple[Affine, ...]:
+        """Those of its numeric entries that no relation gives."""
+        return tuple([self.numbers[index] for index in self._relations[0]])
+
+
+@cache
+def _slot(index: int) -> Slot:
+    return Slot(Kind.FLOAT, index)
+
+
+def _lattice(number: Affine) -> Number | None:
+    """For an entry that only integer noise moves, its remainder modulo 1; None for a continuous one."""
+    if number.continuous:
+        return None
+    if any(coefficient.denominator != 1 for coefficient in number.terms.values()):
+        raise NotExact("an output entry scales integer noise by a fraction; scale it after the release instead")
+    return exact(number.constant % 1)
+
+
+def _relations(numbers: Sequence[Affine]) -> tuple[list[int], Relations]:
+    """Which entries are free, and how the others follow from them (by elimination over the rationals)."""
+    names = [symbol for number in numbers for symbol in number.terms]
+    if len(set(names)) == len(names):
+        return list(range(len(numbers))), ()
+    independent: list[int] = []
+    relations = []
+    basis: list[tuple[dict[Symbol, Fraction], list[Fraction]]] = []  # a row of terms, and the entries it is made of
+    for index, number in enumerate(numbers):
+        row = {symbol: Fraction(c) for symbol, c in number.terms.items()}
+        made = [Fraction(int(i == index)) for i in range(len(numbers))]
+        for terms, parts in basis:
+            lead = next(iter(terms))
+            if factor := row.get(lead, Fraction(0)) / terms[lead]:
+                for symbol, c in terms.items():
+                    row[symbol] = row.get(symbol, Fraction(0)) - factor * c
+                row = {symbol: c for symbol, c in row.items() if c}
+                made = [a - factor * b for a, b in zip(made, parts, strict=True)]
+        if row:
+            independent.append(index)
+            basis.append((row, made))
+        else:
+            value = sum((a * n.constant for a, n in zip(made, numbers, strict=True)), start=Fraction(0))
+            relations.append((tuple(exact(a) for a in made), exact(value)))
+    return independent, tuple(relations)

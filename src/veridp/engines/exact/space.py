@@ -1,0 +1,358 @@
+"""From the paths on two inputs to the loss over the outputs that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from veridp.budget import check
+from veridp.engines.exact.components import Component, Kinds, Splitter, kind_of
+from veridp.engines.exact.entry_loss import Numbers, along
+from veridp.engines.exact.event import Entry, Event
+from veridp.engines.exact.gaussian import product
+from veridp.engines.exact.joint_loss import Block
+from veridp.engines.exact.lattice import without_overlap
+from veridp.engines.exact.loss import Atom, Loss, Mixture
+from veridp.engines.exact.masses import Masses, Share
+from veridp.engines.exact.pieces import ClassKey, Factor, Piece, factors
+from veridp.engines.exact.sums import collapsed
+from veridp.errors import NotExact
+from veridp.kernel.access import leaf_names
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.expressions import Affine
+from veridp.kernel.path import Path
+from veridp.kernel.symbols import Symbol
+from veridp.kernel.template import Slot
+
+Combination = tuple[Number, ...]
+CERTAIN = Share(1, ())
+
+
+def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
+    """The loss over the outputs of two lists of paths."""
+    return loss_of_factors(*shared_factors(left, right))
+
+
+def shared_factors(left: Sequence[Path], right: Sequence[Path]) -> tuple[list[Factor], list[Factor]]:
+    """The factors of two lists of paths, taken apart in the same way."""
+    mine, theirs = factors(left), factors(right)
+    if not in_step(mine, theirs):
+        mine, theirs = factors(left, split=False), factors(right, split=False)
+    return mine, theirs
+
+
+def in_step(left: Sequence[Factor], right: Sequence[Factor]) -> bool:
+    """Whether two outputs fall apart in the same way."""
+    return [(part.positions, part.outline) for part in left] == [(part.positions, part.outline) for part in right]
+
+
+def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:
+    """The loss over outputs that fall apart in the same way on either side."""
+    space = _Space()
+    parts = tuple(space.factor_loss(a, b) for a, b in zip(mine, theirs, strict=True))
+    return product(parts)
+
+
+class _Space:
+    """Builds the loss, and remembers the numeric parts that it has built: classes often share them."""
+
+    def __init__(self) -> None:
+        self.numeric: dict[Hashable, Loss] = {}
+        self.separated: dict[Hashable, _Separated] = {}
+        self.masses = Masses()
+        kinds: Kinds = {}
+        self.left, self.right = Splitter(kinds), Splitter(kinds)
+
+    def factor_loss(self, left: Factor, right: Factor) -> Loss:
+        mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
+        keys = list(dict.fromkeys([*mine, *theirs]))
+        plans = [self._plan(_Class(key, left), mine.get(key, []), theirs.get(key, [])) for key in keys]
+        masses = self.masses.logs([side for plan in plans for side in (plan.left, plan.right)])
+        parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
+        return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
+
+    def _plan(self, shared: _Class, left: list[Piece], right: list[Piece]) -> _Plan:
+        check()
+        count = len(shared.key.free)
+        if not count or not left or not right:
+            return _Plan(shared, self._shares(left, self.left), self._shares(right, self.right))
+        if len(left) == len(right) == 1:
+            return self._separated(shared, left[0], right[0])
+        plain = [_unit(count, index, 1) for index in range(count)]
+        kind = tuple(piece.key for piece in left), tuple(piece.key for piece in right)
+        return _Plan(shared, [CERTAIN], [CERTAIN], (self._numeric_loss(shared, plain, kind, left, right),))
+
+    def _shares(self, pieces: Sequence[Piece], splitter: Splitter) -> list[Share]:
+        return [self.masses.share(piece.weight, splitter.split(piece.conditions)) for piece in pieces]
+
+    def _numeric_loss(
+        self,
+        shared: _Class,
+        combinations: Sequence[Combination],
+        kind: Hashable,
+        left: Sequence[Piece],
+        right: Sequence[Piece],
+    ) -> Loss:
+        """The loss over combinations of the entries; where it is of a kind that is known, that loss."""
+        entries = tuple(shared.entry(combination) for combination in combinations)
+        if (entries, kind) not in self.numeric:
+            sides = Numbers(tuple(map(collapsed, left))), Numbers(tuple(map(collapsed, right)))
+            several = len(entries) > 1
+            self.numeric[entries, kind] = (
+                Block(entries, *sides) if several else along(entries[0], *sides, shared.lattice(combinations[0]))
+            )
+        return self.numeric[entries, kind]
+
+    def _separated(self, shared: _Class, left: Piece, right: Piece) -> _Plan:
+        """The loss of two pieces, as a product over those of their entries that no noise ties together.
+
+        Paths that differ in what concerns no entry have the same numeric parts, made of the same objects: these are
+        built once.
+        """
+        mine = Concerned.of(left, self.left.split(left.conditions))
+        theirs = Concerned.of(right, self.right.split(right.conditions))
+        key = (shared.slots, *map(id, mine.objects), None, *map(id, theirs.objects))
+        known = self.separated.get(key)
+        if known is None:
+            known = self.separated[key] = _Separated(mine, theirs, self._numeric_parts(shared, mine, theirs))
+        left_share, right_share = (
+            self.masses.share(left.weight, mine.rest),
+            self.masses.share(right.weight, theirs.rest),
+        )
+        return _Plan(shared, [left_share], [right_share], known.parts)
+
+    def _numeric_parts(self, shared: _Class, left: Concerned, right: Concerned) -> tuple[Loss, ...]:
+        """The losses of the groups of entries that hang together.
+
+        The entries are first combined so that each carries as little noise as possible: a change of coordinates that
+        both sides share leaves the loss as it is.
+        """
+        apart = taken_apart(left, right)
+        return tuple(
+            self._numeric_loss(
+                shared, [apart.combinations[entry] for entry in group.entries], group.kind, [group.left], [group.right]
+            )
+            for group in apart.groups
+        )
+
+
+def batched(values: Sequence[float]) -> list[tuple[float, float]]:
+    """The values two by two."""
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A class whose loss is known but for the probabilities of two lists of pieces."""
+
+    shared: _Class
+    left: list[Share]
+    right: list[Share]
+    numeric: tuple[Loss, ...] = ()
+
+    def loss(self, log_left: float, log_right: float) -> Loss:
+        atom = Atom(self.shared.event(), log_left, log_right)
+        return product((atom, *self.numeric)) if self.numeric else atom
+
+
+@dataclass(frozen=True, eq=False)
+class _Class:
+    """A class of outputs, and how its leaves stand in the whole output."""
+
+    key: ClassKey
+    factor: Factor
+
+    def event(self) -> Event:
+        positions = self.factor.positions
+        if positions is None:
+            return Event(template=self.key.template)
+        leaves = enumerate(self.key.template.leaves)
+        constants = [(positions[place], leaf) for place, leaf in leaves if not isinstance(leaf, Slot)]
+        return Event(equal=tuple((self._name(place), place, leaf) for place, leaf in constants))
+
+    @cached_property
+    def slots(self) -> tuple[tuple[int, str], ...]:
+        """Where the free entries stand in the whole output, and what they are called."""
+        places, positions = self.key.template.places, self.factor.positions
+        told = [places[index] if positions is None else positions[places[index]] for index in self.key.free]
+        return tuple([(place, self._name(place)) for place in told])
+
+    def entry(self, combination: Combination) -> Entry:
+        used = [(slot, float(factor)) for slot, factor in zip(self.slots, combination, strict=True) if factor]
+        return Entry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
+
+    def _name(self, place: int) -> str:
+        """What the leaf is called: `output` where it is the whole, `output['n'][2]` within it."""
+        names = leaf_names(self.key.template.tree) if self.factor.positions is None else self.factor.names
+        return names[place]
+
+    def lattice(self, combination: Combination) -> float | None:
+        """The remainder modulo 1 of a combination of entries that move in whole steps; None for a continuous one."""
+        offset = Fraction(0)
+        for index, factor in zip(self.key.free, combination, strict=True):
+            remainder = self.key.lattices[index]
+            if factor and remainder is None:
+                return None
+            offset += factor * (remainder or 0)
+        return float(offset % 1)
+
+
+# ------------------------------------------------------------------------- taking a piece's numbers apart
+
+
+class Concerned:
+    """The numbers of a piece, and of its components those that concern them and those that do not."""
+
+    def __init__(self, numbers: Sequence[Affine], components: Sequence[Component], rest: Sequence[Component]) -> None:
+        self.numbers, self.components, self.rest = numbers, components, rest
+
+    @classmethod
+    def of(cls, piece: Piece, components: Sequence[Component]) -> Concerned:
+        symbols = {symbol for number in piece.numbers for symbol in number.terms}
+        touched = [component for component in components if not symbols.isdisjoint(component.ranks)]
+        return cls(piece.numbers, touched, [component for component in components if component not in touched])
+
+    @property
+    def objects(self) -> tuple[object, ...]:
+        return *self.numbers, None, *self.components
+
+
+@dataclass(frozen=True, eq=False)
+class _Separated:
+    """The numeric parts of a class, and what they were made of: kept, so that its identity stays its own."""
+
+    left: Concerned
+    right: Concerned
+    parts: tuple[Loss, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Combined entries that noise ties together, on either side of a pair of pieces."""
+
+    entries: tuple[int, ...]
+    left_side: _Side
+    right_side: _Side
+
+    @property
+    def left(self) -> Piece:
+        return self.left_side.concerning(self.entries)
+
+    @property
+    def right(self) -> Piece:
+        return self.right_side.concerning(self.entries)
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for groups that are the same on either side but for which draws their noise comes from."""
+        return self.left_side.kind(self.entries), self.right_side.kind(self.entries)
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """The entries of two pieces of a class, combined, in independent groups."""
+
+    combinations: list[Combination]
+    groups: list[Group]
+
+
+def taken_apart(left: Concerned, right: Concerned) -> Apart:
+    """The entries of two pieces, taken apart in the same way: the losses of the groups add up to theirs."""
+    combinations = _reduced(left.numbers)
+    sides = _Side(left, combinations), _Side(right, combinations)
+    return Apart(combinations, [Group(tuple(sorted(entries)), *sides) for entries in _tied(*sides)])
+
+
+class _Side:
+    """One of two pieces that are taken apart: its combined entries, and for each the components that it touches."""
+
+    def __init__(self, concerned: Concerned, combinations: Sequence[Combination]) -> None:
+        self.numbers = [_combination(concerned.numbers, made) for made in combinations]
+        self.touched = [
+            [c for c in concerned.components if not number.terms.keys().isdisjoint(c.ranks)] for number in self.numbers
+        ]
+
+    def symbols(self, entry: int) -> set[Symbol]:
+        """The noise that the entry is tied to."""
+        return set(self.numbers[entry].terms).union(*(component.ranks for component in self.touched[entry]))
+
+    def _touched_by(self, entries: Sequence[int]) -> Sequence[Component]:
+        return list(dict.fromkeys(component for entry in entries for component in self.touched[entry]))
+
+    def concerning(self, entries: Sequence[int]) -> Piece:
+        """What concerns the entries, as a piece with these as its numbers."""
+        conditions = [condition for component in self._touched_by(entries) for condition in component.conditions]
+        return Piece(1, tuple(conditions), tuple(self.numbers[entry] for entry in entries))
+
+    def kind(self, entries: Sequence[int]) -> Hashable:
+        """Equal where the same concerns the entries, but for which draws the noise comes from."""
+        return kind_of(self._touched_by(entries), [self.numbers[entry] for entry in entries])
+
+
+def _tied(left: _Side, right: _Side) -> list[set[int]]:
+    """The entries in groups: those that noise, on either side, ties together."""
+    groups: list[tuple[set[int], set[Symbol], set[Symbol]]] = []
+    for entry in range(len(left.numbers)):
+        entries, mine, theirs = {entry}, left.symbols(entry), right.symbols(entry)
+        apart = []
+        for group in groups:
+            if group[1].isdisjoint(mine) and group[2].isdisjoint(theirs):
+                apart.append(group)
+            else:
+                entries, mine, theirs = entries | group[0], mine | group[1], theirs | group[2]
+        groups = [*apart, (entries, mine, theirs)]
+    return [entries for entries, _, _ in groups]
+
+
+def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
+    """As many combinations of the numbers, in reduced echelon form: each with a noise of its own."""
+    count = len(numbers)
+    single = {next(iter(number.terms)): k for k, number in enumerate(numbers) if len(number.terms) == 1}
+    if len(single) == count:
+        return [_unit(count, single[symbol], numbers[single[symbol]].terms[symbol]) for symbol in sorted(single)]
+    rows = [
+        ({n: Fraction(c) for n, c in number.terms.items()}, [Fraction(int(i == k)) for i in range(count)])
+        for k, number in enumerate(numbers)
+    ]
+    symbols = sorted({symbol for terms, _ in rows for symbol in terms})
+    done = 0
+    for symbol in symbols:
+        pivot = next((k for k in range(done, count) if rows[k][0].get(symbol)), None)
+        if pivot is None:
+            continue
+        rows[done], rows[pivot] = rows[pivot], rows[done]
+        lead = rows[done][0][symbol]
+        rows[done] = ({n: c / lead for n, c in rows[done][0].items()}, [c / lead for c in rows[done][1]])
+        for k in range(count):
+            factor = rows[k][0].get(symbol, Fraction(0))
+            if k != done and factor:
+                terms = {
+                    n: rows[k][0].get(n, Fraction(0)) - factor * rows[done][0].get(n, Fraction(0))
+                    for n in {*rows[k][0], *rows[done][0]}
+                }
+                rows[k] = (
+                    {n: c for n, c in terms.items() if c},
+                    [a - factor * b for a, b in zip(rows[k][1], rows[done][1], strict=True)],
+                )
+        done += 1
+    return [tuple(made) for _, made in rows]
+
+
+def _unit(count: int, index: int, divisor: Number) -> Combination:
+    """The combination that takes one of the numbers, divided."""
+    return tuple([(1 if divisor == 1 else 1 / Fraction(divisor)) if k == index else 0 for k in range(count)])
+
+
+def _combination(numbers: Sequence[Affine], factors_: Combination) -> Affine:
+    total: Affine | Number = 0
+    given = [(number, factor) for number, factor in zip(numbers, factors_, strict=True) if factor]
+    if len(given) == 1 and given[0][1] == 1:
+        return given[0][0]
+    for number, factor in zip(numbers, factors_, strict=True):
+        if factor:
+            total = number * exact(factor) + total
+    if not isinstance(total, Affine):
+        raise NotExact("the numeric entries lose their noise when combined; the two inputs give different structures")
+    return total

@@ -1,0 +1,119 @@
+"""Losses along a tail: the limit in closed form where the noise gives it, else from values at a few points far out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.engines.exact.curve import Density
+from veridp.engines.exact.noise import as_float, log_transform, numeric, tail_rate
+from veridp.engines.exact.pieces import Piece
+from veridp.kernel.symbols import Noise
+
+Array = NDArray[np.float64]
+STEADY = 0.75  # steps of the loss that shrink by less than this, where the distance doubles, do not come to an end
+HALVING = (0.35, 0.65)  # by what such steps shrink where the loss is a series in 1/distance
+LEAST_STEP = 1e-11  # a smaller change of the loss is rounding
+DIGITS = 11  # of a limit that is extrapolated
+CLOSE_RATES = 1e-9  # rates of decay that differ by less, relatively, but are not equal are not told apart
+
+
+def rises_without_bound(losses: Sequence[float] | Array) -> bool:
+    """Whether a loss, at distances that double, has no upper bound in sight.
+
+    Along the tails of sums of the noise here, a loss is a polynomial or a logarithm of the distance, or a limit plus a
+    series in 1/distance, up to what decays exponentially. Where the distance doubles, its steps then double, stay
+    the same, or halve.
+    """
+    steps = np.diff(np.asarray(losses, dtype=float))[-3:]
+    return bool(len(steps) == 3 and np.all(steps > LEAST_STEP) and np.all(steps[1:] > STEADY * steps[:-1]))
+
+
+def limit(losses: Sequence[float] | Array) -> float:
+    """What the loss tends to, at distances that double; -inf where the values do not show it."""
+    row = np.asarray(losses, dtype=float)
+    if len(row) < 4 or not np.all(np.isfinite(row)):
+        return -math.inf
+    steps = np.diff(row)[-3:]
+    if np.max(np.abs(steps[-2:])) <= LEAST_STEP:
+        return float(row[-3])  # the nearest of values that agree: rounding grows with the distance
+    if not np.all(np.abs(steps) > LEAST_STEP):
+        return -math.inf
+    shrunk = steps[1:] / steps[:-1]
+    if not np.all((shrunk > HALVING[0]) & (shrunk < HALVING[1])):
+        return -math.inf
+    before = row
+    for order in range(1, len(row)):  # Richardson: the term of this order in 1/distance cancels
+        power = 2.0**order
+        row, before = (power * row[1:] - row[:-1]) / (power - 1), row
+    if abs(row[-1] - before[-1]) > 1e-6 * (1 + abs(row[-1])):
+        return -math.inf
+    return float(f"{row[-1]:.{DIGITS}g}")
+
+
+# ------------------------------------------------------------------------------------------------- closed forms
+
+
+@dataclass(frozen=True)
+class _Decay:
+    """A tail x^(order - 1) e^(-rate x), times a constant."""
+
+    rate: float
+    order: int
+    log_constant: float
+
+
+def limit_of(left: Sequence[Piece], right: Sequence[Piece], sign: int) -> float | None:
+    """The limit of ln p/q far out (above for sign 1, below for -1); None where the noise does not give it.
+
+    A sum of independent noise decays like its heaviest part. The transform E[e^(tX)] of the sum is a product, and has
+    a pole where t is the least rate of decay; its order and its coefficient are those of the tail.
+    """
+    mine, theirs = (_decay([_decay_of(piece, sign) for piece in side]) for side in (left, right))
+    if mine is None or theirs is None:
+        return None
+    if (mine.rate, -mine.order) == (theirs.rate, -theirs.order):
+        return mine.log_constant - theirs.log_constant
+    return math.inf if (mine.rate, -mine.order) < (theirs.rate, -theirs.order) else -math.inf
+
+
+def _decay(parts: Sequence[_Decay | None]) -> _Decay | None:
+    """The tail of a mixture: its heaviest parts."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    rate = min(part.rate for part in known)
+    order = max(part.order for part in known if part.rate == rate)
+    heaviest = [part.log_constant for part in known if (part.rate, part.order) == (rate, order)]
+    return _Decay(rate, order, float(np.logaddexp.reduce(heaviest)))
+
+
+def _decay_of(piece: Piece, sign: int) -> _Decay | None:
+    """The tail of a number that is a sum of noise that no condition looks at."""
+    (number,) = piece.numbers
+    if any(not number.terms.keys().isdisjoint(condition.slack.terms) for condition in piece.conditions):
+        return None
+    draws = [(numeric(n.distribution), sign * as_float(c)) for n, c in number.terms.items() if isinstance(n, Noise)]
+    whole = [noise for noise, _ in draws if noise.integer]
+    if whole and (len(whole) < len(draws) or any(abs(factor) != 1 for _, factor in draws)):
+        return None  # the tail repeats a pattern, or has gaps
+    poles = [tail_rate(noise, factor) for noise, factor in draws]
+    rate = min((pole.rate for pole in poles if pole is not None), default=math.inf)
+    if not math.isfinite(rate):
+        return None
+    order, log_constant = (
+        0,
+        Density([Piece(piece.weight, piece.conditions, ())]).mass + rate * sign * as_float(number.constant),
+    )
+    for (noise, factor), pole in zip(draws, poles, strict=True):
+        if pole is not None and pole.rate == rate:
+            order, log_constant = order + pole.order, log_constant + pole.log_coefficient
+        elif pole is not None and pole.rate < rate * (1 + CLOSE_RATES):
+            return None
+        else:
+            log_constant += log_transform(noise, rate * factor)
+    return _Decay(rate, order, log_constant - math.lgamma(order)) if math.isfinite(log_constant) else None

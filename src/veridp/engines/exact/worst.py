@@ -1,0 +1,335 @@
+"""The worst pair of inputs that a search finds, by the exact loss between them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from veridp.adjacency import Domain, Pair, moved_within
+from veridp.budget import Deadline, out_of_time
+from veridp.budget.child_process import Reporter, contained
+from veridp.claim import Witness
+from veridp.engines.exact.at_delta import epsilon_at
+from veridp.engines.exact.compare import Comparison
+from veridp.engines.exact.open_distribution import OpenLaw
+from veridp.engines.exact.paths import paths_of, replayed_paths, within_floats
+from veridp.engines.exact.space import loss_between
+from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
+from veridp.kernel.expressions import Affine, unknowns
+from veridp.kernel.path import Path
+from veridp.kernel.replay import Listing
+from veridp.kernel.symbols import Symbol, Unknown
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+SECONDS = 60.0
+OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
+REPORTING_SHARE = 0.1  # of the time spent so far
+MOST_KEPT = 256  # inputs whose paths are kept
+Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best ε so far
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """The worst comparison found: its ε is a lower bound on that of the mechanism, for inputs of this size."""
+
+    comparison: Comparison
+    tried: int
+    searched: tuple[str, ...]
+    finished: bool  # whether the search ended by itself, and was not cut short
+    at: float = 0.0  # the δ at which pairs were compared
+
+    @property
+    def epsilon(self) -> float:
+        """The least ε that holds between the two inputs, at the δ at which pairs were compared."""
+        return epsilon_at(self.comparison, self.at)
+
+    @property
+    def witness(self) -> Witness:
+        return self.comparison.witness
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) between the two inputs found."""
+        return self.comparison.delta(epsilon)
+
+    def __str__(self) -> str:
+        searched = ", ".join(self.searched)
+        return (
+            f"{self.comparison} (the worst of {self.tried} pairs: {searched}{'' if self.finished else '; cut short'})"
+        )
+
+
+def worst(
+    mechanism: Mechanism | Function,
+    size: int | None = None,
+    domain: Domain | None = None,
+    *,
+    seconds: float = SECONDS,
+    max_pairs: int | None = None,
+    least_pairs: int = 0,
+    progress: Progress | None = None,
+    moves: Sequence[Sequence[float]] = (),
+    at: float = 0.0,
+    enough: float = math.inf,
+    **arguments: Any,
+) -> Worst:
+    """The worst pair of neighbours found within the domain: patterns first, then corners, then moves from the best.
+
+    `moves` are differences between neighbours to begin with, tried from the ends of the domain. Pairs are compared by
+    the ε that holds between them at the δ given by `at`; the search ends where one has `enough`
+    and `least_pairs` were tried, or after `max_pairs`.
+    What is found is a lower bound; nothing is claimed about pairs that were not tried.
+
+    Cut short by `seconds`, by the limit on memory or by Ctrl-C, it returns the worst pair until then, and raises
+    CutShort if there is none. What is tried depends on the clock in no other way.
+    """
+    mechanism = as_mechanism(mechanism, **arguments)
+    size = mechanism.size if size is None else size
+    domain = mechanism.domain if domain is None else domain
+    search = _Search(
+        mechanism, size, domain, _Aim(Deadline(seconds), at, enough, max_pairs or sys.maxsize, least_pairs)
+    )
+    return contained(
+        lambda reporter: search.run(moves, reporter),
+        search.aim.deadline,
+        known=(mechanism,),
+        progress=progress,  # type: ignore[arg-type]  # its second number counts pairs
+    )
+
+
+@dataclass(frozen=True)
+class _Aim:
+    """What is looked for, and until when."""
+
+    deadline: Deadline
+    delta: float
+    enough: float
+    pairs: int
+    least: int
+
+
+class _Search:
+    def __init__(self, mechanism: Mechanism, size: int, domain: Domain, aim: _Aim) -> None:
+        self.mechanism, self.size, self.domain, self.aim = mechanism, size, domain, aim
+        self.reporter = Reporter(None)
+        self.compare = _Comparer(mechanism, size)
+        self.best: Comparison | None = None
+        self.epsilon = -math.inf  # of the best
+        self.failure: VeridpError | None = None
+        self.seen: set[frozenset[str]] = set()
+        self.searched: list[str] = []
+        self.tried = 0
+        self.in_time = True
+        self.replaying = 0.0  # seconds spent on reports
+
+    def run(self, moves: Sequence[Sequence[float]], reporter: Reporter) -> Worst:
+        self.reporter = reporter
+        self._run(moves)
+        if self.best is None:
+            nothing = f"{self.mechanism.name}: no pair of neighbours of size {self.size} to try in {self.domain}"
+            raise self.failure or (BadInput(nothing) if self.in_time else out_of_time(self.aim.deadline.seconds))
+        self.compare.replay(self.best)
+        return self._worst(self.best, self.in_time)
+
+    @property
+    def met(self) -> bool:
+        """Whether a pair has enough, and no fewer pairs were tried than should be."""
+        return self.epsilon >= self.aim.enough and self.tried >= self.aim.least
+
+    def _worst(self, best: Comparison, finished: bool) -> Worst:
+        return Worst(best, self.tried, tuple(self.searched), finished, self.aim.delta)
+
+    def _run(self, moves: Sequence[Sequence[float]]) -> None:
+        patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
+        stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter(patterns))]
+        if len(moves) and _is_interval(self.domain):
+            stages.insert(0, ("given moves", _pairs_that_move(moves, self.size, self.domain)))
+        if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
+            stages.append(("thresholds", self._across_thresholds()))
+            stages.append(("corners", _corner_pairs(self.size, self.domain)))
+        for name, pairs in stages:
+            self.searched.append(name)
+            if not self._try_all(name, pairs) or self.met:
+                return
+        if len(stages) > 1 and self.best is not None:
+            self.searched.append("moves from the best")
+            self._climb()
+
+    def _across_thresholds(self) -> Iterator[Pair]:
+        """Pairs on either side of a level that the mechanism compares an entry of the data with."""
+        if self.compare.law is None:
+            return
+        low, high = map(float, self.domain)  # type: ignore[arg-type]
+        example: Any = self.mechanism.adjacency.example(self.size, self.domain)
+        for path in self.compare.law.paths:
+            for condition in path.conditions:
+                for place, coefficient in _entries(condition.slack):
+                    others: dict[Symbol, float] = {Unknown(f"data[{k}]"): x for k, x in enumerate(example)}
+                    others[Unknown(f"data[{place}]")] = 0.0
+                    level = -float(condition.slack.evaluate(others)) / coefficient
+                    if low <= level - 0.5 and level + 0.5 <= high:
+                        yield Pair(_with(example, place, level - 0.5), _with(example, place, level + 0.5), "threshold")
+
+    def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
+        """Whether the stage came to its end."""
+        for pair in pairs:
+            if self._ended():
+                return False
+            self._try(stage, pair.left, pair.right)
+            if self.met:
+                return True
+        return True
+
+    def _ended(self) -> bool:
+        """Whether the time is up, or as many pairs were tried as were asked for."""
+        if self.aim.deadline.passed:
+            self.in_time = False
+        return self.aim.deadline.passed or self.tried >= self.aim.pairs
+
+    def _try(self, stage: str, left: Any, right: Any) -> bool:
+        """Whether the pair is worse than all before."""
+        sides = frozenset((repr(left), repr(right)))
+        if sides in self.seen or not self.mechanism.adjacency.adjacent(left, right):
+            return False
+        self.seen.add(sides)
+        self.tried += 1
+        try:
+            with within_floats():
+                comparison = self.compare(left, right)
+                epsilon = epsilon_at(comparison, self.aim.delta)
+            better = self.best is None or epsilon > self.epsilon + 1e-12
+        except (NotExact, NotExplorable) as error:
+            self.failure = self.failure or error
+            return False
+        except CutShort as cut:
+            self.in_time, self.failure = False, self.failure or cut
+            return False
+        if better:
+            self.best, self.epsilon = comparison, epsilon
+            self._report(comparison)
+        self.reporter.progress(stage, self.tried, self.epsilon)
+        return better
+
+    def _report(self, best: Comparison) -> None:
+        """Report the best, after plain runs agreed with its paths; some are left out, so as not to spend long on it."""
+        started = time.monotonic()
+        if self.replaying > REPORTING_SHARE * self.aim.deadline.spent:
+            return
+        self.compare.replay(best)
+        self.replaying += time.monotonic() - started
+        self.reporter.best(self._worst(best, finished=False))
+
+    def _climb(self) -> None:
+        """Move one entry at a time of the best pair, as long as that makes it worse."""
+        improved = True
+        while improved and self.best is not None and not self.met:
+            improved = False
+            for pair in _moves(self.best.left, self.best.right, self.domain):
+                if self._ended():
+                    return
+                if self.met:
+                    return
+                improved = self._try("moves from the best", pair.left, pair.right) or improved
+
+
+def _moved(pair: Pair) -> int:
+    """How many entries differ: pairs that move much are tried first."""
+    if not isinstance(pair.left, list) or not isinstance(pair.right, list) or len(pair.left) != len(pair.right):
+        return 0
+    return sum(a != b for a, b in zip(pair.left, pair.right, strict=True))
+
+
+class _Comparer:
+    """Compares pairs, and keeps what they share: the paths of an input, or those of all inputs with the data open."""
+
+    def __init__(self, mechanism: Mechanism, size: int) -> None:
+        self.mechanism, self.size = mechanism, size
+        self.explored: dict[str, Sequence[Path]] = {}
+        self.law: OpenLaw | None = None
+        self.law_pays: bool | None = None if mechanism.adjacency.vertices(1) is not None else False
+
+    def __call__(self, left: Any, right: Any) -> Comparison:
+        if self.law is not None and _is_vector(left, self.size) and _is_vector(right, self.size):
+            return Comparison(self.mechanism, left, right, self.law.loss(left, right))
+        mine, theirs = (self._paths(data) for data in (left, right))
+        if self.law_pays is None:  # after the first pair it is known how many paths there are
+            self.law_pays = len(mine) <= OPEN_LAW_PAYS
+            self.law = OpenLaw.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
+        return Comparison(self.mechanism, left, right, loss_between(mine, theirs))
+
+    def replay(self, comparison: Comparison) -> None:
+        """Hold plain runs against the paths that this comparison rests on."""
+        sides = comparison.left, comparison.right
+        if self.law is not None and all(_is_vector(data, self.size) for data in sides):
+            data = unknowns("data", self.size)
+            Listing.of(self.mechanism, data, self.law.paths, defer=True).replay(at=sides)
+        for data in sides:
+            replayed_paths(self.mechanism, data)
+
+    def _paths(self, data: Any) -> Sequence[Path]:
+        text = repr(data)
+        if text not in self.explored:
+            if len(self.explored) >= MOST_KEPT:
+                self.explored.clear()
+            self.explored[text] = paths_of(self.mechanism, data)
+        return self.explored[text]
+
+
+def _entries(slack: Affine) -> list[tuple[int, float]]:
+    """The entries of the data that an expression of data alone depends on, with their coefficients."""
+    if not all(isinstance(symbol, Unknown) for symbol in slack.terms):
+        return []
+    return [(int(symbol.name[5:-1]), float(coefficient)) for symbol, coefficient in slack.terms.items()]
+
+
+def _with(data: Sequence[float], place: int, value: float) -> list[float]:
+    return [*data[:place], value, *data[place + 1 :]]
+
+
+def _is_vector(data: Any, size: int) -> bool:
+    return isinstance(data, list) and len(data) == size and all(isinstance(value, int | float) for value in data)
+
+
+def _is_interval(domain: Domain) -> bool:
+    return isinstance(domain, tuple) and len(domain) == 2
+
+
+def _corner_pairs(size: int, domain: Any) -> Iterator[Pair]:
+    """Entries at the ends of the domain, in two runs, that move inwards or along in two runs, or one at a time."""
+    low, high = map(float, domain)
+    runs = [[True] * k + [False] * (size - k) for k in range(size + 1)]
+    levels = list(dict.fromkeys(map(tuple, [*runs, *([not x for x in run] for run in runs)])))
+    steps = [[1.0 if x else -1.0 for x in run] for run in levels]
+    steps += [[float(place == k) for place in range(size)] for k in range(size)]
+    inwards = [(at_top, [sign if top else -sign for top in at_top]) for at_top in levels for sign in (-1.0, 1.0)]
+    for at_top, moves in itertools.chain(inwards, itertools.product(levels, steps)):  # the likeliest first
+        yield moved_within(low, high, [high if top else low for top in at_top], moves, "corner")
+
+
+def _pairs_that_move(moves: Sequence[Sequence[float]], size: int, domain: Any) -> Iterator[Pair]:
+    """Pairs that move so, from either end of the domain inwards, outwards to it, and from runs of both ends."""
+    low, high = map(float, domain)
+    for move in moves:
+        rising = [step > 0 for step in move]
+        levels = [[not up for up in rising], rising, [True] * size, [False] * size]
+        levels += [[True] * k + [False] * (size - k) for k in range(1, size)]
+        for at_top in levels:
+            yield moved_within(low, high, [high if top else low for top in at_top], move, "given move")
+
+
+def _moves(left: Sequence[float], right: Sequence[float], domain: Any) -> Iterator[Pair]:
+    """The pair with one entry put elsewhere, or moved otherwise."""
+    low, high = map(float, domain)
+    for place, (a, b) in enumerate(zip(left, right, strict=True)):
+        for level in dict.fromkeys((a, low, high, 0.0, (a + low) / 2, (a + high) / 2, a - 1, a + 1)):
+            for move in dict.fromkeys((b - a, 1.0, -1.0, 0.0)):
+                one: Any = moved_within(low, high, [level], [move], "move")
+                yield Pair(
+                    [*left[:place], *one.left, *left[place + 1 :]],
+                    [*right[:place], *one.right, *right[place + 1 :]],
+                    "move",
+                )

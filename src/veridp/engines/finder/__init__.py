@@ -1,0 +1,10 @@
+"""DP-Finder: the worst inputs by sampling along paths and by optimisation. Asks `exact` as its judge.
+
+B. Bichsel, T. Gehr, D. Drachsler-Cohen, P. Tsankov, M. Vechev, "DP-Finder: Finding Differential Privacy Violations by
+Sampling and Optimization" (CCS 2018).
+"""
+
+from veridp.engines.finder.result import Restart
+from veridp.engines.finder.search_run import Found, search
+
+__all__ = ["Found", "Restart", "search"]

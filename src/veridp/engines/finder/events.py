@@ -1,0 +1,220 @@
+"""The events that the search looks at: an output with these constants, its numbers on this side of these ends.
+
+A *form* is an event whose ends are still open: they are variables of the search, next to the data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.engines.exact.event import Entry, Event, Span, same
+from veridp.kernel.access import leaf_names
+from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.identity import leaf_key
+from veridp.kernel.path import Path, kind_of_expression, outline_of
+from veridp.kernel.template import Kind, Slot, Template, constant, leaf_kind, tree_of
+from veridp.sampling.outputs import Outputs
+
+MANY_FORMS = 256  # past this, forms are drawn and not listed
+FEW_PATHS = 8
+NUMBER = Slot(Kind.FLOAT, 0)  # what a form demands of a leaf that may be any number
+Leaf = Any  # of a path's output: a constant, an Affine, a Condition or a Select
+
+
+@dataclass(frozen=True)
+class OutputEvent(Event):
+    """An event that is evaluated on many outputs at once."""
+
+    def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Which of the outputs belong to it."""
+        found = np.zeros(len(outputs), dtype=bool)
+        for template, rows in outputs.forms():
+            columns = {slot: outputs.columns[slot][rows] for slot in template.slots}
+            found[rows] = self._among(template, columns)
+        return found
+
+    def _among(self, shown: Template, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+        """Which rows of one form belong to it."""
+        if self.template is not None and self.template.outline != shown.outline:
+            return False
+        wanted = [] if self.template is None else list(zip(self.template.leaves, shown.leaves, strict=True))
+        wanted += [(value, shown.leaves[position]) for _, position, value in self.equal]
+        holds: NDArray[np.bool_] | bool = True
+        for value, leaf in wanted:
+            holds = holds & _equals(value, leaf, columns)
+        for entry, spans in self.within:
+            if any(leaf_kind(shown.leaves[position]) not in (Kind.INT, Kind.FLOAT) for position, _ in entry.terms):
+                return False
+            number = sum(factor * _column(shown.leaves[position], columns) for position, factor in entry.terms)
+            inside = [(span.low <= number) & (number <= span.high) for span in spans]
+            holds = holds & np.isfinite(number) & np.logical_or.reduce(inside)
+        return holds
+
+
+def _column(leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> Any:
+    return columns[leaf] if isinstance(leaf, Slot) else leaf
+
+
+def _equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+    """Where the leaf has the value, or is a number at all where the value is a slot."""
+    numeric = leaf_kind(leaf) in (Kind.INT, Kind.FLOAT)
+    if isinstance(value, Slot):
+        return np.isfinite(_column(leaf, columns)) if numeric else False
+    if not isinstance(leaf, Slot):
+        return same(value, leaf)
+    if isinstance(value, bool):
+        return np.asarray(columns[leaf] == value) if leaf.kind is Kind.BOOL else False
+    if not numeric or not isinstance(value, int | float):
+        return False
+    return np.asarray(np.isclose(columns[leaf], value, rtol=1e-12, atol=1e-12, equal_nan=True))
+
+
+# ------------------------------------------------------------------------------------------------------- forms
+
+
+@dataclass(frozen=True)
+class End:
+    """An end that a number of the output must keep to: at least it (`lower`), or at most."""
+
+    position: int
+    lower: bool
+
+
+@dataclass(frozen=True)
+class Form:
+    """An event with open ends: what each leaf of the output must be, and which of its numbers have ends.
+
+    `demands` has an entry for each leaf: a constant, or NUMBER. Where `partial`, only the leaves at these positions
+    are asked for; then all outputs of the mechanism have this one outline.
+    """
+
+    tree: Any
+    ends: tuple[End, ...] = ()
+    partial: frozenset[int] | None = None
+
+    @property
+    def template(self) -> Template:
+        return Template(self.tree)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The positions of the leaves that may be any number."""
+        leaves = self.template.leaves
+        return [place for place in self._asked if isinstance(leaves[place], Slot)]
+
+    @property
+    def _asked(self) -> Sequence[int]:
+        return sorted(self.partial) if self.partial is not None else range(len(self.template.leaves))
+
+    @property
+    def demands(self) -> dict[int, Any]:
+        """What the leaf at each position that is asked for must be."""
+        leaves = self.template.leaves
+        return {place: leaves[place] for place in self._asked}
+
+    def with_ends(self, ends: Sequence[End]) -> Form:
+        return Form(self.tree, tuple(ends), self.partial)
+
+    def event(self, values: Sequence[float]) -> OutputEvent:
+        """The event with its ends at these values."""
+        spans: dict[int, Span] = {}
+        for end, value in zip(self.ends, values, strict=True):
+            span = spans.get(end.position, Span(-math.inf, math.inf))
+            spans[end.position] = Span(float(value), span.high) if end.lower else Span(span.low, float(value))
+        within = tuple((Entry(((place, 1.0),), (self._name(place),)), (span,)) for place, span in spans.items())
+        if self.partial is None:
+            return OutputEvent(template=self.template, within=within)
+        constants = [(place, value) for place, value in self.demands.items() if not isinstance(value, Slot)]
+        return OutputEvent(equal=tuple((self._name(p), p, value) for p, value in constants), within=within)
+
+    def _name(self, place: int) -> str:
+        return leaf_names(self.tree)[place]
+
+
+def tree_of_path(path: Path) -> Any:
+    """The output of a path as a tree whose leaves are constants and expressions."""
+    return tree_of(path.output, lambda value, kind: value, kind_of_expression)
+
+
+def leaves_of(tree: Any) -> list[Leaf]:
+    """The leaves of a tree, from left to right."""
+    return [leaf for branch in tree for leaf in leaves_of(branch)] if isinstance(tree, tuple) else [tree]
+
+
+def _options(leaf: Leaf) -> list[Any]:
+    """What the leaf of a path can turn out to be: constants, or NUMBER."""
+    if isinstance(leaf, Affine):
+        return [NUMBER]
+    if isinstance(leaf, Condition):
+        return [True, False]
+    if isinstance(leaf, Select):
+        return _distinct([*_options(leaf.then), *_options(leaf.other)])
+    return [constant(leaf)]
+
+
+def _distinct(options: Sequence[Any]) -> list[Any]:
+    return list({leaf_key(option): option for option in options}.values())
+
+
+def _tree_with(tree: Any, leaves: Iterator[Any]) -> Any:
+    """The tree with its leaves replaced; numbers get slots of their own, so that the form is a proper template."""
+    if isinstance(tree, tuple):
+        return type(tree)(_tree_with(branch, leaves) for branch in tree)
+    return next(leaves)
+
+
+def _form(tree: Any, values: Sequence[Any], partial: frozenset[int] | None = None) -> Form:
+    number = itertools.count()
+    slots = iter([Slot(Kind.FLOAT, next(number)) if value is NUMBER else value for value in values])
+    return Form(_tree_with(tree, slots), partial=partial)
+
+
+class Forms:
+    """The forms that the outputs of paths can have: all of them while they are few, else drawn at random."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        trees = [tree_of_path(path) for path in paths]
+        self._choices = [(tree, [_options(leaf) for leaf in leaves_of(tree)]) for tree in trees]
+        count = sum(math.prod(map(len, options)) for _, options in self._choices)
+        self.listed: tuple[Form, ...] | None = None
+        if count <= MANY_FORMS:
+            made = [_form(tree, values) for tree, options in self._choices for values in itertools.product(*options)]
+            distinct = {form.template: form for form in made}.values()
+            self.listed = tuple(sorted(distinct, key=lambda form: -len(form.template.leaves)))  # longer ones tell more
+        outlines = {outline_of(path.output) for path in paths}
+        self._partial = len(outlines) == 1 and len(paths) <= FEW_PATHS  # what is not asked for is summed over paths
+
+    def draw(self, rng: np.random.Generator) -> Form:
+        """One of the forms, all alike; where they are many, one that asks for some of the leaves only, if it can."""
+        if self.listed is not None:
+            return self.listed[int(rng.integers(len(self.listed)))]
+        tree, options = self._choices[rng.integers(len(self._choices))]
+        values = [choices[rng.integers(len(choices))] for choices in options]
+        if not self._partial:
+            return _form(tree, values)
+        asked = rng.choice(len(values), size=min(1 + rng.geometric(0.5), len(values)), replace=False)
+        return _form(tree, values, frozenset(map(int, asked)))
+
+    def __str__(self) -> str:
+        if self.listed is None:
+            return "a sample of many outputs"
+        return "one kind of output" if len(self.listed) == 1 else f"{len(self.listed)} kinds of output"
+
+
+def draw_ends(form: Form, rng: np.random.Generator) -> Form:
+    """The form with ends for its numbers: a half-line or an interval for each of them, or for one alone."""
+    numbers = form.numbers
+    if len(numbers) > 1 and rng.random() < 0.5:
+        numbers = [numbers[rng.integers(len(numbers))]]
+    ends = []
+    for place in numbers:
+        which = rng.integers(3)
+        ends += [End(place, lower) for lower in (True, False) if which == 2 or lower is bool(which)]
+    return form.with_ends(ends)

@@ -1,0 +1,271 @@
+"""The indicator of an event along paths, as an expression over slacks, and the noise that both sides share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.engines.exact.event import same
+from veridp.engines.finder.events import End, Form, Leaf, leaves_of, tree_of_path
+from veridp.engines.finder.relax import (
+    And,
+    AtLeast,
+    Blend,
+    Constant,
+    Equal,
+    Hard,
+    Node,
+    Not,
+    Or,
+    Soft,
+    Sum,
+    conjunction,
+)
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.path import Path
+from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
+from veridp.kernel.template import Slot, is_finite_number
+
+Array = NDArray[np.float64]
+
+
+class Draws:
+    """Noise that every path and both inputs share: the k-th draw of a run comes from the k-th stream of the seed.
+
+    Draws of one place in the program are the same numbers whatever the data, and scale along where their
+    distribution does.
+    """
+
+    def __init__(self, seed: int, block: int, count: int) -> None:
+        self.seed, self.block, self.count = seed, block, count
+        self._drawn: dict[Noise, Array] = {}
+
+    def __getitem__(self, noise: Noise) -> Array:
+        if noise not in self._drawn:
+            rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.block, noise.index)))
+            self._drawn[noise] = np.asarray(noise.distribution.draw(rng, self.count), dtype=float)
+        return self._drawn[noise]
+
+
+@dataclass(frozen=True)
+class Point:
+    """An expectation of an indicator and its gradient by the data and by the ends."""
+
+    value: float
+    by_data: Array
+    by_ends: Array
+
+
+@dataclass
+class Atoms:
+    """Affine expressions in noise, data and ends, each kept once: the slacks of comparisons."""
+
+    data: Sequence[Unknown]
+    ends: Sequence[End]
+    expressions: list[tuple[Affine | Number, int | None, float]] = field(default_factory=list)
+    _known: dict[Any, int] = field(default_factory=dict)
+
+    def add(self, expression: Affine | Number, end: int | None = None, sign: float = 0.0) -> int:
+        """The number of expression + sign · end."""
+        terms = tuple(sorted(expression.terms.items(), key=_by_symbol)) if isinstance(expression, Affine) else ()
+        constant = expression.constant if isinstance(expression, Affine) else expression
+        key = (constant, terms, end, sign)
+        if key not in self._known:
+            self._known[key] = len(self.expressions)
+            self.expressions.append((expression, end, sign))
+        return self._known[key]
+
+
+def _by_symbol(term: tuple[Symbol, Number]) -> Symbol:
+    return term[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Indicator:
+    """Whether a run on open data ends in an event with open ends: the sum over paths of their conditions' product."""
+
+    node: Node
+    atoms: Atoms
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], form: Form, data: Sequence[Unknown] = ()) -> Indicator:
+        """Of the form, along paths whose open values are the data."""
+        build = _Build(Atoms(data, form.ends))
+        ways = [(float(path.weight), build.path(path, form)) for path in paths]
+        told = [(weight, node) for weight, node in ways if not (isinstance(node, Constant) and not node.constant)]
+        return cls(Sum(tuple(weight for weight, _ in told), tuple(node for _, node in told)), build.atoms)
+
+    @cached_property
+    def _matrices(self) -> tuple[Array, Array, Array]:
+        """The constants, and the coefficients of the data and of the ends, a row for each atom."""
+        count = len(self.atoms.expressions)
+        constants = np.zeros(count)
+        data, ends = np.zeros((count, len(self.atoms.data))), np.zeros((count, len(self.atoms.ends)))
+        places = {unknown: place for place, unknown in enumerate(self.atoms.data)}
+        for row, (expression, end, sign) in enumerate(self.atoms.expressions):
+            if isinstance(expression, Affine):
+                constants[row] = float(expression.constant)
+                for symbol, coefficient in expression.terms.items():
+                    if isinstance(symbol, Unknown):
+                        data[row, places[symbol]] = float(coefficient)
+            else:
+                constants[row] = float(expression)
+            if end is not None:
+                ends[row, end] = sign
+        return constants, data, ends
+
+    def _noise(self, draws: Draws) -> Array:
+        total = np.zeros((len(self.atoms.expressions), draws.count))
+        for row, (expression, _, _) in enumerate(self.atoms.expressions):
+            for symbol, coefficient in expression.terms.items() if isinstance(expression, Affine) else ():
+                if isinstance(symbol, Noise):
+                    drawn = draws[symbol]
+                    total[row] += drawn if coefficient == 1 else float(coefficient) * drawn
+        return total
+
+    def at(self, draws: Draws) -> DrawnIndicator:
+        """The indicator with its noise drawn."""
+        return DrawnIndicator(self, self._noise(draws))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnIndicator:
+    """An indicator with its noise drawn: a function of data and ends."""
+
+    indicator: Indicator
+    noise: Array
+
+    def _slacks(self, data: Array, ends: Array) -> Array:
+        constants, by_data, by_ends = self.indicator._matrices
+        return self.noise + (constants + by_data @ data + by_ends @ ends)[:, None]
+
+    def hits(self, data: Array, ends: Array) -> Array:
+        """For each draw, whether the event happens (its probability, where finite choices are summed out)."""
+        return Hard(self._slacks(data, ends)).of(self.indicator.node)
+
+    def soft(self, data: Array, ends: Array, sharpness: float) -> Point:
+        """The relaxed indicator's mean over the draws, with its gradient."""
+        _, by_data, by_ends = self.indicator._matrices
+        at = Soft(self._slacks(data, ends), sharpness)
+        value = at.of(self.indicator.node)
+        self.indicator.node.spread(at, np.ones(len(value)))
+        return Point(float(value.mean()), at.gradient @ by_data, at.gradient @ by_ends)
+
+
+class _Build:
+    """Makes nodes of conditions and of what a form demands of leaves; equal comparisons become one node."""
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
+        self._comparisons: dict[tuple[type[Node], int], Node] = {}
+
+    def path(self, path: Path, form: Form) -> Node:
+        """Whether a run goes down the path and its output meets the form."""
+        tree = tree_of_path(path)
+        leaves = leaves_of(tree)
+        if form.partial is None and not _same_outline(tree, form.tree):
+            return Constant(0.0)
+        demands = [self._meets(leaves[place], place, wanted) for place, wanted in form.demands.items()]
+        return conjunction([*(self.condition(condition) for condition in path.conditions), *demands])
+
+    def condition(self, condition: Condition) -> Node:
+        match condition.relation:
+            case Relation.AT_LEAST:
+                return self._comparison(AtLeast, condition.slack)
+            case Relation.ABOVE:
+                return Not(self._comparison(AtLeast, -condition.slack))
+            case Relation.EQUAL | Relation.UNEQUAL:
+                if condition.slack.continuous:
+                    return Constant(float(condition.relation is Relation.UNEQUAL))
+                equal = self._comparison(Equal, condition.slack)
+                return equal if condition.relation is Relation.EQUAL else Not(equal)
+
+    def _comparison(
+        self, kind: type[AtLeast] | type[Equal], slack: Affine | Number, end: int | None = None, sign: float = 0.0
+    ) -> Node:
+        atom = self.atoms.add(slack, end, sign)
+        return self._comparisons.setdefault((kind, atom), kind(atom))
+
+    def _truth(self, value: Condition | Select | bool) -> Node:
+        """Whether a deferred truth value holds."""
+        if isinstance(value, Condition):
+            return self.condition(value)
+        if not isinstance(value, Select):
+            return Constant(float(value))
+        if value.then is True:
+            return Or(self._truth(value.condition), self._truth(value.other))
+        if value.other is False:
+            return And((self._truth(value.condition), self._truth(value.then)))
+        return Blend(self._truth(value.condition), self._truth(value.then), self._truth(value.other))
+
+    def _meets(self, leaf: Leaf, place: int, wanted: Any) -> Node:
+        """Whether a leaf is what the form wants."""
+        if isinstance(leaf, Condition):
+            truth = self._truth(leaf)
+            return (truth if wanted else Not(truth)) if isinstance(wanted, bool) else Constant(0.0)
+        if isinstance(leaf, Select):
+            return Blend(
+                self._truth(leaf.condition),
+                self._meets(leaf.then, place, wanted),
+                self._meets(leaf.other, place, wanted),
+            )
+        if isinstance(wanted, Slot):
+            return self._within_ends(leaf, place)
+        if not isinstance(leaf, Affine):
+            return Constant(float(same(wanted, leaf)))
+        if leaf.continuous or not is_finite_number(wanted):
+            return Constant(0.0)
+        return self._comparison(Equal, leaf - exact(wanted))
+
+    def _within_ends(self, leaf: Leaf, place: int) -> Node:
+        """Whether a leaf is a number, and keeps to the ends."""
+        if not isinstance(leaf, Affine):
+            if not is_finite_number(leaf):
+                return Constant(0.0)
+            leaf = exact(leaf)
+        kept = []
+        for number, end in enumerate(self.atoms.ends):
+            if end.position == place:
+                slack, sign = (leaf, -1.0) if end.lower else (-leaf, 1.0)
+                kept.append(self._comparison(AtLeast, slack, number, sign))
+        return conjunction(kept)
+
+
+def _same_outline(tree: Any, other: Any) -> bool:
+    if not isinstance(tree, tuple) or not isinstance(other, tuple):
+        return not isinstance(tree, tuple) and not isinstance(other, tuple)
+    return type(tree) is type(other) and len(tree) == len(other) and all(map(_same_outline, tree, other))
+
+
+def values_of_numbers(
+    paths: Sequence[Path], form: Form, draws: Draws, data: Mapping[Unknown, float]
+) -> dict[int, Array]:
+    """For each number of the form, the values that it has on those draws that meet the form."""
+    found: dict[int, list[Array]] = {place: [] for place in form.numbers}
+    unknowns = tuple(data)
+    for path in paths:
+        leaves = leaves_of(tree_of_path(path))
+        hits = Indicator.of([path], form.with_ends(()), unknowns).at(draws)
+        taken = hits.hits(np.array([data[unknown] for unknown in unknowns]), np.zeros(0)) > 0
+        if not taken.any():
+            continue
+        symbols: dict[Symbol, Any] = dict(data.items())
+        symbols.update((noise, draws[noise][taken]) for noise in path.noises)
+        for place, values in found.items():
+            values += [np.broadcast_to(number, int(taken.sum())) for number in _numbers(leaves[place], symbols)]
+    return {place: np.concatenate(values) if values else np.zeros(0) for place, values in found.items()}
+
+
+def _numbers(leaf: Leaf, symbols: Mapping[Symbol, Any]) -> list[Any]:
+    """The values of a leaf that is a number, or may become one."""
+    if isinstance(leaf, Affine):
+        return [leaf.evaluate(symbols)]
+    if isinstance(leaf, Select):
+        return [*_numbers(leaf.then, symbols), *_numbers(leaf.other, symbols)]
+    return [float(leaf)] if is_finite_number(leaf) else []

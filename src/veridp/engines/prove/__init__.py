@@ -1,0 +1,34 @@
+"""Alignments, certificates, their independent checker. Imports no other engine."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from veridp.engines.prove.alignment import AlignmentProof, Proof
+from veridp.engines.prove.bounds import BoundedProof
+from veridp.engines.prove.coupling import CouplingProof
+from veridp.engines.prove.induction import Induction, prove_for_every_size
+from veridp.engines.prove.search import prove
+from veridp.engines.prove.sizes import ProofForSizes, prove_sizes
+
+__all__ = [
+    "AlignmentProof",
+    "BoundedProof",
+    "CouplingProof",
+    "Induction",
+    "Proof",
+    "ProofForSizes",
+    "prove",
+    "prove_for_every_size",
+    "prove_sizes",
+]
+
+
+class _Callable(ModuleType):
+    """`veridp.prove` is this package, and can be called as the function of that name."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Proof:
+        return prove(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _Callable

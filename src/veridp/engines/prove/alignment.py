@@ -1,0 +1,187 @@
+"""Proofs by randomness alignment: the smallest ε for which a shift of the noise carries every event to neighbours."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.adjacency import OneQueryMoves
+from veridp.engines.prove.alignment_search import Alignment, cheapest_alignments, depends_on_whole
+from veridp.engines.prove.blame import Blame, blame_of
+from veridp.engines.prove.events import Event, events_of
+from veridp.engines.prove.neighbours import Hull, Polytope, interval_of, interval_text
+from veridp.engines.prove.shifts import Shift
+from veridp.engines.prove.wording import alignment_text
+from veridp.kernel.path import Path
+from veridp.kernel.replay import Replayed
+from veridp.mechanism import Mechanism
+
+
+@dataclass(frozen=True, eq=False)
+class Proof(ABC):
+    """For all neighbours of this size: the ε that is proved; inf where none is, which is no refutation.
+
+    `exact_epsilon` is the same as a rational; None where it is none, or nothing is proved.
+    """
+
+    mechanism: Mechanism
+    size: int
+    epsilon: float
+    exact_epsilon: Fraction | None
+    replayed: Replayed | None = field(default=None, kw_only=True)  # what plain runs confirmed of its paths
+
+    @property
+    @abstractmethod
+    def certificate(self) -> dict[str, Any]:
+        """The proof as a document that `veridp check` verifies without the search; BadInput where nothing is proved."""
+
+    @property
+    @abstractmethod
+    def blame(self) -> Blame | None:
+        """What costs most, or why there is no proof, with its line in the code; None where nothing costs anything."""
+
+    @property
+    @abstractmethod
+    def restriction(self) -> str:
+        """For which data alone it holds, in words; nothing where it holds for all."""
+
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """How much there was to prove, in words."""
+
+    @property
+    @abstractmethod
+    def explained(self) -> str:
+        """How runs are carried over where that costs most, in words."""
+
+    @property
+    @abstractmethod
+    def moves(self) -> list[list[float]]:
+        """Differences between neighbours at which to look for a witness."""
+
+    @property
+    def confirmed(self) -> str:
+        """What stands behind it, in words."""
+        paths = "the paths of all its data replayed by plain runs" if self.replayed is None else str(self.replayed)
+        return f"{paths}, certificate accepted"
+
+    @property
+    def keeps_claim(self) -> bool | None:
+        """Whether the mechanism's claim covers the proved ε; None where it claims nothing."""
+        claim = self.mechanism.claim
+        return None if claim is None else claim.covers(self.epsilon)
+
+    def __str__(self) -> str:
+        who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
+        if math.isinf(self.epsilon):
+            return f"{who}: no alignment found"
+        restriction = f" {self.restriction}" if self.restriction else ""
+        return f"{who}: {self.epsilon:.6g}-DP is proved{restriction}"
+
+
+class WorstPlace(NamedTuple):
+    """The event and difference that cost most, and the shift there."""
+
+    event: Event
+    corner: NDArray[np.float64]
+    shift: Shift
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentProof(Proof):
+    """For all neighbours of this size: ε, and how every event is carried over.
+
+    ε is inf where no shift of constant size can carry some event over: that is no refutation. Where integer noise is
+    shifted by what depends on the data (`whole`), it holds for data in whole numbers only; and up to the rounding of
+    the price, a logarithm.
+    """
+
+    events: tuple[Event, ...]
+    polytopes: tuple[Polytope, ...]
+    alignments: tuple[tuple[Alignment, ...], ...]  # for each event, for each polytope
+
+    @property
+    def whole(self) -> bool:
+        """Whether integer noise is shifted by different amounts for different data: then these must be whole, since
+        what is between whole shifts is none."""
+        return any(
+            depends_on_whole(event.noises, alignment)
+            for event, row in zip(self.events, self.alignments, strict=True)
+            for alignment in row
+        )
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        from veridp.engines.prove.certificate import (
+            certificate_of,  # the certificate is written from the proof, not for it
+        )
+
+        return certificate_of(self)
+
+    @property
+    def corners(self) -> int:
+        """How many corners the differences between neighbours have."""
+        return sum(polytope.count for polytope in self.polytopes)
+
+    @property
+    def worst(self) -> WorstPlace:
+        """The event and corner that cost most (or cannot be paid)."""
+        costs = [[float(alignment.cost) for alignment in row] for row in self.alignments]
+        event, polytope = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.polytopes)))
+        alignment = self.alignments[event][polytope]
+        return WorstPlace(self.events[event], np.array([float(x) for x in alignment.worst]), alignment.shift)
+
+    @cached_property
+    def blame(self) -> Blame | None:
+        """What costs most, or why there is no proof, with its line in the code; None where nothing costs anything."""
+        event, corner, shift = self.worst
+        return blame_of(self.mechanism, event, tuple(Fraction(x) for x in corner.tolist()), shift)
+
+    @property
+    def restriction(self) -> str:
+        numbers = interval_text(self.mechanism)
+        return f"{numbers or 'for data'} in whole numbers" if self.whole else numbers
+
+    @property
+    def extent(self) -> str:
+        paths = sum(event.paths for event in self.events)
+        events = "1 event" if len(self.events) == 1 else f"{len(self.events)} events"
+        of_paths = "1 path" if paths == 1 else f"{paths} paths"
+        corners = "1 corner" if self.corners == 1 else f"{self.corners} corners"
+        return f"{events} (of {of_paths}), {corners} of the neighbourhood"
+
+    @property
+    def explained(self) -> str:
+        event, corner, shift = self.worst
+        return alignment_text(event, corner.tolist(), shift)
+
+    @property
+    def moves(self) -> list[list[float]]:
+        return [self.worst.corner.tolist()] if interval_of(self.mechanism) is None else []
+
+
+def prove_by_alignment(
+    mechanism: Mechanism, size: int, paths: Sequence[Path], polytopes: tuple[Polytope, ...]
+) -> AlignmentProof:
+    """The smallest ε for which shifts carry the events of the paths over all differences of the polytopes."""
+    events = tuple(events_of(paths))
+    alignments = tuple(tuple(row) for row in cheapest_alignments(events, polytopes))
+    proof = AlignmentProof(mechanism, size, *_total(alignments), events, polytopes, alignments)
+    if proof.whole and isinstance(polytopes[0], Hull) and not isinstance(mechanism.adjacency, OneQueryMoves):
+        return replace(proof, epsilon=math.inf, exact_epsilon=None)  # whole differences need not be corners
+    return proof
+
+
+def _total(alignments: Sequence[Sequence[Alignment]]) -> tuple[float, Fraction | None]:
+    costs = [alignment.cost for row in alignments for alignment in row]
+    most = max(costs, default=Fraction(0))
+    return (math.inf, None) if math.isinf(most) else (float(most), Fraction(most))

@@ -1,0 +1,174 @@
+"""Where a proof pays most, or fails: the condition or the released number, with its line in the author's code.
+
+What each requirement adds to the cost is told by the dual of the linear program at the worst event and corner; where
+there is no shift at all, by its Farkas ray: requirements that no shift meets together.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from veridp.engines.prove.events import Event
+from veridp.engines.prove.linear import Infeasible, solve
+from veridp.engines.prove.neighbours import Corner, Hull
+from veridp.engines.prove.prices import price_of, why_no_price
+from veridp.engines.prove.shifts import Shift, Task, cheapest_shifts, program_at, requirements_of
+from veridp.engines.prove.wording import moved_text
+from veridp.kernel.site import Site
+from veridp.kernel.symbols import Noise
+from veridp.mechanism import Mechanism
+
+SMALL = 1e-9
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What costs most of a proof's ε, or keeps it from being finite, and where that is in the code.
+
+    `kind` tells whether it is a condition whose outcome is hard to keep, or a number of the output that leaks. `cost`
+    is its part of ε, or for a number what would be saved without it; inf where it is why there is no proof. A line of 0
+    is not known.
+    """
+
+    kind: Literal["condition", "output"]
+    sentence: str
+    file: str
+    line: int
+    cost: float
+
+    def __str__(self) -> str:
+        return f"{Site(self.file, self.line)}: {self.sentence}"
+
+
+def blame_of(mechanism: Mechanism, event: Event, corner: Corner, shift: Shift) -> Blame | None:
+    """What is to blame for the cost of the event at the corner; None where it costs nothing.
+
+    A number is to blame if without it the event would cost less: the author can leave it out, or give it noise of its
+    own. Else it is the condition (all those asked on one line together) with the largest part in the cost.
+    """
+    if shift.cost == 0:
+        return None
+    worst = _Worst(event, corner, float(shift.cost), mechanism)
+    leak = worst.leaking_number()
+    return worst.blame_number(*leak) if leak is not None else worst.blame_condition(shift)
+
+
+@dataclass(frozen=True)
+class _Worst:
+    event: Event
+    corner: Corner
+    cost: float
+    mechanism: Mechanism
+
+    def _task(self, left_out: Sequence[int] = ()) -> Task:
+        kept = [r for k, r in enumerate(requirements_of(self.event)) if k not in left_out]
+        return Task(self.event.noises, kept, Hull((self.corner,)))
+
+    def _least(self, left_out: Sequence[int]) -> float:
+        (shift,) = cheapest_shifts([(self._task(left_out), self.corner)])
+        return float(shift.cost)
+
+    def _saved(self, left_out: Sequence[int]) -> float:
+        """By how much the event would be cheaper without these requirements."""
+        least = self._least(left_out)
+        return 0.0 if least == self.cost else self.cost - least
+
+    # ------------------------------------------------------------------------------------------------- numbers
+
+    def leaking_number(self) -> tuple[int, float] | None:
+        """The number without which the event would cost least, and what that saves; None if numbers cost nothing."""
+        first, count = len(self.event.conditions), len(self.event.numbers)
+        everything = list(range(first, first + count))
+        saved = self._saved(everything) if count else 0.0
+        if not saved > SMALL * min(self.cost, 1.0):
+            return None
+        alone = [(self._saved([first + k]), k) for k in range(count)]
+        most = max(value for value, _ in alone)
+        if most > SMALL:
+            return next(k for value, k in alone if value == most), most
+        return self._dearest_number(), saved  # several, none of which helps alone
+
+    def _dearest_number(self) -> int:
+        """The number that the dual charges most for."""
+        parts = self._parts()[len(self.event.conditions) :]
+        return max(range(len(parts)), key=lambda k: parts[k])
+
+    def blame_number(self, which: int, saved: float) -> Blame:
+        number = self.event.numbers[which]
+        noises = [symbol for symbol in number.terms if isinstance(symbol, Noise)]
+        site = max(noises, key=lambda noise: noise.index).site if noises else return_site(self.mechanism)
+        what = f"the released number {number.text()}"
+        if not noises:
+            sentence = f"{what} carries no noise that could make up for a move of the data"
+        elif math.isinf(saved):
+            sentence = f"no shift of the noise keeps {what} as it is{self._where()}{_reasons(noises)}"
+        else:
+            sentence = f"keeping {what} as it is{self._where()} adds {saved:.6g} to the cost of {self.cost:.6g}"
+        return Blame("output", sentence, site.file, site.line, saved)
+
+    # ---------------------------------------------------------------------------------------------- conditions
+
+    def _parts(self) -> list[float]:
+        """What each requirement adds to the cost: its dual price times what it asks for."""
+        task = self._task()
+        (answer,) = solve([program_at(task, self.corner, priced=math.isfinite(self.cost))])
+        priced = zip(task.requirements, answer.prices, strict=True)
+        if isinstance(answer, Infeasible):
+            return [abs(float(price)) for _, price in priced]
+        return [-float(price * each.at(self.corner)) for each, price in priced]
+
+    def blame_condition(self, shift: Shift) -> Blame:
+        parts = self._parts()[: len(self.event.conditions)]
+        by_line: dict[Site, float] = {}
+        for site, part in zip(self.event.sites, parts, strict=True):
+            by_line[site] = by_line.get(site, 0.0) + part
+        site = max(by_line, key=lambda site: by_line[site])
+        chosen = [k for k, place in enumerate(self.event.sites) if place == site and parts[k] > SMALL]
+        asked = [self.event.conditions[k] for k in chosen]
+        noises = [n for n in self.event.noises if any(n in condition.slack.terms for condition in asked)]
+        if math.isinf(self.cost):
+            every = [self.event.conditions[k] for k, part in enumerate(parts) if part > SMALL]
+            texts = " and ".join(condition.text() for condition in every)
+            together = "cannot both stay true" if len(every) == 2 else "cannot stay true"
+            sentence = f"{texts} {together}{self._where()}, by any shift of the noise{_reasons(noises)}"
+            return Blame("condition", sentence, site.file, site.line, math.inf)
+        moves = dict(zip(self.event.noises, shift.moves or (), strict=True))
+        steps = ", ".join(moved_text(noise, moves[noise]) for noise in noises if moves[noise])
+        what = f"{asked[0].text()} true" if len(asked) == 1 else f"{len(asked)} comparisons as they are"
+        sentence = f"keeping {what}{self._where()} costs {by_line[site]:.6g} of {self.cost:.6g}: {steps}"
+        return Blame("condition", sentence, site.file, site.line, by_line[site])
+
+    def _where(self) -> str:
+        return f" where the data move by ({', '.join(f'{float(x):+g}' for x in self.corner)})"
+
+
+def _reasons(noises: Sequence[Noise]) -> str:
+    """Why noise that is there does not help, where its kind is why."""
+    found = []
+    for noise in noises:
+        price = price_of(noise.distribution)
+        reason = why_no_price(noise.distribution, up=price.up is None) if None in (price.up, price.down) else None
+        if reason is not None and reason not in found:
+            found.append(reason)
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def return_site(mechanism: Mechanism) -> Site:
+    """The first line that returns something, or else where the function begins."""
+    function = inspect.unwrap(mechanism.function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return Site("<unknown>", 0)
+    try:
+        lines, start = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return Site(code.co_filename, code.co_firstlineno)
+    returns = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+    return Site(code.co_filename, start + min(returns, default=1) - 1)

@@ -1,0 +1,169 @@
+"""What a mechanism does, case by case: on each value of a finite domain, or where data alone decide, on each region.
+
+In a case the mechanism is one or several *parts*: sets of events that decide disjoint entries of the output by noise
+that no other part uses. So the probabilities of their outputs multiply, and what they cost adds up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from veridp.adjacency import AddOrRemoveRecord, Adjacency, AnyTwoValues, Domain, ReplaceRecord
+from veridp.engines.prove.events import Event, events_of
+from veridp.engines.prove.paths import explored_values
+from veridp.engines.prove.pieces import Piece, piece_of
+from veridp.errors import BadInput
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.path import Path, entries_of, outline_of, symbols_of
+from veridp.kernel.site import Site
+from veridp.kernel.symbols import Noise, Symbol
+from veridp.mechanism import Mechanism
+
+MANY_VALUES = 1000  # data sets that are gone through one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Events that decide some entries of the output (None: all of it), by noise of their own."""
+
+    entries: tuple[int, ...] | None
+    events: tuple[Event, ...]
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        return tuple(piece_of(event) for event in self.events)
+
+    @cached_property
+    def key(self) -> object:
+        """What it says: parts with the same key are the same."""
+        return self.entries, tuple(_event_key(event) for event in self.events)
+
+
+def _event_key(event: Event) -> object:
+    return (
+        event.output,
+        event.weight,
+        tuple((noise.index, noise.distribution) for noise in event.noises),
+        tuple((_affine_key(c.slack), c.relation) for c in event.conditions),
+        tuple(_affine_key(number) for number in event.numbers),
+    )
+
+
+def _affine_key(expression: Affine) -> object:
+    return expression.constant, frozenset(expression.terms.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A value of the data, or a region of them by its conditions, and what the mechanism does there."""
+
+    value: Any
+    conditions: tuple[Condition, ...]
+    parts: tuple[Part, ...]
+    shape: str | None = None  # of the output, a mark for each entry, where parts decide some entries each
+
+
+# ----------------------------------------------------------------------------------------------------------- values
+
+
+def has_finite_domain(mechanism: Mechanism) -> bool:
+    """Whether the domain is a list of values, not an interval."""
+    return not (isinstance(mechanism.domain, tuple) and len(mechanism.domain) == 2)
+
+
+def values_of(mechanism: Mechanism, size: int) -> list[Any]:
+    """All data over the mechanism's finite domain; BadInput where there are too many, or no way to list them."""
+    domain, adjacency = list(_plain_values(mechanism.domain)), mechanism.adjacency
+    if isinstance(adjacency, AnyTwoValues):
+        return _few([domain], mechanism)
+    sizes = [size, size + 1] if isinstance(adjacency, AddOrRemoveRecord) else [size]
+    if any(len(domain) ** each > MANY_VALUES for each in sizes):
+        raise BadInput(
+            f"{mechanism.name}: {len(domain)} values for each of {size} entries are too many data to go through; "
+            f"prove a smaller size, or give a domain of fewer values"
+        )
+    return _few([[list(chosen) for chosen in itertools.product(domain, repeat=each)] for each in sizes], mechanism)
+
+
+def _few(lists: Sequence[list[Any]], mechanism: Mechanism) -> list[Any]:
+    values = [value for part in lists for value in part]
+    if len(values) > MANY_VALUES:
+        raise BadInput(
+            f"{mechanism.name}: {len(values)} data are too many to go through; give a domain of fewer values"
+        )
+    return values
+
+
+def _plain_values(domain: Domain) -> Iterator[Any]:
+    for value in domain:
+        yield value.item() if hasattr(value, "item") else value
+
+
+def neighbouring(adjacency: Adjacency, values: Sequence[Any]) -> list[tuple[int, int]]:
+    """The ordered pairs of different data that are neighbours."""
+    pairs = itertools.permutations(range(len(values)), 2)
+    return [(a, b) for a, b in pairs if adjacency.adjacent(values[a], values[b])]
+
+
+def knows_all_neighbours(adjacency: Adjacency) -> bool:
+    """Whether the relation is one whose data over a finite domain can be listed."""
+    return isinstance(adjacency, AnyTwoValues | AddOrRemoveRecord | ReplaceRecord) or adjacency.name in (
+        "linf",
+        "l1",
+        "monotone",
+    )
+
+
+def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
+    """What the mechanism does on each of the values: in parts, where it falls into the same on all of them."""
+    apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
+    shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
+    if len(shapes) == 1 and None not in shapes:
+        found = zip(values, apart, strict=True)
+        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
+    whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
+    return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
+
+
+def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | None:
+    """The shape of the output and its parts, where there is one path and its entries hang together in groups.
+
+    None where there are several paths, or one group only.
+    """
+    if len(paths) != 1 or paths[0].forks:
+        return None
+    entries = entries_of(paths[0].output)
+    groups = _groups([set(symbols_of(entry)) for entry in entries])
+    if len(groups) < 2:
+        return None
+    parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
+    return str(outline_of(paths[0].output)), parts
+
+
+def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:
+    """The events of some entries of an output that are still undecided: they are settled by exploring them alone."""
+    noises = sorted({s for entry in entries for s in symbols_of(entry) if isinstance(s, Noise)})
+    settled = explore(lambda rng, data: list(entries), None)
+    events = events_of([Path((*noises, *path.steps), path.output) for path in settled])
+    return tuple(replace(event, sites=tuple(map(_drawn_at, event.conditions))) for event in events)
+
+
+def _drawn_at(condition: Condition) -> Site:
+    """Where the last noise of a condition was drawn: what is settled here was asked nowhere in the author's code."""
+    return max(symbol for symbol in condition.slack.terms if isinstance(symbol, Noise)).site
+
+
+def _groups(symbols: Sequence[set[Symbol]]) -> list[list[int]]:
+    """The entries in groups that have no symbol in common."""
+    groups: list[tuple[list[int], set[Symbol]]] = []
+    for k, mine in enumerate(symbols):
+        touching = [group for group in groups if group[1] & mine]
+        groups = [group for group in groups if not group[1] & mine]
+        members = sorted([k, *(other for group in touching for other in group[0])])
+        groups.append((members, mine.union(*(group[1] for group in touching))))
+    return sorted(members for members, _ in groups)

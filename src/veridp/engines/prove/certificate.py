@@ -1,0 +1,224 @@
+"""A proof written down: the JSON document that `veridp check` verifies without the search that found it.
+
+docs/certificates.md tells the format field by field.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from veridp.adjacency import BY_NAME, AnyTwoValues
+from veridp.engines.prove.alignment_search import Alignment, Table
+from veridp.engines.prove.events import Event
+from veridp.engines.prove.neighbours import Box, Polytope, interval_of
+from veridp.engines.prove.rules import Rule
+from veridp.engines.prove.shifts import Shift
+from veridp.errors import BadInput
+from veridp.kernel.distributions import Geometric
+from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.symbols import Noise, Symbol
+from veridp.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from veridp.engines.prove.alignment import AlignmentProof
+
+FORMAT = "veridp-certificate"
+VERSION = 3
+LISTED = "listed"  # the adjacency of a relation without a name that the checker knows
+WIDTH = 110  # of a line of the file, where the value can be split
+ENTRY = re.compile(r"data\[(\d+)\]")
+UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
+
+Json = str | int | None | Sequence["Json"] | Mapping[str, "Json"]
+
+
+def certificate_of(proof: AlignmentProof) -> dict[str, Json]:
+    """The certificate of the proof; raises BadInput where it proves nothing, or what it proves cannot be written down.
+
+    Its ε is that of the proof, rounded up where that is irrational. Nothing is checked here: this is left to
+    `veridp_check.checker`, which believes nothing of what is written.
+    """
+    if proof.exact_epsilon is None:
+        raise BadInput(f"{proof}: there is nothing to certify; prove another size, adjacency or mechanism")
+    return _document(proof)
+
+
+def certificate_text(document: Json) -> str:
+    """The text of a certificate's file: JSON, with what belongs together on one line."""
+    return _laid_out(document) + "\n"
+
+
+class Certified(Protocol):
+    """A proof that can be written down."""
+
+    @property
+    def certificate(self) -> dict[str, Json]: ...
+
+
+def save_certificate(proof: Certified, file: str | Path) -> None:
+    """Write the proof to a file; raises BadInput where it has no certificate, or the file cannot be written."""
+    text = certificate_text(proof.certificate)
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+
+
+@dataclass
+class EventWriter:
+    """Writes events down, and gathers the noise that they have in common while it does so."""
+
+    rows: dict[Noise, int] = field(default_factory=dict)
+
+    def event(self, event: Event) -> dict[str, Json]:
+        """What runs of the event draw, satisfy and release."""
+        return {
+            "weight": str(event.weight),
+            "draws": [self.rows.setdefault(noise, len(self.rows)) for noise in event.noises],
+            "conditions": [self.condition(condition) for condition in event.conditions],
+            "numbers": [self.linear(number) for number in event.numbers],
+        }
+
+    def condition(self, condition: Condition) -> dict[str, Json]:
+        return {**self.linear(condition.slack), "relation": condition.relation.value}
+
+    def linear(self, expression: Affine) -> dict[str, Json]:
+        noise: dict[str, Json] = {}
+        data: dict[str, Json] = {}
+        for symbol, coefficient in expression.terms.items():
+            if isinstance(symbol, Noise):
+                noise[str(self.rows[symbol])] = str(coefficient)
+            else:
+                data[str(_entry(symbol))] = str(coefficient)
+        return {"noise": noise, "data": data, "constant": str(expression.constant)}
+
+    def noises(self) -> list[Json]:
+        return [noise_document(noise) for noise in self.rows]
+
+
+def header(
+    kind: str, mechanism: Mechanism, size: int | None, domain: tuple[Fraction, Fraction] | None, epsilon: Fraction
+) -> dict[str, Json]:
+    """What certificates of all kinds begin with: what is proved, of which mechanism and for which data."""
+    relation = mechanism.adjacency
+    known = type(relation) is type(BY_NAME.get(relation.name))
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "mechanism": mechanism.name,
+        "arguments": {name: argument_text(value) for name, value in mechanism.values.items()},
+        "adjacency": relation.name if known else LISTED,
+        "size": 1 if isinstance(relation, AnyTwoValues) else size,  # one person's value
+        "domain": None if domain is None else [str(end) for end in domain],
+        "epsilon": str(epsilon),
+    }
+
+
+def _document(proof: AlignmentProof) -> dict[str, Json]:
+    writer = EventWriter()
+    outputs: dict[str, int] = {}
+    events: list[Json] = []
+    for event, row in zip(proof.events, proof.alignments, strict=True):
+        number = outputs.setdefault(str(event.output), len(outputs))
+        carried = [carried_document(event.noises, alignment) for alignment in row]
+        events.append({"output": number, "paths": event.paths, **writer.event(event), "shifts": carried})
+    epsilon = max(
+        stated_cost(event.noises, each)
+        for event, row in zip(proof.events, proof.alignments, strict=True)
+        for each in row
+    )
+    return {
+        **header("alignment", proof.mechanism, proof.size, interval_of(proof.mechanism), epsilon),
+        "data": "whole" if proof.whole else "real",
+        "polytopes": [polytope_document(polytope) for polytope in proof.polytopes],
+        "outputs": list(outputs),
+        "noises": writer.noises(),
+        "events": events,
+    }
+
+
+def polytope_document(polytope: Polytope) -> Json:
+    """A box by its ends, or a hull by its corners."""
+    if isinstance(polytope, Box):
+        return {"low": [str(x) for x in polytope.low], "high": [str(x) for x in polytope.high]}
+    return {"corners": [[str(x) for x in corner] for corner in polytope.corners()]}
+
+
+def carried_document(noises: Sequence[Noise], alignment: Alignment) -> dict[str, Json]:
+    """The shifts of an alignment: a rule, or a table."""
+    form = alignment.form
+    if isinstance(form, Rule):
+        moves: list[Json] = [
+            {"constant": str(constant), "data": {str(i): str(slope) for i, slope in slopes.items()}}
+            for constant, slopes in zip(form.constants, form.slopes, strict=True)
+        ]
+        return {"rule": moves, "cost": str(stated_cost(noises, alignment))}
+    table: list[Json] = [
+        {"moves": [str(move) for move in shift.moves or ()], "cost": str(_shift_cost(noises, shift))}
+        for shift in form.shifts
+    ]
+    return {"entries": list(form.entries), "at": "whole" if form.whole else "corners", "table": table}
+
+
+def stated_cost(noises: Sequence[Noise], alignment: Alignment) -> Fraction:
+    """What the alignment costs at most, as it is written down."""
+    form = alignment.form
+    if isinstance(form, Table):
+        return max(_shift_cost(noises, shift) for shift in form.shifts)
+    moved = [bool(c or slopes) for c, slopes in zip(form.constants, form.slopes, strict=True)]
+    return _rounded_up(noises, moved, alignment.cost)
+
+
+def _shift_cost(noises: Sequence[Noise], shift: Shift) -> Fraction:
+    return _rounded_up(noises, [bool(move) for move in shift.moves or ()], shift.cost)
+
+
+def _rounded_up(noises: Sequence[Noise], moved: Sequence[bool], cost: Fraction | float) -> Fraction:
+    """The cost as a rational that is not below the true one: the price of geometric noise is a logarithm."""
+    logarithm = any(m and isinstance(n.distribution, Geometric) for n, m in zip(noises, moved, strict=True))
+    return decimal_above(float(cost)) if logarithm else Fraction(cost)
+
+
+def decimal_above(x: float) -> Fraction:
+    """A decimal just above a positive number that is known up to rounding."""
+    return Fraction(f"{x * UPWARDS:.14g}")
+
+
+def argument_text(value: object) -> str:
+    """An argument as Python writes it, a fraction as p/q."""
+    return str(value) if isinstance(value, Fraction) else repr(value)
+
+
+def _entry(symbol: Symbol) -> str:
+    found = ENTRY.fullmatch(symbol.name)
+    if found is None:
+        raise BadInput(f"{symbol.name} is left open, but is no entry of the data; give it a value")
+    return found[1]
+
+
+def noise_document(noise: Noise) -> dict[str, Json]:
+    """A draw: its place among the draws of a run, its kind and its parameters."""
+    parameters = {name: str(value) for name, value in vars(noise.distribution).items()}
+    return {"draw": noise.index, "kind": type(noise.distribution).__name__.lower(), **parameters}
+
+
+def _laid_out(value: Json, indent: str = "") -> str:
+    """The value as JSON, on one line where it fits."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= WIDTH or not isinstance(value, list | dict) or not value:
+        return line
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(k, ensure_ascii=False)}: {_laid_out(v, deeper)}" for k, v in value.items()]
+        opening, closing = "{", "}"
+    else:
+        parts = [_laid_out(entry, deeper) for entry in value]
+        opening, closing = "[", "]"
+    return f"{opening}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{closing}"

@@ -1,0 +1,212 @@
+"""Proofs by couplings: the cases of a mechanism, which of them are neighbours, and what each pair loses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from veridp.adjacency import OneQueryMoves
+from veridp.engines.prove.alignment import Proof
+from veridp.engines.prove.alignment_search import depends_on_whole
+from veridp.engines.prove.blame import Blame, return_site
+from veridp.engines.prove.cases import Case, Part, neighbouring, value_cases, values_of
+from veridp.engines.prove.coupling_search import NO_DIFFERENCE, NO_LOSS, Coupling, Loss, couple
+from veridp.engines.prove.neighbours import Box, Polytope, interval_text, polytopes_of
+from veridp.engines.prove.regions import are_neighbours, region_cases
+from veridp.errors import NotExplorable
+from veridp.kernel.path import Path
+from veridp.kernel.wording import number_text
+from veridp.mechanism import Mechanism
+
+
+@dataclass(frozen=True, eq=False)
+class CasePair:
+    """Two neighbouring cases, and a coupling for each of their parts; `polytope` is a place in the proof's list."""
+
+    left: int
+    right: int
+    polytope: int
+    couplings: tuple[Coupling, ...]
+
+    @property
+    def loss(self) -> Loss | None:
+        """What the parts lose together; None where one cannot be carried over."""
+        total = NO_LOSS
+        for coupling in self.couplings:
+            if coupling.loss is None:
+                return None
+            total = total + coupling.loss
+        return total
+
+    @property
+    def epsilon(self) -> float:
+        return math.inf if (loss := self.loss) is None else loss.epsilon
+
+    @property
+    def order(self) -> tuple[float, bool, Fraction]:
+        """What pairs are sorted by: as their losses are, and those that cannot be carried over last."""
+        return (math.inf, True, Fraction(0)) if (loss := self.loss) is None else loss.order
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingProof(Proof):
+    """For all neighbours among the cases: the ε that couplings prove.
+
+    Cases are values of the data, and then the proof is for these alone; or regions that make up all data.
+    """
+
+    cases: tuple[Case, ...]
+    polytopes: tuple[Polytope, ...]
+    pairs: tuple[CasePair, ...]
+
+    @property
+    def loss(self) -> Loss | None:
+        """ε exactly, as a cost and the logarithm of a ratio; None where nothing is proved."""
+        return self.worst.loss
+
+    @property
+    def worst(self) -> CasePair:
+        """The pair of cases that loses most, or has no coupling."""
+        return max(self.pairs, key=lambda pair: pair.order)
+
+    @property
+    def by_value(self) -> bool:
+        return any(case.value is not None for case in self.cases) or self.polytopes == (NO_DIFFERENCE,)
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        from veridp.engines.prove.coupling_certificate import (
+            coupling_certificate_of,  # written from the proof, not for it
+        )
+
+        return coupling_certificate_of(self)
+
+    @property
+    def restriction(self) -> str:
+        return f"for the {len(self.cases)} data of its domain" if self.by_value else interval_text(self.mechanism)
+
+    @property
+    def extent(self) -> str:
+        what = "data" if self.by_value else "regions of data"
+        parts = max(len(case.parts) for case in self.cases)
+        independent = f", {parts} independent parts" if parts > 1 else ""
+        return f"{len(self.cases)} {what}, {len(self.pairs)} ordered pairs of neighbours{independent}"
+
+    @property
+    def moves(self) -> list[list[float]]:
+        return []
+
+    def case_text(self, number: int) -> str:
+        case = self.cases[number]
+        if self.by_value:
+            return repr(case.value)
+        return " and ".join(condition.text() for condition in case.conditions) or "all data"
+
+    @property
+    def explained(self) -> str:
+        worst = self.worst
+        left, right = self.case_text(worst.left), self.case_text(worst.right)
+        between = f"between {left} and {right}"
+        missing = [coupling for coupling in worst.couplings if coupling.loss is None]
+        if missing:
+            return f"{between}, the output {missing[0].output} cannot be carried over"
+        loss = worst.loss or NO_LOSS
+        ratio = number_text(loss.ratio) if loss.ratio.denominator < 10**6 else f"{float(loss.ratio):.12g}"
+        terms = [f"ln {ratio}"] * (loss.ratio != 1) + [number_text(loss.cost)] * (loss.cost != 0)
+        outputs = [coupling.output for coupling in worst.couplings if coupling.epsilon > 0]
+        which = (
+            f"the output {outputs[0]}"
+            if len(worst.couplings) == 1 and outputs
+            else f"{len(outputs)} parts of the output"
+        )
+        return f"{between}, {which}: cost {' + '.join(terms) or '0'} = {worst.epsilon:.6g}"
+
+    @property
+    def blame(self) -> Blame | None:
+        """The output that loses most, at the line where it was decided, or is returned."""
+        if self.epsilon == 0:
+            return None
+        worst = self.worst
+        part, coupling = max(enumerate(worst.couplings), key=lambda each: each[1].epsilon)
+        left, right = self.case_text(worst.left), self.case_text(worst.right)
+        events = [e for e in self.cases[worst.left].parts[part].events if e.output == coupling.output]
+        sites = [site for event in events for site in event.sites]
+        site = sites[-1] if sites else return_site(self.mechanism)
+        if coupling.loss is None:
+            sentence = f"the output {coupling.output} of {left} cannot be carried over to {right}"
+        else:
+            times = math.exp(coupling.epsilon)
+            sentence = f"the output {coupling.output} is up to {times:.6g} times as likely on {left} as on {right}"
+        return Blame("output", sentence, site.file, site.line, coupling.epsilon)
+
+
+def prove_on_values(mechanism: Mechanism, size: int) -> CouplingProof:
+    """The smallest ε that couplings prove for all neighbours over the finite domain."""
+    values = values_of(mechanism, size)
+    cases = _shared(value_cases(mechanism, values))
+    known: dict[tuple[int, int], Coupling] = {}
+    pairs = []
+    for a, b in neighbouring(mechanism.adjacency, values):
+        couplings = [
+            _coupled(left, right, NO_DIFFERENCE, known)
+            for left, right in zip(cases[a].parts, cases[b].parts, strict=True)
+        ]
+        pairs.append(CasePair(a, b, 0, tuple(couplings)))
+    if not pairs:
+        raise NotExplorable(f"{mechanism.name}: no two data of its domain are neighbours under {mechanism.adjacency}")
+    return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
+
+
+def _coupled(left: Part, right: Part, polytope: Polytope, known: dict[tuple[int, int], Coupling]) -> Coupling:
+    key = (id(left), id(right))
+    if key not in known:
+        known[key] = couple(left, right, polytope)
+    return known[key]
+
+
+def _shared(cases: Sequence[Case]) -> list[Case]:
+    """The cases, with parts that say the same being the same."""
+    parts: dict[object, Part] = {}
+    return [replace(case, parts=tuple(parts.setdefault(part.key, part) for part in case.parts)) for case in cases]
+
+
+def prove_on_regions(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> CouplingProof:
+    """The smallest ε that couplings prove for all data, region by region."""
+    cases = region_cases(paths)
+    polytopes = segments_of(mechanism, size)
+    pairs = []
+    for p, polytope in enumerate(polytopes):
+        for a, left in enumerate(cases):
+            for b, right in enumerate(cases):
+                if a != b and not are_neighbours(left, right, polytope):
+                    continue
+                (mine,), (theirs,) = left.parts, right.parts
+                found = couple(mine, theirs, polytope, left.conditions)
+                pairs.append(CasePair(a, b, p, (_for_all_data(found, mine),)))
+    return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), polytopes, tuple(pairs))
+
+
+def segments_of(mechanism: Mechanism, size: int) -> tuple[Polytope, ...]:
+    """The polytopes of differences; where one query moves, one for each, as regions tell which it is."""
+    polytopes = polytopes_of(mechanism, size) or ()
+    if not isinstance(mechanism.adjacency, OneQueryMoves):
+        return polytopes
+    ends = [tuple(Fraction(i == moved) for i in range(size)) for moved in range(size)]
+    return tuple(Box(tuple(-x for x in end), end) for end in ends)
+
+
+def _for_all_data(coupling: Coupling, part: Part) -> Coupling:
+    """The coupling, or none where it moves integer noise by what depends on the data: these need not be whole."""
+    for each in coupling.transports:
+        if depends_on_whole(part.pieces[each.source].noises, each.alignment):
+            return Coupling(None, coupling.output, ())
+    return coupling
+
+
+def _total(pairs: Sequence[CasePair]) -> tuple[float, Fraction | None]:
+    worst = max(pairs, key=lambda pair: pair.order)
+    loss = worst.loss
+    return worst.epsilon, loss.cost if loss is not None and loss.ratio == 1 else None

@@ -1,0 +1,295 @@
+"""Proofs for every size: an alignment that is the same for every step of a loop.
+
+For each state of the loop: by how much its numbers differ between the two runs, and for each step and each way the
+query may move: the shift of the step's noise that keeps its conditions, what it releases, and the differences that the
+next state asks for. All this is linear, so one linear program finds the cheapest; the cost of the worst run is added up
+along the states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from veridp.budget import Deadline
+from veridp.budget.child_process import contained
+from veridp.engines.prove.linear import Infeasible, LinearProgram, solve
+from veridp.engines.prove.paths import rational_arguments
+from veridp.engines.prove.prices import cost_of, price_of
+from veridp.engines.prove.replay import spot_check
+from veridp.engines.prove.simplex import Vertex
+from veridp.engines.prove.system import QUERY, SYMBOL, State, Step, System, system_of
+from veridp.errors import EnginesDisagree, ExplorationDisagrees, NotInductive, NotSolved, VeridpError
+from veridp.kernel.distributions import Number
+from veridp.kernel.expressions import Affine
+from veridp.kernel.symbols import Noise, Relation, Unknown
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp_check.checker import check
+
+PLAIN_RUNS = 48  # of the function, on inputs of sizes up to some hundreds
+Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
+
+
+def phases_of(adjacency: str, period: int) -> list[Phases]:
+    """How queries may move, step by step; for neighbours that come in several polytopes, one for each.
+
+    Between these corners the rest follows: shifts for corners, mixed, are shifts for what lies between them, at no more
+    than the mixed cost. Where one query moves, the phase remembers for two periods how long ago that was.
+    """
+    if adjacency == "linf":
+        return [{"any": [(1, "any"), (-1, "any")]}]
+    if adjacency == "monotone":
+        return [{"up": [(0, "up"), (1, "up")]}, {"down": [(0, "down"), (-1, "down")]}]
+    if adjacency == "l1":
+        last = 2 * period
+        phases: dict[str, list[tuple[int, str]]] = {"before": [(0, "before"), (1, "up 1"), (-1, "down 1")]}
+        for way in ("up", "down"):
+            for age in range(1, last + 1):
+                phases[f"{way} {age}"] = [(0, f"{way} {min(age + 1, last)}")]
+        return [phases]
+    raise NotInductive(f"there is no induction for neighbours under {adjacency}")
+
+
+Place = tuple[State, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Induction:
+    """ε for inputs of every size: proved step by step."""
+
+    mechanism: Mechanism
+    epsilon: float
+    exact_epsilon: Fraction
+    system: System
+    loops: tuple[AlignedLoop, ...]  # one for each polytope of differences
+
+    @property
+    def states(self) -> int:
+        return len(self.system.steps)
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """The proof as a document that `veridp check` verifies without the search."""
+        from veridp.engines.prove.induction_certificate import induction_certificate_of
+
+        return induction_certificate_of(self)
+
+    def __str__(self) -> str:
+        who = f"{self.mechanism} under {self.mechanism.adjacency}"
+        return f"{who}: {self.epsilon:.6g}-DP is proved for every size"
+
+
+def prove_for_every_size(mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any) -> Induction:
+    """The smallest ε that an alignment alike for all steps can prove, for inputs of every size.
+
+    Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment, and
+    CutShort where the `seconds` are not enough.
+    """
+    bound = as_mechanism(mechanism, **arguments)
+    return contained(lambda _: _induction(bound), Deadline(seconds), known=(bound,))
+
+
+def _induction(mechanism: Mechanism) -> Induction:
+    system = _system(mechanism)
+    loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency.name, system.period)]
+    cost = max(loop.cost for loop in loops)
+    return _confirmed(Induction(mechanism, float(cost), cost, system, tuple(loops)))
+
+
+def _confirmed(induction: Induction) -> Induction:
+    """The proof, once the checker accepts its certificate and plain runs, also long ones, agree with it."""
+    checked = check(induction.certificate)
+    if checked.rejection is None:
+        checked = spot_check(checked, induction.mechanism.bound(), PLAIN_RUNS, seed=0)
+        if checked.rejection is not None:
+            raise ExplorationDisagrees(f"{induction}, but at {checked.rejection.place}: {checked.rejection.reason}")
+    if checked.rejection is not None:
+        raise EnginesDisagree(
+            f"{induction}, but the checker rejects the certificate at {checked.rejection.place}: "
+            f"{checked.rejection.reason}; this is a fault in veridp, please report it"
+        )
+    return induction
+
+
+def _system(mechanism: Mechanism) -> System:
+    try:
+        return system_of(rational_arguments(mechanism))
+    except NotInductive:
+        raise
+    except VeridpError:  # code that takes floats only: their binary values are used instead
+        return system_of(mechanism)
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A step taken in a phase while the query moves by so much: from a place to the next (None: the end)."""
+
+    source: Place | None
+    step: Step
+    by: int
+    target: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedMove:
+    """A move with the shift of each noise that it draws, and what these cost."""
+
+    move: Move
+    shifts: tuple[Fraction, ...]
+    cost: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedLoop:
+    """An alignment of all moves: how the numbers of each place differ, and what a run may cost from there on."""
+
+    moves: tuple[AlignedMove, ...]
+    differences: Mapping[Place, Mapping[str, Fraction]]
+    left: Mapping[Place, Fraction]
+    cost: Fraction
+
+
+@dataclass(eq=False)
+class _Alignment:
+    system: System
+    phases: Phases
+    program: LinearProgram = field(default_factory=LinearProgram)
+    columns: dict[object, int] = field(default_factory=dict)
+
+    def moves(self) -> Iterator[Move]:
+        """The moves that runs can come to, from the entries on."""
+        first = next(iter(self.phases))
+        pending: list[Place] = []
+        for entry in self.system.entries.values():
+            target = None if entry.target is None else (entry.target, first)
+            pending += [] if target is None else [target]
+            yield Move(None, entry, 0, target)
+        seen: set[Place] = set()
+        while pending:
+            place = pending.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            for move in self._moves_from(place):
+                pending += [] if move.target is None else [move.target]
+                yield move
+
+    def _moves_from(self, place: Place) -> Iterator[Move]:
+        state, phase = place
+        for step in self.system.steps[state].values():
+            for by, following in self.phases[phase]:
+                yield Move(place, step, by, None if step.target is None else (step.target, following))
+        for step in self.system.exits[state].values():
+            yield Move(place, step, 0, None)
+
+    # --------------------------------------------------------------------------------------- the linear program
+
+    def _column(self, key: object) -> int:
+        """The variable of a key: ε is what is to be least, and a difference may be negative."""
+        if key not in self.columns:
+            is_difference = isinstance(key, tuple) and len(key) == 2 and key[0] != "left"
+            self.columns[key] = self.program.variable(Fraction(key == "epsilon"), free=is_difference)
+        return self.columns[key]
+
+    def _shift(self, move: Move, noise: Noise) -> dict[int, int]:
+        """The variables of a shift, with their signs. Integer noise stays: between corners no shift of it is whole."""
+        allowed = price_of(noise.distribution)
+        ways = () if noise.distribution.integer else (("up", allowed.up, 1), ("down", allowed.down, -1))
+        return {self._column((move, noise.index, way)): sign for way, unit, sign in ways if unit is not None}
+
+    def _change(self, move: Move, expression: Affine | Number) -> tuple[dict[int, Fraction], Fraction]:
+        """By how much an expression differs between the two runs: coefficients of the variables, and a constant."""
+        row: dict[int, Fraction] = {}
+        constant = Fraction(0)
+        for symbol, coefficient in expression.terms.items() if isinstance(expression, Affine) else ():
+            if symbol == QUERY:
+                constant += Fraction(coefficient) * move.by
+            elif isinstance(symbol, Noise):
+                row |= {column: sign * Fraction(coefficient) for column, sign in self._shift(move, symbol).items()}
+            elif isinstance(symbol, Unknown):
+                row[self._column((move.source, symbol.name))] = Fraction(coefficient)
+        return row, constant
+
+    def _add(self, move: Move) -> None:
+        program = self.program
+        for condition in move.step.conditions:
+            add = program.zero if condition.relation is Relation.EQUAL else program.at_least_zero
+            add(*self._change(move, condition.slack))
+        for number in move.step.released:
+            program.zero(*self._change(move, number))
+        for name, value in move.step.updates.items():
+            row, constant = self._change(move, value)
+            place = self._column((move.target, name))
+            row[place] = row.get(place, Fraction(0)) - 1
+            program.zero(row, constant)
+        costs = {self._column(("left", move.source) if move.source else "epsilon"): Fraction(1)}
+        if move.target is not None:
+            left = self._column(("left", move.target))
+            costs[left] = costs.get(left, Fraction(0)) - 1
+        for noise in move.step.noises:
+            for column, sign in self._shift(move, noise).items():
+                costs[column] = -price_of(noise.distribution).of(Fraction(sign))
+        program.at_least_zero(costs)
+
+    def solved(self) -> AlignedLoop:
+        """The alignment whose worst run is the cheapest; of these, that whose shifts cost least altogether."""
+        moves = list(self.moves())
+        for move in moves:
+            self._add(move)
+        cheapest = _solution(self.program)
+        few = self.program.with_rows(self.program.rows)
+        few.zero({self._column("epsilon"): 1}, -cheapest.cost)
+        few.costs = [Fraction(0)] * len(few.costs)
+        for move in moves:
+            for noise in move.step.noises:
+                for column, sign in self._shift(move, noise).items():
+                    few.costs[column] = price_of(noise.distribution).of(Fraction(sign))
+        answer = _solution(few)
+        found = {key: answer.values[column] for key, column in self.columns.items()}
+        return _aligned([self._aligned_move(move, found) for move in moves], found)
+
+    def _aligned_move(self, move: Move, found: Mapping[object, Fraction]) -> AlignedMove:
+        shifts = tuple(
+            found.get((move, noise.index, "up"), Fraction(0)) - found.get((move, noise.index, "down"), Fraction(0))
+            for noise in move.step.noises
+        )
+        return AlignedMove(move, shifts, cost_of(move.step.noises, shifts))
+
+
+def _solution(program: LinearProgram) -> Vertex:
+    try:
+        (answer,) = solve([program])
+    except NotSolved as error:
+        raise NotInductive(str(error)) from error
+    if isinstance(answer, Infeasible):
+        raise NotInductive("no alignment is the same for every step: the cost may grow with the size")
+    return answer
+
+
+def _aligned(moves: Sequence[AlignedMove], found: Mapping[object, Fraction]) -> AlignedLoop:
+    left = _left(moves)
+    cost = max(m.cost + (left[m.move.target] if m.move.target else 0) for m in moves if m.move.source is None)
+    differences = {
+        place: {name: found[(place, name)] for name, value in place[0] if value is SYMBOL and (place, name) in found}
+        for place in left
+    }
+    return AlignedLoop(tuple(moves), differences, left, cost)
+
+
+def _left(moves: Sequence[AlignedMove]) -> dict[Place, Fraction]:
+    """What a run may cost from each place on: longest ways to the end, which no circle of steps may lengthen."""
+    ends = [place for each in moves for place in (each.move.source, each.move.target)]
+    left: dict[Place, Fraction] = {place: Fraction(0) for place in ends if place is not None}
+    for _ in range(len(left) + 1):
+        better = dict(left)
+        for each in moves:
+            source, target = each.move.source, each.move.target
+            if source is not None:
+                better[source] = max(better[source], each.cost + (left[target] if target is not None else 0))
+        if better == left:
+            return left
+        left = better
+    raise NotInductive("the cost grows with the number of steps")

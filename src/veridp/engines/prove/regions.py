@@ -1,0 +1,189 @@
+"""Regions of open data: where data alone decide which way a mechanism goes.
+
+Each condition on data alone has a hyperplane, whose sides the mechanism tells apart. A region is a choice of a side of
+every such hyperplane; on the data of one region all these conditions are decided.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from veridp.budget import time_left
+from veridp.budget.alarm import shielded
+from veridp.engines.prove.cases import Case, Part
+from veridp.engines.prove.events import entry_of, events_of
+from veridp.engines.prove.neighbours import Box, Polytope
+from veridp.errors import NotExplorable
+from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.path import Fork, Option, Path, Step
+from veridp.kernel.symbols import Noise, Relation, Symbol
+
+MANY = 64  # regions
+MANY_SIDES = 4096  # choices of a side of every hyperplane
+SECONDS = 20
+
+Side = str  # of a hyperplane: ">", "<" or "=="
+
+
+def region_cases(paths: Sequence[Path]) -> list[Case]:
+    """The regions that the paths tell apart, each with its events; one without conditions where data decide nothing."""
+    planes = _planes(paths)
+    if math.prod(len(plane.choices) for plane in planes) > MANY_SIDES:
+        raise NotExplorable(_too_many(MANY_SIDES))
+    found: list[Case] = []
+    for sides in itertools.product(*(plane.choices for plane in planes)):
+        conditions = tuple(plane.condition(side) for plane, side in zip(planes, sides, strict=True))
+        if not _possible([_claim(condition, None) for condition in conditions]):
+            continue
+        if len(found) == MANY:
+            raise NotExplorable(_too_many(MANY))
+        chosen = dict(zip([plane.key for plane in planes], sides, strict=True))
+        here = [path for path in paths if all(_holds(c, chosen) for c in path.conditions if is_on_data(c))]
+        found.append(Case(None, conditions, (Part(None, tuple(events_of([_on_noise(path) for path in here]))),)))
+    return found
+
+
+def _too_many(count: int) -> str:
+    return f"the data alone decide which of more than {count} ways to go; prove a smaller size, or let noise decide"
+
+
+def is_on_data(condition: Condition) -> bool:
+    return not any(isinstance(symbol, Noise) for symbol in condition.slack.terms)
+
+
+def are_neighbours(left: Case, right: Case, polytope: Polytope) -> bool:
+    """Whether data of one region can move into the other by a difference of the polytope."""
+    z3 = _z3()
+    size = polytope.size
+    differences = [z3.Real(f"difference {i}") for i in range(size)]
+    claims = [_claim(condition, None) for condition in left.conditions]
+    claims += [_claim(condition, differences) for condition in right.conditions]
+    if isinstance(polytope, Box):
+        for difference, low, high in zip(differences, polytope.low, polytope.high, strict=True):
+            claims += [difference >= _rational(low), difference <= _rational(high)]
+    else:
+        shares = [z3.Real(f"share {k}") for k in range(polytope.count)]
+        claims += [share >= 0 for share in shares] + [z3.Sum(shares) == 1]
+        for i, difference in enumerate(differences):
+            total = [share * _rational(corner[i]) for share, corner in zip(shares, polytope.corners(), strict=True)]
+            claims.append(difference == z3.Sum(total))
+    return _possible(claims)
+
+
+# ------------------------------------------------------------------------------------------------------ hyperplanes
+
+
+@dataclass(frozen=True)
+class _Plane:
+    key: object
+    slack: Affine
+    choices: tuple[Side, ...]
+
+    def condition(self, side: Side) -> Condition:
+        match side:
+            case "==":
+                return Condition(self.slack, Relation.EQUAL)
+            case ">" | ">=":
+                return Condition(self.slack, Relation(side))
+            case _:
+                return Condition(-self.slack, Relation.ABOVE if side == "<" else Relation.AT_LEAST)
+
+
+SIDES: dict[tuple[Relation, bool], frozenset[str]] = {  # what a condition on a plane, or on its back, allows
+    (Relation.AT_LEAST, True): frozenset({">", "=="}),
+    (Relation.ABOVE, True): frozenset({">"}),
+    (Relation.EQUAL, True): frozenset({"=="}),
+    (Relation.AT_LEAST, False): frozenset({"<", "=="}),
+    (Relation.ABOVE, False): frozenset({"<"}),
+    (Relation.EQUAL, False): frozenset({"=="}),
+}
+PARTS = {">": {">"}, ">=": {">", "=="}, "==": {"=="}, "<": {"<"}, "<=": {"<", "=="}}
+
+
+def _planes(paths: Sequence[Path]) -> list[_Plane]:
+    asked: dict[object, tuple[Affine, set[frozenset[str]]]] = {}
+    for path in paths:
+        for condition in path.conditions:
+            if is_on_data(condition):
+                key, front, slack = _plane(condition)
+                asked.setdefault(key, (slack, set()))[1].add(SIDES[condition.relation, front])
+    return [_Plane(key, slack, _choices(allowed)) for key, (slack, allowed) in asked.items()]
+
+
+def _choices(allowed: set[frozenset[str]]) -> tuple[Side, ...]:
+    """The coarsest sides that every condition is one of."""
+    for coarse in (("<", ">="), ("<=", ">")):
+        if allowed <= {frozenset(PARTS[side]) for side in coarse}:
+            return coarse
+    return "<", "==", ">"
+
+
+def _plane(condition: Condition) -> tuple[object, bool, Affine]:
+    """A key of the hyperplane, whether the condition looks to its front, and an expression that is positive there."""
+    terms = sorted(condition.slack.terms.items(), key=lambda term: term[0])
+    lead = Fraction(terms[0][1])
+    front = lead > 0
+    slack = condition.slack if front else -condition.slack
+    key = (slack.constant / abs(lead), frozenset((s, c / abs(lead)) for s, c in slack.terms.items()))
+    return key, front, slack
+
+
+def _holds(condition: Condition, chosen: dict[object, Side]) -> bool:
+    key, front, _ = _plane(condition)
+    return PARTS[chosen[key]] <= SIDES[condition.relation, front]
+
+
+def _on_noise(path: Path) -> Path:
+    """The path without its conditions on data alone."""
+    steps: list[Step] = []
+    for step in path.steps:
+        if isinstance(step, Fork) and any(is_on_data(c) for c in step.option.conditions):
+            kept = tuple(c for c in step.option.conditions if not is_on_data(c))
+            step = Fork((Option(kept, step.option.weight, step.option.label),), 0, step.site, step.implied)
+        steps.append(step)
+    return Path(tuple(steps), path.output)
+
+
+# --------------------------------------------------------------------------------------------------- in words of z3
+
+
+def _claim(condition: Condition, differences: Sequence[Any] | None) -> Any:
+    """The condition, on data moved by the differences if there are any."""
+    total = _rational(Fraction(condition.slack.constant))
+    for symbol, coefficient in condition.slack.terms.items():
+        total = total + _rational(Fraction(coefficient)) * _moved(symbol, differences)
+    return condition.relation.holds(total)
+
+
+def _moved(symbol: Symbol, differences: Sequence[Any] | None) -> Any:
+    if isinstance(symbol, Noise):
+        raise TypeError(f"{symbol.name} is noise, not data")
+    entry = entry_of(symbol)
+    value = _z3().Real(f"data[{entry}]")
+    return value if differences is None else value + differences[entry]
+
+
+def _rational(number: Fraction) -> Any:
+    return _z3().Q(number.numerator, number.denominator)
+
+
+def _possible(claims: Sequence[Any]) -> bool:
+    z3 = _z3()
+    solver = z3.Solver()
+    solver.set("timeout", int(1000 * min(SECONDS, time_left())) + 1)
+    solver.add(*claims)
+    with shielded():  # z3 calls Python back
+        return bool(solver.check() != z3.unsat)
+
+
+@cache
+def _z3() -> Any:
+    import z3  # loaded only where data alone decide
+
+    return z3

@@ -1,0 +1,218 @@
+"""Confirmation: what an attack certifies on fresh samples, valid at every look, with one alpha for all that is said.
+
+The search draws samples of its own, so an attack is fixed before its confirmation draws the first one, and nothing has
+to be paid for the pairs, models, directions and thresholds that were tried. A look counts how often the attack takes
+an output of either side and bounds both probabilities by Clopper and Pearson at half the look's alpha each (paper,
+Theorem 1). Each look counts some more thresholds of the same scores: they cost no samples, tell the privacy profile,
+and one of them may turn out better than the threshold that held-out samples, by their luck, had for the best. The
+alphas of all looks and thresholds of all levels add up to the alpha of the search: so all bounds hold together with
+probability 1 - alpha, and the best of them may be reported, whenever one stops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.claim import Claim, Interval, Witness
+from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
+from veridp.engines.sniper.attack import ThresholdAttack
+from veridp.engines.sniper.bits import BIT_COLUMNS
+from veridp.engines.sniper.pair_attack import Candidate, Setting, seed_for
+from veridp.engines.sniper.tasks import Crew
+from veridp.sampling.tally import tally
+
+Counts = NDArray[np.int64]
+PART = 2**20  # samples that one task counts
+LOOKS = 4  # of a confirmation, each of four times as many samples as the one before
+GROWTH = 4
+
+
+@dataclass(frozen=True)
+class Spending:
+    """How the alpha of a level is divided: the shares of the last look, of the looks before it, of glances while the
+    search goes on and of the other thresholds of all looks. They add up to 1 at most."""
+
+    last: float = 0.775
+    earlier: float = 0.03
+    glances: float = 0.02
+    others: float = 0.175
+
+    def glance(self, number: int) -> float:
+        """The share of the n-th glance, from 1 on: all of them together spend the glances' share (Σ 1/n² = π²/6)."""
+        return self.glances * 6 / (math.pi * number) ** 2
+
+
+ALL_AT_ONCE = Spending(1.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """An event counted on either side: its probability is >= `lower` on the left, <= `upper` on the right."""
+
+    left: int
+    right: int
+    samples: int
+    alpha: float
+
+    @property
+    def lower(self) -> float:
+        return float(clopper_pearson_lower(self.left, self.samples, self.alpha / 2))
+
+    @property
+    def upper(self) -> float:
+        return float(clopper_pearson_upper(self.right, self.samples, self.alpha / 2))
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """No ε below this is kept at this δ."""
+        return float(log_ratio_lower(self.left, self.samples, self.right, self.samples, self.alpha, delta))
+
+    def delta(self, epsilon: float) -> float:
+        """No δ below this is kept at this ε: P[left] - e^ε P[right] is at least so much."""
+        return self.lower - math.exp(min(epsilon, 700.0)) * self.upper
+
+    def estimate(self, delta: float = 0.0) -> float:
+        """The same from the frequencies themselves: no bound."""
+        above = self.left / self.samples - delta
+        if above <= 0:
+            return -math.inf
+        return math.log(above * self.samples / self.right) if self.right else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a look at an attack on a pair certifies."""
+
+    candidate: Candidate
+    attack: ThresholdAttack
+    bounds: Bounds
+    delta: float
+
+    @property
+    def epsilon(self) -> float:
+        return self.bounds.epsilon(self.delta)
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether the bounds exclude the claim."""
+        return claim.refuted_by(self.bounds.epsilon)
+
+    def witness(self, event: ThresholdAttack, confidence: float) -> Witness:
+        """The pair and the event; its intervals are one-sided, since no more is needed."""
+        pair = self.candidate.pair
+        return Witness(
+            pair.left,
+            pair.right,
+            event,
+            Interval(self.bounds.lower, 1.0),
+            Interval(0.0, self.bounds.upper),
+            confidence,
+            as_floats=any(isinstance(column, BIT_COLUMNS) for column in event.scorer.columns.columns),
+        )
+
+
+# --------------------------------------------------------------------------------------------------------- counting
+
+
+@dataclass(frozen=True)
+class CountTask:
+    """Events to be counted among fresh outputs of one input."""
+
+    data: object
+    attack: ThresholdAttack
+    levels: tuple[float, ...]
+    samples: int
+    key: tuple[int, ...]
+
+
+def count(setting: Setting, task: CountTask) -> Counts:
+    """How many outputs the attack takes, then how many have a score of at least each level."""
+    attack = task.attack
+    events = [attack.above, attack.reached, *(ThresholdAttack(attack.scorer, level).reached for level in task.levels)]
+    counted = tally(
+        setting.mechanism,
+        task.data,
+        task.samples,
+        seed_for(setting.seed, *task.key),
+        events=events,
+        reading=setting.reading,
+        workers=1,
+        time_limit=setting.time_limit,
+        expected=setting.expected,
+    )
+    above, reached, *rest = (counted[place] for place in range(len(events)))
+    # Which of the ties are taken is a coin for each; only how many were matters here.
+    coins = np.random.default_rng(seed_for(setting.seed, *task.key, 0))
+    taken = above + int(coins.binomial(reached - above, attack.tie))
+    return np.array([taken, *rest], dtype=np.int64)
+
+
+def counted(
+    crew: Crew, candidate: Candidate, levels: Sequence[float], samples: int, key: tuple[int, ...]
+) -> Iterator[tuple[int, int, Counts]]:
+    """For both inputs, part by part: the side (0 is left), how many samples the part has, and its counts."""
+    sizes = [min(PART, samples - start) for start in range(0, samples, PART)]
+    parts = [(side, size, number) for number, size in enumerate(sizes) for side in (0, 1)]
+    inputs = (candidate.pair.left, candidate.pair.right)
+    tasks = [
+        CountTask(inputs[side], candidate.attack, tuple(levels), size, (*key, side, number))
+        for side, size, number in parts
+    ]
+    for (side, size, _), counts in zip(parts, crew.run(count, tasks), strict=True):
+        yield side, size, counts
+
+
+def look_sizes(final: int) -> list[int]:
+    """How many samples each look has seen, the last one all of them."""
+    sizes = {final // GROWTH**back for back in range(LOOKS)}
+    return sorted(size for size in sizes if size >= min(final, 1000))
+
+
+def confirm(
+    crew: Crew,
+    candidate: Candidate,
+    samples: int,
+    alpha: float,
+    key: tuple[int, ...],
+    delta: float = 0.0,
+    spending: Spending = Spending(),  # noqa: B008 - it is frozen
+) -> Iterator[list[Look] | float]:
+    """Looks at more and more fresh samples; between them, the share of the samples that are counted so far.
+
+    Several looks at once are at the same samples, the one at the candidate's own threshold first.
+    """
+    sizes = look_sizes(samples) if spending.earlier else [samples]
+    levels = candidate.levels if spending.others else ()
+    attacks = [candidate.attack, *(replace(candidate.attack, level=level, tie=1.0) for level in levels)]
+    totals: Counts = np.zeros((2, 1 + len(levels)), dtype=np.int64)
+    done = 0
+    for number, size in enumerate(sizes):
+        for side, part, counts in counted(crew, candidate, levels, size - done, (*key, number)):
+            totals[side] += counts
+            yield (done + part / 2) / samples
+        done = size
+        last = number == len(sizes) - 1
+        main = alpha * (spending.last if last else spending.earlier / max(1, len(sizes) - 1))
+        others = alpha * spending.others * _share(number, len(sizes)) / max(1, len(levels))
+        yield [
+            Look(candidate, attack, Bounds(left, right, size, others if place else main), delta)
+            for place, (attack, (left, right)) in enumerate(zip(attacks, totals.T.tolist(), strict=True))
+        ]
+
+
+def _share(number: int, of: int) -> float:
+    """How much of what the other thresholds may spend falls to this look: most of it to the last."""
+    return 1.0 if of == 1 else 0.8 if number == of - 1 else 0.2 / (of - 1)
+
+
+def glance(
+    crew: Crew, candidate: Candidate, samples: int, alpha: float, key: tuple[int, ...], delta: float = 0.0
+) -> Look:
+    """One look at so many fresh samples, while the search goes on."""
+    totals = [0, 0]
+    for side, _, counts in counted(crew, candidate, (), samples, key):
+        totals[side] += int(counts[0])
+    return Look(candidate, candidate.attack, Bounds(totals[0], totals[1], samples, alpha), delta)

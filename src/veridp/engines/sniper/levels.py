@@ -1,0 +1,407 @@
+"""A search under way, level after level: contests between pairs, more pairs near the best, training, a playoff, and
+confirming the winner.
+
+What a level does follows from its plan alone. The clock decides where a search is cut, and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from veridp.adjacency import Pair
+from veridp.budget import Deadline, Level, Progress, out_of_time
+from veridp.claim import Claim
+from veridp.engines.sniper.classifier import QUICK, Family
+from veridp.engines.sniper.confirm import Look, Spending, confirm, glance
+from veridp.engines.sniper.pair_attack import Candidate, Setting, Task, scout, seed_for
+from veridp.engines.sniper.pairs import Pairs, Source
+from veridp.engines.sniper.pilot import few_outputs
+from veridp.engines.sniper.playoff import playoff
+from veridp.engines.sniper.power import Goal
+from veridp.engines.sniper.tasks import Crew
+from veridp.errors import BadInput, MechanismError
+from veridp.sampling.sample import check_returns
+
+STAGES = 2  # contests ahead of the last training, each with more samples than the one before
+CROWD = 64  # with more pairs, one more contest, of fewer samples, comes first
+SHRINK = 4  # each contest has so many times the samples of the one before
+KEPT, KEPT_BY_TABLES = 6, 16  # pairs that go on to the next contest: more where trying one costs little
+SHARE_KEPT = 6  # or one in so many, if these are more
+CHALLENGERS, CHALLENGERS_BY_TABLES = 2, 6  # of the best, found by moving away from it
+FINALISTS, FINALISTS_BY_TABLES = 2, 8
+CONTENDERS, CONTENDERS_BY_TABLES = 4, 8  # of the playoff
+GENEROUS = 4  # where different outputs are so few that they are counted, contests have so many times the samples
+THOROUGH = 2  # pairs on which models that take long are tried
+SMALLEST = 1000  # samples below which a contest says nothing
+MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
+MOST_ROUNDS = 3
+CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
+WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
+ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
+EARLY = 2  # levels so far below the top only secure a bound soon: they try no models that take long, and settle nothing
+SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = range(7)  # the streams of the seed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a level of a search is to do."""
+
+    level: Level
+    samples: int
+    final: int
+    families: tuple[Family, ...]
+    spending: Spending
+    alpha: float  # of this level
+    stop_at: Claim | None = None
+    width: float | None = None
+    generosity: int = 1
+
+    @property
+    def early(self) -> bool:
+        """Whether the level only secures a bound soon."""
+        return self.level.below >= EARLY
+
+    @property
+    def efforts(self) -> list[int]:
+        """The samples of each contest, ascending."""
+        sizes = [self.generosity * self.samples // SHRINK**back for back in range(STAGES, 0, -1)]
+        return [size for size in sizes if size >= SMALLEST] or [self.samples]
+
+    @property
+    def playoff(self) -> int:
+        """The samples of the playoff's last round."""
+        return self.final if self.generosity > 1 else self.final // 2
+
+    def among(self, families: Sequence[Family]) -> tuple[Family, ...]:
+        """Those of the families that may be used; all that may, if none of these may."""
+        return tuple(family for family in families if family in self.families) or self.families
+
+    def changes(self, search: Setting) -> dict[str, object]:
+        """How the setting of this level differs from that of the whole search: above all, its samples are its own."""
+        below = self.level.below
+        return {
+            "seed": seed_for(search.seed, LEVELS, below) if below else search.seed,
+            "goal": Goal(self.final, self.alpha * self.spending.last, search.goal.delta),
+            "expected": ABOUT_IN_ALL * self.samples,
+        }
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A pair on which the mechanism failed."""
+
+    pair: Pair
+    error: MechanismError
+
+
+def attempt(setting: Setting, task: Task) -> Candidate | Failed:
+    """What scouting the pair finds, or how the mechanism failed on it."""
+    try:
+        return scout(setting, task)
+    except MechanismError as error:
+        return Failed(task.pair, type(error)(*error.args))
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A pair in a contest, and the families of models that are tried on it."""
+
+    pair: Pair
+    families: tuple[Family, ...]
+
+
+def worth_more(candidate: Candidate, thorough: bool) -> tuple[Family, ...]:
+    """The families worth trying with more samples: the two best; if `thorough`, also those that take longer.
+
+    Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
+    """
+    best = candidate.ranking[:2]
+    if best[:1] == (Family.TABLE,):
+        return best[:1]
+    if not thorough:
+        return best
+    network = () if candidate.columns == 1 else (Family.NETWORK,)
+    return tuple(dict.fromkeys((*best, Family.BOOSTED, *network)))
+
+
+def going_on(candidates: Sequence[Candidate], usual: int, by_tables: int) -> int:
+    """How many of the candidates go on: more where tables of counts, which cost little, do best."""
+    return by_tables if candidates[0].ranking[:1] == (Family.TABLE,) else usual
+
+
+def _key(pair: Pair) -> frozenset[str]:
+    """The same for a pair and its reversal."""
+    return frozenset((repr(pair.left), repr(pair.right)))
+
+
+@dataclass
+class Hunt:
+    """A search under way: what it has drawn, tried and certified so far."""
+
+    plans: Sequence[Plan]  # of the levels, ascending
+    crew: Crew
+    pairs: Pairs
+    deadline: Deadline
+    progress: Progress | None
+    looks: list[Look] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)  # where the pairs came from
+    moves: int = 0  # from the best, in the last level
+    tried: set[object] = field(default_factory=set)  # the pairs
+    failures: dict[frozenset[str], Failed] = field(default_factory=dict)
+    drawn: int = 0
+    tasks: int = 0  # of this level
+    glances: int = 0  # of this level
+    champion: Pair | None = None  # of the level before
+    finished: bool = False
+    certified: Callable[[], object] = lambda: None  # called after each look
+    completed: Callable[[], object] = lambda: None  # called after each level
+
+    def __post_init__(self) -> None:
+        self.plan = self.plans[-1]
+
+    @property
+    def setting(self) -> Setting:
+        setting: Setting = self.crew.setting
+        return setting
+
+    @property
+    def best(self) -> float:
+        """The best bound that is certified so far."""
+        return max((look.epsilon for look in self.looks), default=0.0)
+
+    def tell(self, stage: str, share: float) -> None:
+        if self.progress is not None:
+            self.progress(stage, min(max(share, 0.0), 1.0), max(0.0, self.best))
+
+    def keep_time(self) -> None:
+        """Raise CutShort where the time is over; called between any two tasks.
+
+        The first level goes on to its first bound: it takes a few hundred outputs, and leaves something to report.
+        """
+        if self.deadline.passed and (self.looks or not self.plan.level.below):
+            raise out_of_time(self.deadline.seconds)
+
+    def told(self) -> list[str]:
+        """What was searched, in sentences."""
+        moved = "1 move from the best" if self.moves == 1 else f"{self.moves} moves from the best"
+        told = [*self.searched, *([moved] if self.moves else [])]
+        if not self.finished:
+            place = len(self.plans) - self.plan.level.below
+            told.append(f"cut short at level {place} of {len(self.plans)}, of {self.plan.samples} training samples")
+        if self.failures:
+            first = next(iter(self.failures.values())).pair
+            told.append(f"but {len(self.failures)} on which it failed, such as {first.left} and {first.right}")
+        return told
+
+    # --------------------------------------------------------------------------------------------------------- the way
+
+    def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:
+        """Run all levels, or as many as it takes to refute the claim."""
+        starting = list(given) if given else self.starting_pairs(sources)
+        if not starting:
+            raise BadInput(
+                f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
+                f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
+            )
+        check_returns(self.setting.mechanism, (side for pair in starting for side in (pair.left, pair.right)))
+        for plan in self.plans:
+            self.begin(plan)
+            self.climb(starting, moving=Source.MOVES in sources)
+            if not plan.early and any(map(self._refutes, self.looks)):
+                break
+            if plan is not self.plans[-1]:
+                self.completed()
+                self.keep_time()
+        if not self.looks and self.failures:
+            raise next(iter(self.failures.values())).error
+        self.finished = True
+
+    def begin(self, plan: Plan) -> None:
+        """Turn to the next level, whose samples and keys are its own."""
+        self.plan = plan
+        self.crew.changes = plan.changes(self.crew.shipped)
+        self.tasks = self.glances = self.moves = 0
+        self.failures = {}
+
+    def climb(self, starting: Sequence[Pair], moving: bool) -> None:
+        """Find the most promising attack of this level and confirm it."""
+        self.prepare(starting[0])
+        many = self.plan.level.of(len(starting))
+        pairs = [starting[place * len(starting) // many] for place in range(many)]
+        if self.plan.level.below and self.champion is not None and _key(self.champion) not in map(_key, pairs):
+            pairs.append(self.champion)  # the top level tries all pairs, and moves of its own
+        entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in pairs]
+        efforts = self.plan.efforts
+        if len(entrants) > CROWD and efforts[0] >= SHRINK * SMALLEST:
+            efforts.insert(0, efforts[0] // SHRINK)
+        best = self.contest("contest", entrants, efforts)
+        if best and moving:
+            best = self.moved(best)
+        if best:
+            winner = self.winner(self.trained(best))
+            self.champion = winner.pair
+            self.confirmed(winner)
+
+    def starting_pairs(self, sources: Sequence[Source]) -> list[Pair]:
+        random = self.pairs.random(seed_for(self.setting.seed, MAKING_PAIRS))
+        listed: dict[Source, Iterable[Pair]] = {
+            Source.PATTERNS: self.pairs.patterns(),
+            Source.CORNERS: itertools.islice(self.pairs.corners(), MOST_CORNERS),
+            Source.RANDOM: itertools.islice(random, MOST_RANDOM),
+        }
+        starting: list[Pair] = []
+        for source, pairs in listed.items():
+            if source in sources:
+                more = list(pairs)
+                starting += more
+                self.searched += [f"{len(more)} {source}"] if more else []
+        return starting
+
+    def prepare(self, pair: Pair) -> None:
+        """Plan by what a few samples tell: more where they are cheap to learn from."""
+        few, drawn = few_outputs(self.crew, pair.left, self.plan.samples, (PILOTING,))
+        self.drawn += drawn
+        self.keep_time()
+        if few:
+            self.plan = replace(self.plan, generosity=GENEROUS)
+
+    # -------------------------------------------------------------------------------------------------------- contests
+
+    def contest(self, name: str, entrants: Sequence[Entrant], efforts: Sequence[int]) -> list[Candidate]:
+        """The candidates that are left after successive halving, the most promising first."""
+        left = list(entrants)
+        candidates: list[Candidate] = []
+        for contests_left, effort in zip(reversed(range(len(efforts))), efforts, strict=True):
+            results = self.found(f"{name} of {len(left)} pairs", self.tasks_for(left, effort, effort))
+            if not results:
+                break
+            candidates = sorted(results, key=lambda candidate: -candidate.promise)
+            self.glanced(candidates[0], effort)
+            left = self.heirs(candidates, len(left), last=contests_left == 1)
+        return candidates
+
+    def heirs(self, candidates: Sequence[Candidate], entered: int, last: bool) -> list[Entrant]:
+        """Those of the sorted candidates that go on, with the families that are worth more samples.
+
+        Models that take long are tried in the last contest, on the best, and on all where the quick ones see nothing.
+        """
+        kept = max(entered // SHARE_KEPT, going_on(candidates, KEPT, KEPT_BY_TABLES))
+        last = last and not self.plan.early
+        return [
+            Entrant(one.pair, self.plan.among(worth_more(one, last and (place < THOROUGH or one.promise <= 0))))
+            for place, one in enumerate(candidates[:kept])
+        ]
+
+    def found(self, stage: str, tasks: Sequence[Task]) -> list[Candidate]:
+        """What the tasks find; pairs on which the mechanism fails are noted."""
+        results: list[Candidate] = []
+        self.tell(stage, 0.0)
+        for number, (task, result) in enumerate(zip(tasks, self.crew.run(attempt, tasks), strict=True), start=1):
+            if isinstance(result, Failed):
+                self.failures[_key(task.pair)] = result
+            else:
+                results.append(result)
+                self.drawn += result.drawn
+                self.tried.add(_key(task.pair))
+            self.tell(stage, number / len(tasks))
+            self.keep_time()
+        return results
+
+    def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[Task]:
+        """A task for each entrant, with samples of its own."""
+        first = self.tasks
+        self.tasks += len(entrants)
+        return [
+            Task(entrant.pair, samples, held_out, entrant.families, (SCOUTING, first + number))
+            for number, entrant in enumerate(entrants)
+        ]
+
+    def moved(self, best: list[Candidate]) -> list[Candidate]:
+        """The candidates after moving away from the best one, as long as that helps."""
+        near = replace(self.pairs, seen=set(self.pairs.seen))  # each level gives out its moves anew
+        for turn in range(MOST_ROUNDS):
+            moves = near.moves(best[0].pair, seed_for(self.setting.seed, MAKING_PAIRS, 1 + turn))
+            pairs = list(itertools.islice(moves, self.plan.level.of(MOST_MOVES)))
+            if not pairs:
+                break
+            self.moves += len(pairs)
+            families = best[0].ranking[:1]
+            found = self.contest("moves", [Entrant(pair, families) for pair in pairs], self.plan.efforts[:1])
+            champion = best[0]
+            best = self.settled(best, found[: going_on(best, CHALLENGERS, CHALLENGERS_BY_TABLES)])
+            if not best[0].promise > champion.promise + WORTH * abs(champion.promise):
+                break
+        return best
+
+    def settled(self, best: list[Candidate], challengers: list[Candidate]) -> list[Candidate]:
+        """All of them in order, the challengers after a contest at the effort that the best have passed."""
+        enough = best[0].promise - CLOSE * abs(best[0].promise)
+        hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
+        found = self.contest("challenge", hopeful, self.plan.efforts[-1:]) if hopeful else []
+        return sorted([*best, *found], key=lambda candidate: -candidate.promise)
+
+    # ---------------------------------------------------------------------------------------- training and confirming
+
+    def trained(self, best: Sequence[Candidate]) -> list[Candidate]:
+        """The best candidates trained with all samples, and others as they are, the most promising first."""
+        enough = best[0].promise - CLOSE * abs(best[0].promise)
+        others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
+        finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
+        entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
+        held_out = 2 * max(self.plan.samples, self.plan.efforts[-1])
+        results = self.found("training the best", self.tasks_for(entrants, self.plan.samples, held_out))
+        others = [one for one in best if one not in finalists] if results else finalists
+        return sorted([*results, *others], key=lambda candidate: -candidate.promise)
+
+    def winner(self, best: Sequence[Candidate]) -> Candidate:
+        """The best after a playoff, where there is more to learn than what refutes the claim."""
+        hopeful = [one for one in best if one.hoped(self.setting.goal) >= best[0].promise]
+        contenders = hopeful[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
+        claim, samples = self.plan.stop_at, self.plan.playoff
+        refuting = claim is not None and claim.refuted_by(lambda _: best[0].promise)
+        if len(contenders) < 2 or refuting or samples < self.plan.samples:
+            return best[0]
+        winner, before = best[0], self.drawn
+        for standing in playoff(self.crew, contenders, samples, (PLAYING_OFF,), self.setting.goal):
+            winner, self.drawn = standing.best, before + standing.drawn
+            self.tell(f"playoff of {len(contenders)} attacks", standing.share)
+            self.keep_time()
+        return winner
+
+    def glanced(self, candidate: Candidate, samples: int) -> None:
+        """Certify the candidate on a few fresh samples."""
+        self.glances += 1
+        alpha = self.plan.alpha * self.plan.spending.glance(self.glances)
+        key = (GLANCING, self.glances)
+        self.looks.append(glance(self.crew, candidate, samples, alpha, key, self.setting.goal.delta))
+        self.drawn += 2 * samples
+        self.certified()
+
+    def confirmed(self, winner: Candidate) -> None:
+        """Look at the winner until all samples are drawn.
+
+        The top level ends as soon as the claim is refuted, or the bound is as tight as asked.
+        """
+        plan, before = self.plan, self.drawn
+        looks = confirm(
+            self.crew, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal.delta, plan.spending
+        )
+        for event in looks:
+            if isinstance(event, float):
+                self.tell("confirming", event)
+                self.keep_time()
+                continue
+            self.looks += event
+            self.drawn = before + 2 * event[0].bounds.samples
+            self.certified()
+            if not plan.level.below and (any(map(self._refutes, event)) or any(map(self._is_tight, event))):
+                return
+
+    def _refutes(self, look: Look) -> bool:
+        return self.plan.stop_at is not None and look.refutes(self.plan.stop_at)
+
+    def _is_tight(self, look: Look) -> bool:
+        width = self.plan.width
+        return width is not None and look.bounds.estimate(look.delta) - look.epsilon <= width

@@ -1,0 +1,194 @@
+"""The arguments of a mechanism that show most (the ArgumentGenerator of Algorithm 4).
+
+Whole-numbered arguments on which the scale of noise depends are set to where it is least; other numbers to where,
+without noise, as many branches as possible go different ways on the two inputs (MaxSMT), in the middle of the room
+there is.
+
+What the caller has set stays, and so does what the claim is made of: `epsilon`, `delta`, and whatever a claim that is
+a function of arguments names. So does noise that is not calibrated by `epsilon`: a function that computes its noise
+from a budget and an argument promises the budget for each value of the argument; one that takes its noise as it is
+told does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from veridp.engines.statdp.branches import separating_values
+from veridp.engines.statdp.noiseless import draws_of, without_noise
+from veridp.errors import BadInput, MechanismFailed, NotExplorable
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import Affine, unknown
+from veridp.kernel.path import Path
+from veridp.kernel.site import Site
+from veridp.mechanism import Mechanism
+
+MOST_PATHS = 500
+SCALES = ("Laplace", "Normal", "Gumbel", "Logistic", "Exponential")  # whose parameter grows with the noise
+STAND_IN = 1  # for an argument without a value, until one is found
+
+
+@dataclass(frozen=True)
+class Found:
+    """The mechanism with all its arguments set, those that a search set, and why each has its value."""
+
+    mechanism: Mechanism
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An argument that may be set: its value so far, None if it has none, and whether it is a whole number."""
+
+    name: str
+    value: float | None
+    whole: bool
+
+    @property
+    def start(self) -> float:
+        return STAND_IN if self.value is None else self.value
+
+
+def search_arguments(mechanism: Mechanism, left: Any, right: Any) -> Found:
+    """The mechanism with the arguments for these two inputs that its noise and its branches suggest.
+
+    Raises BadInput where an argument has no value and none can be found.
+    """
+    candidates = _open_arguments(mechanism)
+    if not candidates:
+        return Found(mechanism)
+    started = mechanism.bind(**{one.name: one.start for one in candidates if one.value is None})
+    try:
+        quiet, free = _least_noise(started, candidates, left)
+        branchy, lost = _differing_branches(quiet.mechanism, free, left, right)
+    except (NotExplorable, MechanismFailed) as error:
+        quiet, branchy, free, lost = Found(started), Found(started), candidates, str(error)
+    found = {**quiet.arguments, **branchy.arguments}
+    for one in candidates:
+        if one.value is None and one.name not in found:
+            reason = f": {lost}" if lost else ""
+            raise BadInput(
+                f"{mechanism.name} needs a value for {one.name}, and none could be found{reason}; give {one.name}=…"
+            )
+    notes = quiet.notes + branchy.notes + ((f"other arguments as they are: {lost}",) if lost and free else ())
+    return Found(mechanism.bind(**found), found, notes)
+
+
+def _open_arguments(mechanism: Mechanism) -> list[_Open]:
+    """The numeric arguments that neither the caller nor the claim has fixed."""
+    kept = {"epsilon", "delta"}
+    for claimed in (mechanism.epsilon, mechanism.delta):
+        if callable(claimed):
+            kept.update(inspect.signature(claimed).parameters)
+    given = {name for name, value in mechanism.arguments.items() if not isinstance(value, Affine)}
+    found = []
+    for name, value in mechanism.values.items():
+        if name in given or name in kept:
+            continue
+        if isinstance(value, Affine):
+            found.append(_Open(name, None, _is_whole(mechanism, name)))
+        elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            found.append(_Open(name, value, isinstance(value, int | np.integer)))  # type: ignore[arg-type]
+    return found + [_Open(name, None, _is_whole(mechanism, name)) for name in mechanism.missing() if name not in kept]
+
+
+def _is_whole(mechanism: Mechanism, name: str) -> bool:
+    """Whether the argument's annotation says that it is a whole number; BadInput where it says that it is no number."""
+    annotation = inspect.signature(mechanism.function).parameters[name].annotation
+    if annotation in (int, "int"):
+        return True
+    if annotation in (float, "float", inspect.Parameter.empty):
+        return False
+    raise BadInput(f"{mechanism.name} needs a value for {name}, which is no number ({annotation}); give {name}=…")
+
+
+# ------------------------------------------------------------------------------------------------------ least noise
+
+
+def _least_noise(mechanism: Mechanism, candidates: Sequence[_Open], data: Any) -> tuple[Found, list[_Open]]:
+    """Whole numbers that noise depends on, at 1 where that is less noise; and the arguments that noise is free of."""
+    now = _scales(mechanism, data)
+    budget = _told_by(mechanism, now, "epsilon", data)
+    settled: dict[str, Any] = {}
+    free = []
+    for one in candidates:
+        sites = _told_by(mechanism, now, one.name, data)
+        if not sites:
+            free.append(one)
+            continue
+        if one.value is None and not one.whole:
+            raise BadInput(f"{mechanism.name} needs a value for {one.name}, which sets its noise; give {one.name}=…")
+        if one.whole and (one.value is None or (sites <= budget and _is_less(mechanism, now, one.name, sites, data))):
+            settled[one.name] = 1
+    notes = tuple(f"{name} = {value} (least noise)" for name, value in settled.items())
+    return Found(mechanism.bind(**settled), settled, notes), free
+
+
+def _scales(mechanism: Mechanism, data: Any) -> dict[Site, frozenset[float]]:
+    """The scales of the noise that each line draws."""
+    lines: dict[Site, set[float]] = {}
+    for draw in draws_of(mechanism, data):
+        if draw.kind in SCALES:
+            lines.setdefault(draw.site, set()).add(draw.parameter)
+    return {site: frozenset(scales) for site, scales in lines.items()}
+
+
+def _told_by(mechanism: Mechanism, now: Mapping[Site, frozenset[float]], name: str, data: Any) -> frozenset[Site]:
+    """The lines whose noise depends on an argument: it is another where the argument is."""
+    value = mechanism.values.get(name)
+    if not isinstance(value, int | float | np.number):
+        return frozenset()
+    changed = value + 1 if isinstance(value, int | np.integer) else value * 1.5 + (0.5 if value == 0 else 0.0)
+    then = _scales(mechanism.bind(**{name: changed}), data)
+    return frozenset(site for site in now.keys() & then.keys() if now[site] != then[site])
+
+
+def _is_less(
+    mechanism: Mechanism, now: Mapping[Site, frozenset[float]], name: str, sites: Iterable[Site], data: Any
+) -> bool:
+    """Whether all these lines draw less noise, but some, where the argument is 1."""
+    then = _scales(mechanism.bind(**{name: 1}), data)
+    return all(0 < max(then.get(site, {math.inf})) < max(now[site]) for site in sites)
+
+
+# --------------------------------------------------------------------------------------------- differing branches
+
+
+def _differing_branches(mechanism: Mechanism, free: Sequence[_Open], left: Any, right: Any) -> tuple[Found, str]:
+    """Values of the free arguments for which most branches differ; and what stood in the way, if something did.
+
+    Whole numbers with a default are counts and sizes more often than levels that data is compared with: they stay.
+    """
+    chosen = [one for one in free if one.value is None or not one.whole]
+    if not chosen:
+        return Found(mechanism), ""
+    try:
+        mine, theirs = (_paths(mechanism, chosen, data) for data in (left, right))
+    except (NotExplorable, MechanismFailed) as error:
+        return Found(mechanism), str(error)
+    separation = separating_values(mine, theirs, {one.name: one.whole for one in chosen})
+    if separation.differing == 0:
+        values: dict[str, Any] = {one.name: one.start for one in chosen if one.value is None}
+        notes = tuple(f"{name} = {value:g} (no branch depends on it)" for name, value in values.items())
+        return Found(mechanism.bind(**values), values, notes), ""
+    values = dict(separation.values)
+    for one in chosen:
+        if one.value is None:
+            values.setdefault(one.name, one.start)
+    plural = "branch differs" if separation.differing == 1 else "branches differ"
+    told = ", ".join(f"{name} = {value:g}" for name, value in values.items())
+    note = f"{told} ({separation.differing} of {separation.branches} {plural})"
+    return Found(mechanism.bind(**values), values, (note,)), ""
+
+
+def _paths(mechanism: Mechanism, chosen: Sequence[_Open], data: Any) -> tuple[Path, ...]:
+    """The paths of the mechanism without noise, the chosen arguments left open."""
+    bound = mechanism.bind(**{one.name: unknown(one.name) for one in chosen})
+    return explore(without_noise(bound), data, max_paths=MOST_PATHS, **bound.arguments)

@@ -1,0 +1,307 @@
+"""Counterexample detection (Algorithm 1): choose events on one sample, test them on another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from veridp.budget import GROWTH, Deadline, Level, Progress, levels, out_of_time
+from veridp.budget.child_process import Reporter, contained
+from veridp.claim import Claim, Interval, Witness
+from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
+from veridp.engines.statdp.confirmation import FreshCounts, Tested
+from veridp.engines.statdp.hypothesis_test import p_values
+from veridp.engines.statdp.inputs import Trials, given_pairs, usual_pairs
+from veridp.engines.statdp.result import Detection, Point
+from veridp.engines.statdp.seeds import Seeds
+from veridp.engines.statdp.select import score
+from veridp.engines.statdp.selection import Selection
+from veridp.errors import BadInput, CutShort
+from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.sampling.sample import check_returns
+
+GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
+# Twice, since the mean of p-values over the thinning is a p-value only up to a factor of 2; and twice again, since the
+# smaller of two directions is taken.
+CORRECTION = 4
+LEAST_RUNS = 30  # of the first level
+ROUNDS, PARTS = 2, 24  # in each round an interval that holds a crossing is cut into so many parts
+NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
+
+
+def detect(
+    mechanism: Mechanism | Function,
+    epsilon: float | None = None,
+    size: int | None = None,
+    *,
+    test_epsilons: Sequence[float] | None = None,
+    pairs: Sequence[Any] | None = None,
+    selection_samples: int = 100_000,
+    samples: int = 500_000,
+    seconds: float = math.inf,
+    alpha: float = 0.05,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **arguments: Any,
+) -> Detection:
+    """Whether the mechanism's claim stands up to statistical tests, and the curve of p-values around it.
+
+    `epsilon` is the claimed budget: the mechanism's argument of that name, or what it claims where it has none. The
+    mechanism is run with it, and tested against each of the test ε (from 0.2 to 2.2 times the claim if not given, the
+    claim always among them). `pairs` replaces the patterns of neighbours, of lengths 5 and 10 or of `size`.
+    Arguments that are neither given here nor part of the claim are searched for; `arguments` fixes them.
+
+    For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs on either
+    side (twice as many more for a few pairs, where these do not decide), and tested on `samples` fresh ones. What is
+    guaranteed: a corrected p-value is four times the smaller of the two directions' expected p-values, divided by the
+    share of α that its level has, and at least that of every smaller test ε. It is <= α with probability at most α if
+    the mechanism is private with that ε, and all of the curve's are so together: claims are nested (private with ε
+    means private with each larger one), so the first true one on the way up would have to be rejected for any true one
+    to be, and its p-value alone counts. What is not: that a claim which is not refuted is true.
+
+    Before that, all of it is done with a quarter of the runs and pairs, with a 16th, and so on, each time on fresh runs
+    and at a share of α of its own. The best bound of these levels counts, and a claim that one of them refutes stays
+    refuted. What is found depends on the seed and these options alone, and not on the speed of the machine, unless it
+    is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is what the levels until then found, and
+    `finished` is False; more seconds never give a smaller bound. Raises CutShort where no level was completed.
+    """
+    deadline = Deadline(seconds)
+    bound, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
+    _check(selection_samples, samples, alpha)
+    epsilons = _grid(claim, test_epsilons)
+    chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
+    steps = levels(min(selection_samples, samples), LEAST_RUNS)
+
+    def work(reporter: Reporter) -> Detection:
+        if not bound.missing():  # arguments that are left open are found for each pair
+            check_returns(bound, (side for pair in chosen_pairs for side in (pair.left, pair.right)))
+        trials, done = Trials(bound, chosen_pairs), list[_LevelTests]()
+
+        def run(level: Level) -> _LevelTests:
+            def tell(stage: str, share: float) -> None:
+                if done and deadline.passed:  # the first level leaves something to report
+                    raise out_of_time(deadline.seconds)
+                start = GROWTH ** (-level.below - 1) if done else 0.0
+                reporter.progress(stage, start + share * (GROWTH**-level.below - start), 0.0)
+
+            runs, seeds = level.of(selection_samples), Seeds(seed, (2, level.below) if level.below else ())
+            selection = Selection(trials, level.of(len(chosen_pairs)), epsilons, runs, seeds.under(0))
+            chosen = selection.run(lambda stage, share: tell(stage, share / 2))
+            counts = FreshCounts(chosen, level.of(samples), seeds.under(1))
+            counts.run(lambda stage, share: tell(stage, (1 + share) / 2))
+            tested, correction = counts.tested(), CORRECTION / level.alpha_share
+            curve = _curve(epsilons, tested, correction)
+            return _LevelTests(
+                curve,
+                _epsilon_lower(curve, alpha, correction),
+                _witness(bound, tested[epsilons.index(claim.epsilon)], alpha, level.alpha_share),
+                (*selection.told(), *counts.told()),
+                selection.clock.seconds + counts.clock.seconds,
+            )
+
+        def detection() -> Detection:
+            all_found = [_detection(bound, claim, alpha, one, done, len(steps), deadline.spent) for one in done]
+            return next((one for one in reversed(all_found) if one.refuted), all_found[-1])
+
+        try:
+            for level in steps:
+                done.append(run(level))
+                reporter.best(detection())
+        except (CutShort, KeyboardInterrupt):
+            if not done:
+                raise
+        return detection()
+
+    return contained(work, deadline, known=(bound,), progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _LevelTests:
+    """What one level found."""
+
+    curve: tuple[Point, ...]
+    epsilon_lower: float
+    witness: Witness | None
+    searched: tuple[str, ...]
+    sampling_seconds: float
+
+
+def _detection(
+    mechanism: Mechanism,
+    claim: Claim,
+    alpha: float,
+    shown: _LevelTests,
+    done: Sequence[_LevelTests],
+    levels: int,
+    seconds: float,
+) -> Detection:
+    """What the levels found together, by the curve and the witness of one of them."""
+    finished = len(done) == levels
+    cut = () if finished else (f"cut short at level {len(done) + 1} of {levels}",)
+    return Detection(
+        mechanism,
+        claim,
+        shown.curve,
+        max(one.epsilon_lower for one in done),
+        alpha,
+        shown.witness,
+        (*done[-1].searched, *cut),
+        finished,
+        seconds,
+        sum(one.sampling_seconds for one in done),
+    )
+
+
+def _claimed(mechanism: Mechanism, epsilon: float | None) -> tuple[Mechanism, Claim]:
+    mechanism = mechanism.claiming(epsilon)
+    claim = mechanism.claim
+    if claim is None:
+        raise BadInput(f"{mechanism.name} claims no ε; give epsilon=…")
+    if claim.delta:
+        raise BadInput(
+            f"{mechanism.name} claims {claim}, and StatDP tests ε alone; use the exact engine or the sniper for δ > 0"
+        )
+    return mechanism, claim
+
+
+def _check(selection_samples: int, samples: int, alpha: float) -> None:
+    for name, count in (("selection_samples", selection_samples), ("samples", samples)):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise BadInput(f"{name} = {count!r} is not a number of runs; give a whole number of at least 1")
+    if not 0 < alpha < 1:
+        raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+
+
+def _grid(claim: Claim, given: Sequence[float] | None) -> list[float]:
+    """The test ε in rising order, the claimed one among them."""
+    wanted = (GRID * claim.epsilon).tolist() if given is None else [float(epsilon) for epsilon in given]
+    for epsilon in wanted:
+        if not (math.isfinite(epsilon) and epsilon >= 0):
+            raise BadInput(f"test_epsilons: {epsilon!r} is no test ε; give finite numbers >= 0")
+    others = [epsilon for epsilon in wanted if not math.isclose(epsilon, claim.epsilon, rel_tol=1e-9)]
+    return sorted({*others, claim.epsilon})
+
+
+# ------------------------------------------------------------------------------------------------------------ tests
+
+
+def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None], correction: float) -> tuple[Point, ...]:
+    """The points of the curve, with corrected p-values that never fall."""
+    left, right, runs = (
+        np.array([getattr(one, name) if one is not None else 0 for one in tested]) for name in ("left", "right", "runs")
+    )
+    levels = [Claim(epsilon).tolerated.epsilon for epsilon in epsilons]  # so that a rejection excludes the claim
+    forward, backward = p_values([left, right], [right, left], runs, levels)
+    points = []
+    least = 0.0  # what the smaller test ε had
+    for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
+        top, bottom = float(forward[place]), float(backward[place])
+        corrected_top, corrected_bottom = (max(least, min(correction * p, 1.0)) for p in (top, bottom))
+        point = Point(epsilon, top, bottom, corrected_top, corrected_bottom)
+        least = point.corrected_p_value
+        if one is not None:
+            trial = one.candidate.trial
+            point = replace(
+                point,
+                event=one.candidate.event,
+                left=trial.left,
+                right=trial.right,
+                arguments=dict(trial.arguments),
+                left_count=one.left,
+                right_count=one.right,
+                runs=one.runs,
+            )
+        points.append(point)
+    return tuple(points)
+
+
+def _epsilon_lower(curve: Sequence[Point], alpha: float, correction: float) -> float:
+    """The ε below which everything is refuted at level alpha, were there a test at each.
+
+    Between two test ε, and below the first, the event of the upper one is tested, beyond the last that of the last:
+    chosen without a look at the fresh sample, so that the argument for the grid holds for all ε.
+    """
+    reached = 0.0
+    for point in curve:
+        if point.corrected_p_value > alpha:
+            return _crossing(point, reached, point.epsilon, alpha / correction)
+        reached = point.epsilon
+    return _crossing(curve[-1], reached, math.inf, alpha / correction)
+
+
+def _crossing(point: Point, low: float, high: float, alpha: float) -> float:
+    """The largest ε within low..high, to some digits and from below, at which the event's p-value is at most alpha."""
+    above, below = max(point.left_count, point.right_count), min(point.left_count, point.right_count)
+
+    def significant(levels: Any) -> Any:
+        return p_values(above, below, point.runs, levels) <= alpha
+
+    if point.event is None or not point.runs or not significant(low):
+        return low
+    guess = _normal_crossing(above, below, point.runs, alpha)
+    low, high = _bracket(significant, low, high, guess)
+    for _ in range(ROUNDS):
+        levels = np.linspace(low, high, PARTS + 1)
+        last = max(int(np.count_nonzero(significant(levels))) - 1, 0)
+        low, high = float(levels[last]), float(levels[min(last + 1, PARTS)])
+    return low
+
+
+def _bracket(significant: Any, low: float, high: float, guess: float) -> tuple[float, float]:
+    """A part of low..high, or all of it, that ends where `significant` does; it holds at low."""
+    near = [min(max(level, low), high) for level in (guess * (1 - NEAR), guess * (1 + NEAR))]
+    begins, ends = significant(np.array(near)).tolist()
+    if not begins:
+        return low, near[0]
+    if not ends:
+        return near[0], near[1]
+    while math.isinf(high):
+        beyond = 2 * near[1] + 1
+        if not significant(beyond):
+            return near[1], beyond
+        near[1] = beyond
+    return near[1], high
+
+
+def _normal_crossing(above: int, below: int, runs: int, alpha: float) -> float:
+    """Where the normal approximation of the p-value crosses alpha; only a guess."""
+    from scipy.special import ndtri
+
+    low, high, wanted = 0.0, 50.0, -float(ndtri(alpha))
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        passed = float(score(np.array([above]), np.array([below]), runs, middle)[0]) > wanted
+        low, high = (middle, high) if passed else (low, middle)
+    return low
+
+
+def _witness(mechanism: Mechanism, tested: Tested | None, alpha: float, share: float) -> Witness | None:
+    """The event that was tested at the claimed ε, with intervals for both probabilities that hold together.
+
+    They fail with probability at most this share of alpha, so that those of all levels hold together too.
+    """
+    if tested is None or not tested.runs:
+        return None
+    trial = tested.candidate.trial
+    sides = [(trial.left, tested.left), (trial.right, tested.right)]
+    if tested.right > tested.left:
+        sides.reverse()
+    (left, more), (right, less) = sides
+    return Witness(
+        left,
+        right,
+        tested.candidate.event,
+        _interval(more, tested.runs, share * alpha / 4),
+        _interval(less, tested.runs, share * alpha / 4),
+        1 - alpha,
+        {**mechanism.arguments, **trial.arguments},
+    )
+
+
+def _interval(count: int, runs: int, alpha: float) -> Interval:
+    """An interval for a probability, of which either end fails with probability at most alpha."""
+    return Interval(float(clopper_pearson_lower(count, runs, alpha)), float(clopper_pearson_upper(count, runs, alpha)))

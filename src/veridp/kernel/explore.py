@@ -1,0 +1,439 @@
+"""Exploring a mechanism: run it once for each way through it, and write down what it met on the way.
+
+A run follows the steps that it was given, checks that the mechanism takes them again, and past them goes the first
+way that is possible at each fork; the other ways are left for later runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from veridp.budget import Deadline, check, out_of_memory
+from veridp.budget.child_process import contained
+from veridp.errors import CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.kernel.distributions import Distribution, Number, exact
+from veridp.kernel.expressions import RUN, Affine, Condition, Decider, Key, affine, decided
+from veridp.kernel.feasibility import has_room
+from veridp.kernel.generator import Size, StandInGenerator
+from veridp.kernel.identity import Raised, failed, leaf_key
+from veridp.kernel.identity import raised as raised_output
+from veridp.kernel.path import PLAIN, Fork, Option, Path, Step, entries_of, map_leaves, outline_of, output_text
+from veridp.kernel.site import Site, here, raised_at
+from veridp.kernel.stand_ins import RAISED, Symbolic
+from veridp.kernel.state import Watch, watched_entropy
+from veridp.kernel.symbols import Noise, Relation
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+MAX_PATHS = 100_000
+MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
+
+
+def explore(
+    mechanism: Mechanism | Function,
+    data: Any,
+    *,
+    max_paths: int = MAX_PATHS,
+    defer: bool = False,
+    seconds: float = math.inf,
+    **arguments: Any,
+) -> tuple[Path, ...]:
+    """All paths of the mechanism on this data, in the order of a walk through its tree.
+
+    Entries of the data, and arguments, may be left open with `unknowns` and `unknown`. With `defer`, comparisons and
+    choices that only end up in the output stay undecided there, instead of forking.
+
+    The paths are disjoint and complete but for a set of probability 0: equality of continuous noise is taken to fail.
+    A path on which the mechanism raises ends in a `Raised`. Raises NotAffine or TooManyPaths where the paths cannot be
+    listed, Nondeterministic where runs disagree, CutShort where the `seconds` or the memory do not suffice.
+    """
+    mechanism = as_mechanism(mechanism, **arguments)
+    deadline = Deadline(seconds)
+    return contained(lambda _: tuple(walk(mechanism, data, max_paths, defer)), deadline, known=(mechanism, data))
+
+
+def walk(mechanism: Mechanism, data: Any, max_paths: int = MAX_PATHS, defer: bool = False) -> Iterator[Path]:
+    """The paths, one at a time, as they are found."""
+    function = mechanism.bound()
+    watch = Watch(mechanism.name, function)
+    begun: Results = {}
+    pending = [Way()]
+    found = 0
+    while pending:
+        if found >= max_paths:
+            raise TooManyPaths(
+                f"{mechanism.name} has more than {max_paths} paths ({found} were listed); "
+                f"use a smaller input, raise max_paths, defer=True where the branches only decide the output, "
+                f"or use an engine that samples"
+            )
+        check()
+        run = Run(pending.pop(), begun)
+        path = follow(run, mechanism.name, function, data, defer)
+        pending += run.postponed
+
+        def again(path: Path = path, stages: Sequence[_Stage] = run.stages) -> None:
+            _check_again(path, Run(Way(tuple(stages)), begun), mechanism.name, function, data, defer)
+
+        if not found:
+            again()
+        watch.after_run(again)
+        found += 1
+        yield path
+    watch.settle()
+
+
+class _Stop(BaseException):
+    """Ends a run from inside user code; no `except Exception` of the user can swallow it."""
+
+
+Results = dict[Key, tuple[Any, ...]]
+
+
+class _Stage:
+    """A step, kept for the runs that take it again: what was asked, the answer, and what was worked out after it."""
+
+    __slots__ = ("answer", "asked", "results", "step")
+
+    def __init__(self, step: Step, asked: object, answer: Any) -> None:
+        self.step = step
+        self.asked = asked
+        self.answer = answer
+        self.results: Results = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """How a run is to begin: the stages to go through again, with how many draws and which conditions they make."""
+
+    stages: tuple[_Stage, ...] = ()
+    drawn: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Run(StandInGenerator, Decider):
+    """One run: the generator that the mechanism draws from, and what its symbols ask for their truth."""
+
+    def __init__(self, way: Way, begun: Results) -> None:
+        self.given = len(way.stages)
+        self.stages = list(way.stages)
+        self.place = 0  # how many stages have been gone through
+        self.next = self.stages[0] if self.stages else None  # what earlier runs met here; None past these
+        self.drawn = way.drawn  # these two count to the end of the way, and past it up to here
+        self.conditions = list(way.conditions)
+        self.results = begun
+        self.postponed: list[Way] = []
+        self.error: VeridpError | None = None
+        self.tape: list[tuple[object, Any]] | None = None  # what was drawn since the generator was first copied
+        self.position = 0  # on the tape
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What it has done so far."""
+        return tuple([stage.step for stage in self.stages[: self.place]])
+
+    # ------------------------------------------------------------------------------------------------- draws
+
+    def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+        if size is not None or type(loc) is not float or type(scale) is not float or not scale > 0:
+            return super()._located(kind, loc, scale, size)
+        noise = self.noise(_scaled(kind, scale))
+        return noise + loc if loc else noise
+
+    def noise(self, distribution: Distribution) -> Affine:
+        return self.draw(distribution) if self.tape is None else self.again(self, distribution)
+
+    def draw(self, distribution: Distribution) -> Affine:
+        """Noise that no copy of the generator has drawn before."""
+        if self.next is None:
+            self._check()
+            noise = Noise(self.drawn, distribution, here())
+            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
+            self.next = self.stages[-1]
+            self.drawn += 1
+        elif self.next.asked is not distribution and not _is_draw(self.next.step, distribution):
+            self._disagree(f"drew {distribution}", self.next.step)
+        return self._answer()  # type: ignore[no-any-return]
+
+    def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
+        return values[self.pick(values, weights) if self.tape is None else self.again(self, tuple(weights), values)]
+
+    def pick(self, values: Sequence[Any], weights: Sequence[Number]) -> int:
+        """The index of a value that no copy of the generator has chosen before."""
+        if self.next is not None and _is_choice(self.next.step, weights):
+            return self._answer()  # type: ignore[no-any-return]
+        options = [
+            Option((), weight, f"choose {output_text(value)}") for value, weight in zip(values, weights, strict=True)
+        ]
+        return self._fork(options)
+
+    def again(self, reader: Run | _Copy, asked: Distribution | tuple[Number, ...], values: Sequence[Any] = ()) -> Any:
+        """What the tape has at the reader's position: copies of a generator draw what the original draws."""
+        tape = [] if self.tape is None else self.tape
+        if reader.position == len(tape):
+            tape.append((asked, self.pick(values, asked) if isinstance(asked, tuple) else self.draw(asked)))
+        before, answer = tape[reader.position]
+        if before != asked:
+            self.refuse("a copy of rng draws from another distribution than rng does in the same state")
+        reader.position += 1
+        return answer
+
+    def __deepcopy__(self, memo: object) -> _Copy:
+        if self.tape is None:
+            self.tape = []
+        return _Copy(self, self.position)
+
+    def _answer(self) -> Any:
+        """The answer of the stage that is next, which is thereby gone through."""
+        stage: _Stage = self.next  # type: ignore[assignment]
+        self.place = place = self.place + 1
+        self.next = self.stages[place] if place < len(self.stages) else None
+        self.results = stage.results
+        return stage.answer
+
+    # ------------------------------------------------------------------------------------------------- forks
+
+    def decide(self, condition: Condition) -> bool:
+        if self.next is not None and self.next.asked is condition:
+            return self._answer() == 0  # type: ignore[no-any-return]
+        if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
+            return self._take((Option((condition,)), Option((condition.negated(),))), condition) == 0
+        equal = condition.relation is Relation.EQUAL
+        if condition.slack.continuous:
+            return not equal
+        ways = [
+            Condition(condition.slack, Relation.EQUAL),
+            Condition(condition.slack, Relation.ABOVE),
+            Condition(-condition.slack, Relation.ABOVE),
+        ]
+        return (self._fork([Option((way,)) for way in ways]) == 0) is equal
+
+    def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
+        options = [_being_first_extreme(values, index, largest) for index in range(len(values))]
+        possible = [index for index, option in enumerate(options) if option is not None]
+        return possible[0] if len(possible) == 1 else self._fork(options)  # one alone is no matter of chance
+
+    def _fork(self, options: Sequence[Option | None]) -> int:
+        """The index of the option to go with; None marks one that the constants already rule out."""
+        if None not in options:
+            return self._take(tuple(options))  # type: ignore[arg-type]
+        numbered = [(index, option) for index, option in enumerate(options) if option is not None]
+        return numbered[self._take(tuple(option for _, option in numbered))][0]
+
+    def _take(self, options: tuple[Option, ...], asked: Condition | None = None) -> int:
+        """The index of the option to go with."""
+        if self.next is None:
+            self._new_fork(options, asked)
+        elif not _is_fork(self.next.step, options):
+            self._disagree(_fork_text(options), self.next.step)
+        return self._answer()  # type: ignore[no-any-return]
+
+    def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> None:
+        possible = self.choose_way(options)
+        if not possible:
+            raise RuntimeError("no way is open at a fork; the exploration lost track of its conditions")
+        if self.place - self.drawn >= MAX_FORKS:
+            self._stop(
+                TooManyPaths(
+                    f"{here()}: one run met {MAX_FORKS} forks without an end; bound the loop (for … in range(…)), "
+                    f"or use an engine that samples"
+                )
+            )
+        site, (taken, *others) = here(), possible
+        for other in reversed(others):
+            stage = _Stage(Fork(options, other, site), asked, other)
+            conditions = (*self.conditions, *options[other].conditions)
+            self.postponed.append(Way((*self.stages, stage), self.drawn, conditions))
+        self.next = _Stage(Fork(options, taken, site, implied=not others), asked, taken)
+        self.stages.append(self.next)
+        if others:
+            self.conditions += options[taken].conditions
+
+    def choose_way(self, options: Sequence[Option]) -> Sequence[int]:
+        """The options that are possible here: the run takes the first, later runs the others."""
+        possible: list[int] = []
+        for index, option in enumerate(options):
+            last_resort = index == len(options) - 1 and not possible  # the options cover everything
+            if option.weight and (last_resort or has_room(self.conditions, option.conditions)):
+                possible.append(index)
+        return possible
+
+    # ----------------------------------------------------------------------------------------------- replays
+
+    def _disagree(self, now: str, before: Step) -> NoReturn:
+        then = f"drew {before.distribution}" if isinstance(before, Noise) else _fork_text(before.options)
+        self._stop(
+            Nondeterministic(
+                f"{here()}: run again on the same noise, it {now}, where it {then} before; "
+                f"it must depend on rng, data and arguments alone (no global state, clock or randomness of its own)"
+            )
+        )
+
+    def refuse(self, what: str) -> NoReturn:
+        self._stop(
+            NotAffine(
+                f"{here().prefix}{what}; keep to sums, scaling by plain numbers and comparisons, "
+                f"or use an engine that samples"
+            )
+        )
+
+    def _check(self) -> None:
+        """End the run where its time or memory is used up: a loop may draw without end."""
+        try:
+            check()
+        except CutShort as cut:
+            self._stop(cut)
+
+    def _stop(self, error: VeridpError) -> NoReturn:
+        self.error = error
+        raise _Stop
+
+
+class _Copy(StandInGenerator):
+    """A deep copy of a run's generator, which draws the same numbers as the original does from there on."""
+
+    def __init__(self, run: Run, position: int) -> None:
+        self.run, self.position = run, position
+
+    def noise(self, distribution: Distribution) -> Any:
+        return self.run.again(self, distribution)
+
+    def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
+        return values[self.run.again(self, tuple(weights), values)]
+
+    def refuse(self, what: str) -> NoReturn:
+        self.run.refuse(what)
+
+    def __deepcopy__(self, memo: object) -> _Copy:
+        return _Copy(self.run, self.position)
+
+
+def _being_first_extreme(values: Sequence[Affine | Number], index: int, largest: bool) -> Option | None:
+    """The option that this value is the first extreme: beyond all before it, and at least as far as all after."""
+    conditions = []
+    for other, value in enumerate(values):
+        if other == index:
+            continue
+        ahead = _difference(values[index], value) if largest else _difference(value, values[index])
+        strict = other < index
+        if isinstance(ahead, Affine):
+            conditions.append(Condition(ahead, Relation.ABOVE if strict else Relation.AT_LEAST))
+        elif ahead < 0 or (strict and ahead == 0):
+            return None
+    return Option(tuple(conditions), label=f"entry {index} is the {'largest' if largest else 'smallest'}")
+
+
+def _difference(first: Affine | Number, second: Affine | Number) -> Affine | Number:
+    if isinstance(first, Affine):
+        return first - second  # type: ignore[no-any-return]
+    return second.__rsub__(first) if isinstance(second, Affine) else affine(first - second, {})
+
+
+@lru_cache(maxsize=4096)
+def _scaled(kind: Callable[[Number], Distribution], scale: float) -> Distribution:
+    """The distribution: the same object each time it is drawn from."""
+    return kind(exact(scale))
+
+
+def _is_draw(step: Step, distribution: Distribution) -> bool:
+    return isinstance(step, Noise) and step.distribution == distribution
+
+
+def _is_choice(step: Step, weights: Sequence[Number]) -> bool:
+    """Whether the step is a finite choice by these weights."""
+    return (
+        step.__class__ is Fork
+        and len(step.options) == len(weights)
+        and not step.option.conditions
+        and step.option.weight == weights[step.taken]
+    )
+
+
+def _is_fork(step: Step, options: Sequence[Option]) -> bool:
+    """Whether the step is a fork with as many options, of which the one that it took is the same."""
+    return isinstance(step, Fork) and len(step.options) == len(options) and step.option.same(options[step.taken])
+
+
+def _fork_text(options: Sequence[Option]) -> str:
+    option = options[0]
+    asked = " and ".join(condition.text() for condition in option.conditions)
+    return f"asked whether {asked}" if asked else f"had to {option.label}"
+
+
+def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> Path:
+    """The path of one run."""
+    raised: list[Exception] = []
+    entropy: list[Site] = []
+    token, noted = RUN.set(run), RAISED.set(raised)
+    try:
+        with watched_entropy(entropy):
+            output = map_leaves(lambda leaf: leaf, function(run, _copied(data)))
+            if not defer:
+                output = map_leaves(decided, output)
+    except _Stop:
+        output = None
+    except MemoryError:
+        raise out_of_memory() from None
+    except (Exception, SystemExit) as error:
+        output = None
+        if run.error is None and not raised:
+            with suppress(_Stop):  # a message with a stand-in in it: it ends the exploration
+                output = _raised(error, name)
+    finally:
+        RAISED.reset(noted)
+        RUN.reset(token)
+    if run.error is not None:  # also where user code swallowed the stop
+        raise run.error
+    if raised:
+        first = raised[0]
+        raise NotAffine(
+            f"{raised_at(first.__traceback__)}: a stand-in for a random number raised {type(first).__name__}: {first}; "
+            f"a plain number may not, so the paths cannot be listed; use an engine that samples"
+        ) from first
+    if entropy:
+        raise Nondeterministic(
+            f"{entropy[0]}: {name} asks the operating system for randomness (secrets, an unseeded generator); "
+            f"draw from rng instead"
+        )
+    if run.place < run.given:
+        raise Nondeterministic(f"{name}, run again on the same noise, ended before its earlier run did")
+    return Path(run.steps, output)
+
+
+def _raised(error: Exception | SystemExit, name: str) -> Raised:
+    """The exception as the output of its path; MechanismFailed where it is none."""
+    if isinstance(error, Exception) and not isinstance(error, VeridpError):
+        return raised_output(error)
+    raise failed(error, name) from error
+
+
+def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
+    """Run the first path once more: state that leaks into an output shows here, where no fork depends on it."""
+    again = follow(run, name, function, data, defer)
+    if len(again.steps) != len(path.steps) or not _same_output(path.output, again.output):
+        raise Nondeterministic(
+            f"{name}, run twice on the same noise, returned {output_text(path.output)} and then "
+            f"{output_text(again.output)}; it must depend on rng, data and arguments alone"
+        )
+
+
+def _same_output(first: Any, second: Any) -> bool:
+    return outline_of(first) == outline_of(second) and all(map(_same_leaf, entries_of(first), entries_of(second)))
+
+
+def _same_leaf(first: Any, second: Any) -> bool:
+    if isinstance(first, Symbolic) or isinstance(second, Symbolic):
+        return first is second or (type(first) is type(second) and str(first) == str(second))
+    return leaf_key(first) == leaf_key(second)
+
+
+def _copied(data: Any) -> Any:
+    """Data of its own for each run, so that a mechanism that changes its input meets it unchanged."""
+    flat = type(data) is list and PLAIN.issuperset(map(type, data))
+    return data.copy() if flat or isinstance(data, np.ndarray) else copy.deepcopy(data)

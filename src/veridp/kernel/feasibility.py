@@ -1,0 +1,215 @@
+"""Whether more conditions leave room on a path, decided exactly.
+
+Room means: some values of the noise, for some open values, satisfy all conditions, and where continuous noise is
+involved they form a set of positive probability. A path without room is never taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from operator import itemgetter
+from typing import Any
+
+from veridp.budget import time_left
+from veridp.budget.alarm import shielded
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.expressions import Condition
+from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
+
+SOLVER_SECONDS = 5  # past this a path counts as possible: pruning is only ever done on proof
+
+
+def has_room(given: Sequence[Condition], more: Sequence[Condition]) -> bool:
+    """Whether the conditions `more` leave room on a path that has room for the conditions `given`."""
+    if not more or _can_run_off(given, more):
+        return True
+    ranges = _ranges([*_connected(given, more), *more])
+    if any(span.empty for span in ranges.values()):
+        return False
+    return all(_possible(group) for group in _apart(ranges))
+
+
+def _possible(ranges: dict[Form, _Range]) -> bool:
+    """Whether forms that hang together can be in their ranges all at once."""
+    if len(ranges) == 1:
+        ((form, span),) = ranges.items()
+        if not any(symbol.distribution.integer for symbol, _ in form if isinstance(symbol, Noise)):
+            return not span.within(*_reach(form)).empty
+    return _solve(ranges)
+
+
+def _apart(ranges: dict[Form, _Range]) -> list[dict[Form, _Range]]:
+    """The forms in groups that have no symbol in common."""
+    groups: list[tuple[set[Symbol], dict[Form, _Range]]] = []
+    for form, span in ranges.items():
+        symbols = {symbol for symbol, _ in form}
+        touching = [group for group in groups if not group[0].isdisjoint(symbols)]
+        groups = [group for group in groups if group[0].isdisjoint(symbols)]
+        merged = {form: span}
+        for others, forms in touching:
+            symbols |= others
+            merged |= forms
+        groups.append((symbols, merged))
+    return [forms for _, forms in groups]
+
+
+Form = tuple[tuple[Symbol, Number], ...]  # a linear form without constant, its first coefficient 1
+
+
+@dataclass(frozen=True)
+class _Range:
+    """An interval of values that a form may take; `None` is no end, and the flags say whether an end is left out."""
+
+    continuous: bool
+    low: Number | None = None
+    high: Number | None = None
+    above: bool = False
+    below: bool = False
+
+    def within(self, low: Number | None, above: bool, high: Number | None, below: bool) -> _Range:
+        """Its part between these ends."""
+        if low is not None and (self.low is None or (low, above) > (self.low, self.above)):
+            self = replace(self, low=low, above=above)
+        if high is not None and (self.high is None or (-high, below) > (-self.high, self.below)):
+            self = replace(self, high=high, below=below)
+        return self
+
+    @property
+    def empty(self) -> bool:
+        """Whether no value is left, or only a single one where such has no probability."""
+        if self.low is None or self.high is None or self.low < self.high:
+            return False
+        return self.low > self.high or self.above or self.below or self.continuous
+
+
+def _ranges(conditions: Sequence[Condition]) -> dict[Form, _Range]:
+    """The conditions, told as one interval for each linear form that they bound."""
+    ranges: dict[Form, _Range] = {}
+    for condition in conditions:
+        terms = sorted(condition.slack.terms.items(), key=itemgetter(0))
+        lead = Fraction(terms[0][1])
+        form = tuple((symbol, coefficient / lead) for symbol, coefficient in terms)
+        bound = -condition.slack.constant / lead
+        strict = condition.relation is Relation.ABOVE
+        span = ranges.get(form) or _Range(condition.slack.continuous)
+        if lead > 0 or condition.relation is Relation.EQUAL:
+            span = span.within(bound, strict, None, False)
+        if lead < 0 or condition.relation is Relation.EQUAL:
+            span = span.within(None, False, bound, strict)
+        ranges[form] = span
+    return ranges
+
+
+def _reach(form: Form) -> tuple[Number | None, bool, Number | None, bool]:
+    """The least and greatest value of a form in continuous noise and open values, ends left out."""
+    low: Number | None = 0
+    high: Number | None = 0
+    for symbol, coefficient in form:
+        ends = _support(symbol) if coefficient > 0 else _support(symbol)[::-1]
+        low = None if low is None or ends[0] is None else low + coefficient * ends[0]
+        high = None if high is None or ends[1] is None else high + coefficient * ends[1]
+    return low, True, high, True
+
+
+def _support(symbol: Symbol) -> tuple[Number | None, Number | None]:
+    if not isinstance(symbol, Noise):
+        return None, None
+    low, high = symbol.distribution.support
+    return exact(low) if math.isfinite(low) else None, exact(high) if math.isfinite(high) else None
+
+
+def _can_run_off(given: Sequence[Condition], more: Sequence[Condition]) -> bool:
+    """Whether some noise, sent towards infinity, satisfies `more` and keeps what is given.
+
+    Almost every branch of almost every mechanism compares noise that is fresh, so this settles it.
+    """
+    for symbol, coefficient in more[0].slack.terms.items():
+        if not isinstance(symbol, Noise):
+            continue
+        direction = _sign(coefficient)
+        end = symbol.distribution.support[direction > 0]
+        if math.isinf(end) and _pushed(more, symbol, direction, 1) and _pushed(given, symbol, direction, 0):
+            return True
+    return False
+
+
+def _pushed(conditions: Iterable[Condition], symbol: Noise, direction: int, least: int) -> bool:
+    """Whether moving the symbol in this direction helps each condition (least = 1), or at least harms none (0)."""
+    for condition in conditions:
+        coefficient = condition.slack.terms.get(symbol, 0)
+        if not (least or coefficient):
+            continue
+        if condition.relation is Relation.EQUAL:
+            return False
+        if condition.relation is not Relation.UNEQUAL and _sign(coefficient) * direction < least:
+            return False
+    return True
+
+
+def _sign(number: Number) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _connected(given: Sequence[Condition], more: Sequence[Condition]) -> list[Condition]:
+    """Those of the given conditions that share symbols with `more`, directly or through others."""
+    reached: set[Symbol] = {symbol for condition in more for symbol in condition.slack.terms}
+    rest = list(given)
+    found: list[Condition] = []
+    while True:
+        near = [condition for condition in rest if not reached.isdisjoint(condition.slack.terms)]
+        if not near:
+            return found
+        found += near
+        taken = {id(condition) for condition in near}  # by identity: == asks a question of the run
+        rest = [condition for condition in rest if id(condition) not in taken]
+        reached.update(symbol for condition in near for symbol in condition.slack.terms)
+
+
+def _solve(ranges: dict[Form, _Range]) -> bool:
+    with shielded():  # z3 calls Python back, also while formulas are built
+        return _satisfiable(ranges)
+
+
+def _satisfiable(ranges: dict[Form, _Range]) -> bool:
+    z3 = _z3()
+    solver = z3.Solver()
+    solver.set("timeout", int(1000 * min(SOLVER_SECONDS, time_left())) + 1)
+    variables = {symbol: _variable(symbol) for form in ranges for symbol, _ in form}
+    for symbol, variable in variables.items():
+        continuous = not (isinstance(symbol, Noise) and symbol.distribution.integer)
+        low, high = _support(symbol)
+        _bound(solver, variable, _Range(continuous, low, high, continuous, continuous))
+    for form, span in ranges.items():
+        _bound(solver, z3.Sum([_rational(coefficient) * variables[symbol] for symbol, coefficient in form]), span)
+    return bool(solver.check() != z3.unsat)
+
+
+def _bound(solver: Any, expression: Any, span: _Range) -> None:
+    """The boundary has no probability where continuous noise decides, so there every inequality is strict."""
+    if span.low is not None:
+        low = _rational(span.low)
+        solver.add(expression > low if span.above or span.continuous else expression >= low)
+    if span.high is not None:
+        high = _rational(span.high)
+        solver.add(expression < high if span.below or span.continuous else expression <= high)
+
+
+def _variable(symbol: Symbol) -> Any:
+    integer = isinstance(symbol, Noise) and symbol.distribution.integer
+    name = f"open {symbol.name}" if isinstance(symbol, Unknown) else symbol.name  # it may be called like a noise
+    return _z3().Int(name) if integer else _z3().Real(name)
+
+
+def _rational(number: Number) -> Any:
+    return _z3().Q(number.numerator, number.denominator)
+
+
+@cache
+def _z3() -> Any:
+    import z3  # loaded only for the branches that need it
+
+    return z3

@@ -1,0 +1,606 @@
+"""The contents of everything that a function can reach, to be compared before and after its runs.
+
+Read are its defaults, closure and attributes, and the globals and attributes of modules that its code and that of its
+helpers name. The code of libraries is not followed, their objects are read. An object whose state cannot be read is an
+error, not a gap.
+"""
+
+from __future__ import annotations
+
+import array
+import contextvars
+import ctypes
+import datetime
+import decimal
+import functools
+import gc
+import hashlib
+import io
+import logging
+import marshal
+import mmap
+import os
+import pathlib
+import random
+import re
+import struct
+import sys
+import threading
+import traceback
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from veridp.errors import NotExplorable
+from veridp.kernel.generator import StandInGenerator
+from veridp.kernel.instructions import LIBRARIES
+from veridp.kernel.stand_ins import Symbolic
+
+MAX_OBJECTS = 200_000  # that one function can reach
+LARGE = 1_000  # entries of a table of plain values that is read at once
+RANDOMNESS = "global randomness"
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
+
+PLAIN = frozenset({int, str, bytes, bool, type(None), complex, type(Ellipsis), type(NotImplemented), range, CodeType})
+NUMBERS = frozenset({int, float, str, bytes, bool, type(None)})  # of which those in a library are all compared
+IMMUTABLE = (
+    re.Pattern, re.Match, struct.Struct, np.ufunc, np.dtype, decimal.Decimal, datetime.date, datetime.time,
+    datetime.timedelta, datetime.tzinfo, pathlib.PurePath, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.GenericAlias,
+    types.UnionType,
+)  # fmt: skip
+WRAPPERS: dict[type, tuple[str, ...]] = {  # types that hold functions, and where
+    functools.partial: ("func", "args", "keywords"),
+    MethodType: ("__self__", "__func__"),
+    property: ("fget", "fset", "fdel"),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
+    np.vectorize: ("pyfunc", "otypes", "signature", "excluded"),  # and a cache of ufuncs
+    logging.Logger: ("level", "disabled", "propagate", "filters", "handlers", "parent"),  # and a cache of levels
+}
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
+LRU_CACHE: type = type(functools.lru_cache(lambda: None))
+CACHED_PROPERTIES = (functools.cached_property,)
+CACHE_ATTRIBUTES = frozenset({"cache_parameters", "__wrapped__"})  # of a cache: veridp reads these by themselves
+DISPATCH = frozenset({"dispatch_cache", "_clear_cache", "cache_token"})  # what functools.singledispatch remembers
+CLASS_CACHES = frozenset({"_abc_impl"})  # what isinstance remembers
+C_DATA: type = ctypes.c_int.__mro__[2]
+C_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+IMMUTABLE_TYPE = 1 << 8  # the flag of a type of C code, whose attributes cannot be set
+POINTER = 8  # bytes
+# Names by which code reaches globals and attributes whose names it computes.
+COMPUTED_NAMES = frozenset({"globals", "vars", "__dict__", "__globals__", "f_globals", "setattr", "exec", "eval"})
+COMPUTED_MODULES = frozenset({"import_module", "__import__"})
+
+
+@dataclass
+class _Entry:
+    """An entry of a cache: where it is, what it holds, and whether that can change."""
+
+    place: str
+    notes: list[tuple[str, object]] = field(default_factory=list)
+    mutable: bool = False
+    noisy: bool = False  # whether it holds a stand-in, which belongs to one run
+
+
+@dataclass
+class Fingerprint:
+    """For each place that can hold state, what it holds; entries of caches apart."""
+
+    held: dict[str, list[object]] = field(default_factory=dict)
+    entries: dict[object, _Entry] = field(default_factory=dict)
+    caches: list[Any] = field(default_factory=list)
+    lazy: list[tuple[Any, set[str]]] = field(default_factory=list)  # objects, and their cached properties
+    alive: list[object] = field(default_factory=list)  # so that no id is used twice
+
+    def growth(self) -> tuple[int, int, int]:
+        """Numbers that grow when a cache gains an entry, a property is first read, or a module is imported."""
+        misses = sum(cache.cache_info().misses for cache in self.caches)
+        return misses, sum(len(names & _dict_of(value).keys()) for value, names in self.lazy), len(sys.modules)
+
+
+def fingerprint(function: Callable[..., Any]) -> Fingerprint:
+    """The contents of whatever mutable objects the function can reach; NotExplorable where one cannot be read.
+
+    Files, the clock, and what code computes from the interpreter's own state (as by `gc`) are not looked into.
+    """
+    reader = _Reader(function)
+    reader.found.held |= {
+        "os.environ": [tuple(os.environ.items())],
+        RANDOMNESS: [_global_randomness()],
+        "the settings of the interpreter": [_settings()],
+    }
+    reader.run()
+    return reader.found
+
+
+def _global_randomness() -> tuple[Any, ...]:
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
+
+
+def _settings() -> tuple[Any, ...]:
+    context = decimal.getcontext()
+    arithmetic = (context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp)
+    return sys.getrecursionlimit(), sys.getswitchinterval(), gc.get_threshold(), os.getcwd(), np.geterr(), arithmetic
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+class _Reader:
+    """Reads what a function can reach, breadth first; what caches hold comes last."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.found = Fingerprint()
+        self.seen: dict[int, tuple[str, int]] = {}  # where each object was met first, and how many others before it
+        self.met: defaultdict[str, int] = defaultdict(int)
+        self.todo: deque[tuple[str, Any, _Entry | None]] = deque([("", function, None)])
+        self.later: deque[tuple[str, Any, _Entry | None]] = deque()
+        self.names: set[str] = set()  # that the code of the user mentions
+        self.spaces: list[_Space] = []  # modules and classes, of which only what code names is read
+        self.classes: list[type] = []  # of the user
+        self.settled = 0, 0  # how many names and spaces there were when all that is named was read
+        self.home = _home(function)
+        self.entry: _Entry | None = None  # whose contents are being read
+
+    def run(self) -> None:
+        while self.todo or self._named() or self.later:
+            place, value, self.entry = self.todo.popleft() if self.todo else self.later.popleft()
+            self._read(place, value)
+        self.entry = None
+        for cache in self.found.caches if "cache_info" in self.names else ():
+            self.note(f"the counts of {getattr(cache, '__name__', 'a cache')}", tuple(cache.cache_info()))
+        for kind in self.classes if "__subclasses__" in self.names else ():
+            self.note(f"the subclasses of {kind.__qualname__}", len(type.__subclasses__(kind)))
+
+    def read(self, place: str, value: Any) -> None:
+        self.todo.append((place, value, self.entry))
+
+    def read_entry(self, key: object, place: str, value: Any) -> None:
+        """Read what a cache holds under this key, after all else."""
+        entry = self.found.entries.setdefault(key, _Entry(place))
+        self.later.append((place, value, entry))
+
+    def note(self, place: str, state: object, mutable: bool = True) -> None:
+        if self.entry is None:
+            self.found.held.setdefault(place, []).append(state)
+        else:
+            self.entry.notes.append((place, state))
+            self.entry.mutable |= mutable
+
+    def _named(self) -> bool:
+        """Whether the code names something, in what was met, that is not read yet; it is read next."""
+        if self.settled == (len(self.names), len(self.spaces)):
+            return False
+        self.settled = len(self.names), len(self.spaces)
+        every = not COMPUTED_NAMES.isdisjoint(self.names)
+        for space in self.spaces:
+            space.read(self, every)
+        for name, logger in logging.root.manager.loggerDict.items() if "getLogger" in self.names else ():
+            if isinstance(logger, logging.Logger) and id(logger) not in self.seen:
+                self.read_entry(("logger", name), f"the logger {name}", logger)
+        if not COMPUTED_MODULES.isdisjoint(self.names):
+            self.entry = None
+            self.read("sys.modules", sys.modules)
+        return bool(self.todo)
+
+    def _read(self, place: str, value: Any) -> None:
+        kind = type(value)
+        if (state := _plain(kind, value)) is not None:
+            self.note(place, state, mutable=False)
+            return
+        if id(value) in self.seen:
+            if place:  # else it is the class of something
+                self.note(place, ("the object of", self.seen[id(value)]), mutable=False)
+            return
+        self.seen[id(value)] = place, self.met[place]
+        self.met[place] += 1
+        self.found.alive.append(value)
+        if len(self.seen) > MAX_OBJECTS:
+            raise NotExplorable(
+                f"it can reach more than {MAX_OBJECTS} objects, too many to see whether it keeps state in them; "
+                f"reach fewer, or use an engine that samples"
+            )
+        try:
+            self._contents(place, kind, value)
+        except (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError):
+            self._refuse(place, kind)  # a released buffer, a class whose own methods fail, …
+
+    # ------------------------------------------------------------------------------------------------ by type
+
+    def _contents(self, place: str, kind: type, value: Any) -> None:
+        def of(*kinds: type) -> bool:
+            return issubclass(kind, kinds)  # the class of a stand-in is not the one it shows
+
+        if of(Symbolic, StandInGenerator):
+            self.note(place, id(value))
+            if self.entry is not None:
+                self.entry.noisy = True
+        elif of(FunctionType):
+            self._function(place, value)
+        elif of(type):
+            self._class(value)
+        elif of(ModuleType):
+            self._module(value)
+        elif of(*LOCKS):
+            self.note(place, repr(value))
+        elif of(*IMMUTABLE):
+            self.note(place, (kind, repr(value)), mutable=False)
+            if not self.is_library_class(kind):
+                self._attributes(place, kind, value)
+        elif wrapper := next((known for known in kind.__mro__ if known in WRAPPERS), None):
+            self.note(place, kind)
+            for name in WRAPPERS[wrapper]:
+                part: Any = getattr(value, name, None)
+                if wrapper is logging.Logger and name == "handlers":
+                    part = [each for each in part if self._is_ours(type(each))]
+                self.read(f"{place}.{name}".lstrip("."), part)
+            if wrapper is functools.partial or not self.is_library_class(kind):
+                self._attributes(place, kind, value)
+        elif of(LRU_CACHE):
+            self._cache(place, value)
+        elif not any(value is stream for stream in (sys.stdin, sys.stdout, sys.stderr)):
+            self._object(place, kind, value, of)
+
+    def _object(self, place: str, kind: type, value: Any, of: Callable[..., bool]) -> None:
+        """An object that holds others: its contents by its type, then its attributes."""
+        known = True
+        if kind in (list, tuple, dict) and len(value) >= LARGE and (table := _marshalled(value)) is not None:
+            self.note(place, table)
+        elif of(dict, types.MappingProxyType):
+            self._mapping(place, kind, value)
+        elif of(list, tuple, deque):
+            self.note(place, (kind, value.maxlen if of(deque) else None), mutable=not of(tuple))
+            self._sequence(place, _entries(value))
+        elif of(set, frozenset):
+            entries = [(_plain(type(entry), entry), entry) for entry in _entries(value)]
+            plain = frozenset(state for state, _ in entries if state is not None)
+            self.note(place, (kind, plain), mutable=of(set))
+            self._sequence(place, [entry for state, entry in entries if state is None])
+        elif of(np.ndarray):
+            held = b"" if value.dtype.hasobject else _digest(np.ascontiguousarray(value).view(np.uint8))
+            self.note(place, (value.shape, value.dtype.str, held))
+            self._sequence(place, value.ravel().tolist() if value.dtype.hasobject else [])
+        elif of(bytearray, array.array, memoryview, mmap.mmap):
+            self.note(place, _digest(value.tobytes() if of(memoryview) else value))
+        elif of(np.random.Generator, np.random.RandomState):
+            bits = value.bit_generator if of(np.random.Generator) else value._bit_generator
+            children = getattr(bits.seed_seq, "n_children_spawned", None) if of(np.random.Generator) else None
+            self.note(place, (repr(bits.state), children))
+        elif of(random.Random):
+            self.note(place, None if of(random.SystemRandom) else value.getstate())
+        elif of(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
+            self._suspended(place, value)
+        elif of(io.IOBase):
+            self._file(place, value)
+        elif of(threading.local):
+            self.read(place, dict(value.__dict__))
+        elif of(weakref.ref):
+            self.read(f"{place}()", value())
+        elif of(contextvars.ContextVar):
+            self.read(place, value.get(None))
+        elif of(types.CellType):
+            with suppress(ValueError):  # not assigned yet
+                self.read(place, value.cell_contents)
+        elif of(types.BuiltinMethodType, types.MethodWrapperType):
+            owner = value.__self__
+            self.note(place, value.__name__, mutable=False)
+            if not isinstance(owner, type | ModuleType | None) and type(owner).__name__ != "PyCapsule":
+                self.read(f"{place}.__self__", owner)
+        elif of(BaseException):
+            self.note(place, len(list(traceback.walk_tb(value.__traceback__))))
+            self.read(f"{place}.args", [value.args, value.__cause__, value.__context__])
+        else:
+            known = False
+        self._attributes(place, kind, value)
+        if not known:
+            self._hidden(place, kind, value)
+
+    def _sequence(self, place: str, entries: list[Any]) -> None:
+        states = [_plain(type(entry), entry) for entry in entries]
+        if None not in states:  # most lists: noted at once
+            self.note(place, states, mutable=False)
+            return
+        for index, entry in enumerate(entries):
+            self.read(f"{place}[{index}]", entry)
+
+    def _mapping(self, place: str, kind: type, value: Any) -> None:
+        if value is sys.modules:
+            for name, module in list(value.items()):
+                if isinstance(module, ModuleType) and not self.is_library_module(module):
+                    self.read(f"sys.modules[{name!r}]", vars(module) if module.__spec__ is None else module)
+            return
+        items = _entries(value)
+        keys = [_plain(type(key), key) for key, _ in items]
+        self.note(place, (kind, keys))
+        for state, (key, part) in zip(keys, items, strict=True):
+            if state is None:
+                self.read(f"a key of {place}", key)
+            self.read(f"{place}[{key!r:.40}]" if type(key) is str else f"{place}[…]", part)
+        if issubclass(kind, defaultdict):
+            self.read(f"{place}.default_factory", value.default_factory)
+
+    def _suspended(self, place: str, value: Any) -> None:
+        """A generator or a coroutine: where it stands, and its variables."""
+        frame = next(getattr(value, name) for name in ("gi_frame", "cr_frame", "ag_frame") if hasattr(value, name))
+        self.note(place, None if frame is None else (frame.f_code, frame.f_lasti))
+        if frame is not None:
+            self.read(f"the variables of {place}", dict(frame.f_locals))
+            self._globals(frame.f_code, frame.f_globals)
+
+    def _file(self, place: str, value: Any) -> None:
+        if value.closed:
+            self.note(place, "closed")
+        elif isinstance(value, io.StringIO | io.BytesIO):
+            self.note(place, (value.getvalue(), value.tell()))
+        else:
+            with suppress(OSError, io.UnsupportedOperation):
+                self.note(place, value.tell())
+
+    def _attributes(self, place: str, kind: type, value: Any) -> None:
+        """The attributes of an object, in its dict and its slots, and its class."""
+        kept = {name for base in kind.__mro__ for name, part in vars(base).items() if type(part) in CACHED_PROPERTIES}
+        if kept:
+            self.found.lazy.append((value, kept))
+        silent = ("stream", "lock") if issubclass(kind, logging.Handler) else ()
+        for name, part in _dict_of(value).items():
+            if name in kept:
+                self.read_entry((id(value), name), f"{place}.{name}", part)
+            elif name not in silent:
+                self.read(f"{place}.{name}".lstrip("."), part)
+        for name, slot in _slots(kind):
+            with suppress(AttributeError):  # not assigned yet
+                self.read(f"{place}.{name}".lstrip("."), slot.__get__(value, kind))
+        if id(kind) not in self.seen:
+            self.read("", kind)
+
+    def _hidden(self, place: str, kind: type, value: Any) -> None:
+        """The state of an object that C code holds, by what would be pickled of it."""
+        offsets = (kind.__dictoffset__, kind.__weakrefoffset__)
+        visible = object.__basicsize__ + POINTER * (sum(offset > 0 for offset in offsets) + len(_slots(kind)))
+        self.note(place, (kind, id(value) if kind is object else None))
+        if kind.__basicsize__ > visible or kind.__itemsize__:
+            try:
+                parts = self._pickled(kind, value)
+            except Exception:  # whatever it is: the object does not tell its state
+                self._refuse(place, kind)
+            for part in parts:
+                self.read(place, part)
+
+    def _pickled(self, kind: type, value: Any) -> list[Any]:
+        if issubclass(kind, C_FUNCTION):
+            raise TypeError
+        if issubclass(kind, C_DATA):
+            pointer = hasattr(value, "contents")
+            return [bytes(value), value._objects, *([value.contents] if pointer and value else [])]
+        if hasattr(value, "__func__"):
+            return [value.__func__]
+        if kind.__module__ == "_queue":
+            return [part for part in gc.get_referents(value) if isinstance(part, list)]
+        parts = value.__reduce_ex__(4)
+        if isinstance(parts, str):  # a global that pickle finds by its name
+            return [parts]
+        _, arguments, *states = parts
+        return [arguments, *(list(s) if hasattr(s, "__next__") else s for s in states)]
+
+    def _refuse(self, place: str, kind: type) -> NoReturn:
+        raise NotExplorable(
+            f"{place} is a {kind.__module__}.{kind.__qualname__} whose state cannot be read, so it could pass from run "
+            f"to run; make it within the function, or use an engine that samples"
+        )
+
+    # ------------------------------------------------------------------------------------------------ caches
+
+    def _cache(self, place: str, cache: Any) -> None:
+        name = getattr(cache, "__name__", place)
+        self.found.caches.append(cache)
+        self.read(place, cache.__wrapped__)
+        self.read(f"the attributes of {name}", {k: v for k, v in vars(cache).items() if k not in CACHE_ATTRIBUTES})
+        for key, result in _cached(cache, lambda: self._refuse(place, type(cache))):
+            self.read_entry((id(cache), key), f"the cache of {name}", result)
+            if isinstance(key, tuple):
+                self.read_entry((id(cache), key), f"a key in the cache of {name}", key)
+
+    # ------------------------------------------------------------------------------------------------ code
+
+    def _function(self, place: str, function: FunctionType) -> None:
+        name = function.__name__
+        self.note(f"the code of {name}", function.__code__, mutable=False)
+        library = self.is_library(function.__code__.co_filename)
+        silent = DISPATCH if library else frozenset()
+        self.read(f"the attributes of {name}", {k: v for k, v in function.__dict__.items() if k not in silent})
+        for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+            if variable not in silent:
+                self.read(f"the variable {variable} around {name}", cell)
+        if not library:
+            self.read(f"the defaults of {name}", function.__defaults__)
+            self.read(f"the defaults of {name}", function.__kwdefaults__)
+            self.read(f"the name of {name}", (function.__doc__, name, function.__qualname__, function.__module__))
+            self.read(f"the annotations of {name}", function.__annotations__)
+            self._globals(function.__code__, function.__globals__)
+
+    def _globals(self, code: CodeType, variables: dict[str, Any]) -> None:
+        mentioned = _names(code)
+        self.names |= mentioned
+        built_in = vars(sys.modules["builtins"])
+        for name in sorted(mentioned):
+            if name in variables:
+                self.read(f"the global {name}", variables[name])
+            elif name in built_in and not isinstance(built_in[name], types.BuiltinFunctionType | type):
+                self.read(f"the builtin {name}", built_in[name])
+            if name in sys.modules and sys.modules[name] is not variables.get(name):  # perhaps imported by the code
+                self.read_entry(("module", name), f"the module {name}", sys.modules[name])
+        if not COMPUTED_NAMES.isdisjoint(mentioned):
+            for name in sorted(variables.keys() - mentioned):
+                if not (name.startswith("__") and name.endswith("__")):
+                    self.read(f"the global {name}", variables[name])
+
+    def _module(self, module: ModuleType) -> None:
+        self.spaces.append(_Space(module.__name__, vars(module), self.is_library_module(module), self.entry))
+
+    def _class(self, kind: type) -> None:
+        """The attributes of a class, its bases and its metaclass."""
+        if kind.__flags__ & IMMUTABLE_TYPE:
+            return
+        if self.is_library_class(kind):
+            self.spaces.append(_Space(kind.__qualname__, vars(kind), True, self.entry))
+            return
+        self.classes.append(kind)
+        for name, part in list(vars(kind).items()):
+            if name not in CLASS_CACHES:
+                self.read(f"{kind.__qualname__}.{name}", part)
+        for base in (*kind.__bases__, type(kind)):
+            self.read("", base)
+
+    def _is_ours(self, handler: type) -> bool:
+        """Whether a handler of logs is to be read: those of test runners and other libraries keep what they like."""
+        return handler.__module__.startswith("logging") or not self.is_library_class(handler)
+
+    def is_library_class(self, kind: type) -> bool:
+        return self.is_library_module(sys.modules.get(kind.__module__))
+
+    def is_library(self, file: str) -> bool:
+        return not (self.home and file.startswith(self.home)) and _is_library(file)
+
+    def is_library_module(self, module: ModuleType | None) -> bool:
+        """Whether it belongs to the standard library, another package, or veridp itself."""
+        if module is None:
+            return False
+        file, (parent, _, inner) = getattr(module, "__file__", None), module.__name__.partition(".")
+        if file is None and inner:  # a part of a package that its C code made
+            return self.is_library_module(sys.modules.get(parent))
+        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        return self.is_library(file) if file else origin in ("built-in", "frozen")
+
+
+@dataclass
+class _Space:
+    """A module or a class of a library: what it holds under names that the code mentions, and its plain values."""
+
+    name: str
+    variables: Mapping[str, Any]
+    library: bool
+    entry: _Entry | None
+    done: set[str] = field(default_factory=set)
+
+    def read(self, reader: _Reader, every: bool) -> None:
+        """Read what is not read yet."""
+        wanted = self.variables.keys() & reader.names
+        if every and not self.library:
+            wanted = {name for name in self.variables if not name.startswith("__")}
+        reader.entry = self.entry
+        if not self.done and self.library:
+            self.done.add("")
+            reader.note(self.name, [pair for pair in list(self.variables.items()) if type(pair[1]) in NUMBERS])
+        for name in sorted(wanted - self.done):
+            self.done.add(name)
+            reader.read(f"{self.name}.{name}", self.variables[name])
+
+
+# ---------------------------------------------------------------------------------------------------- parts
+
+
+def _plain(kind: type, value: Any) -> object:
+    """What tells an immutable value of a plain type from others; None for what is no such value."""
+    if kind is float:
+        return value.hex()
+    if kind in PLAIN:
+        return kind, value if kind is not complex else repr(value)
+    if issubclass(kind, np.generic) and kind is not np.void and kind.__module__ == "numpy":
+        return kind, value.tobytes()
+    return (kind, value) if kind is Fraction else None
+
+
+def _marshalled(value: Any) -> bytes | None:
+    """A table of plain values and containers of them, at the speed of C; None for what holds others."""
+    try:
+        return _digest(marshal.dumps(value, 2))  # the last version that tells contents alone
+    except ValueError:
+        return None
+
+
+def _digest(contents: Any) -> bytes:
+    return hashlib.blake2b(contents).digest()
+
+
+CONTAINERS: tuple[Any, ...] = (list, tuple, deque, set, frozenset, OrderedDict, dict, types.MappingProxyType)
+
+
+def _entries(container: Any) -> list[Any]:
+    """What a container holds, whatever its class makes of iteration; of a mapping, the items."""
+    base = next(base for base in CONTAINERS if issubclass(type(container), base))
+    return list(base.items(container) if hasattr(base, "items") else base.__iter__(container))
+
+
+def _dict_of(value: Any) -> dict[str, Any]:
+    shown = next((vars(base)["__dict__"] for base in type(value).__mro__ if "__dict__" in vars(base)), None)
+    if not isinstance(shown, types.GetSetDescriptorType | None):  # its class hides the attributes
+        return {str(number): part for number, part in enumerate(gc.get_referents(value))}
+    try:
+        return dict(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        return {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    """The slots that Python classes among its bases declare."""
+    bases = [base for base in kind.__mro__ if not base.__flags__ & IMMUTABLE_TYPE]
+    members = [pair for base in bases for pair in vars(base).items()]
+    return [(name, slot) for name, slot in members if isinstance(slot, types.MemberDescriptorType)]
+
+
+def _cached(cache: Any, refuse: Callable[[], NoReturn]) -> list[tuple[Any, Any]]:
+    """The keys and results in an lru_cache, as its garbage collection visits them."""
+    count, limit = cache.cache_info().currsize, cache.cache_parameters()["maxsize"]
+    _, *parts = gc.get_referents(cache)
+    if limit is None and isinstance(parts[0], dict) and len(parts[0]) == count:
+        return list(parts[0].items())
+    keys, results, table = parts[: 3 * count : 3], parts[1 : 3 * count : 3], parts[3 * count]
+    if not isinstance(table, dict) or len(table) != count or any(key not in table for key in keys):
+        refuse()
+    return list(zip(keys, results, strict=True))
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(code: CodeType) -> frozenset[str]:
+    """The names that the code and what it defines mention, also in strings: globals, attributes, modules."""
+    found = set(code.co_names)
+    constants: list[Any] = list(code.co_consts)
+    while constants:
+        constant = constants.pop()
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+        elif isinstance(constant, tuple | frozenset):
+            constants += constant
+        elif isinstance(constant, str) and constant.isidentifier():
+            found.add(constant)
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_library(file: str) -> bool:
+    if file.startswith(CATALOGUE):
+        return False
+    return file.startswith((PACKAGE, "<frozen")) or any(library in file for library in LIBRARIES)
+
+
+def _home(function: Any) -> str:
+    """Where the package of the function lies, if it is installed as a library; its code is followed all the same."""
+    while isinstance(function, functools.partial | MethodType | LRU_CACHE):
+        names = ("func", "__wrapped__", "__func__")
+        function = next(getattr(function, name) for name in names if hasattr(function, name))
+    code = getattr(function if isinstance(function, FunctionType) else type(function).__call__, "__code__", None)
+    before, installed, inside = (code.co_filename if code else "").partition(os.sep + "site-packages" + os.sep)
+    inside = inside.partition(os.sep)[0]
+    return "" if inside in ("", "veridp") else before + installed + inside

@@ -1,0 +1,283 @@
+"""Paths: what a mechanism did on one way through it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadOutput
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.expressions import Affine, Condition, Select, affine
+from veridp.kernel.identity import Raised, leaf_text, tree_text
+from veridp.kernel.site import Site
+from veridp.kernel.symbols import Noise, Symbol, Unknown
+from veridp.kernel.template import Kind, Slot, Template, constant, kind_of, tree_of
+from veridp.kernel.wording import number_text
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One way to go at a fork: the conditions that lead there, or the chance that does, and what it is called."""
+
+    conditions: tuple[Condition, ...]
+    weight: Number = 1
+    label: str = ""
+
+    def same(self, other: Option) -> bool:
+        return (
+            self.weight == other.weight
+            and len(self.conditions) == len(other.conditions)
+            and all(mine.same(theirs) for mine, theirs in zip(self.conditions, other.conditions, strict=True))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fork:
+    """A place where the mechanism went one way of several."""
+
+    options: tuple[Option, ...]
+    taken: int
+    site: Site
+    implied: bool = False  # whether what came before leaves no other way: then it adds no condition
+
+    @property
+    def option(self) -> Option:
+        return self.options[self.taken]
+
+
+Step = Noise | Fork
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The draws and forks in their order, and the output: constants, and expressions affine in the noise.
+
+    Where the mechanism raises, the output is a `Raised`. Where exploration was told to defer, entries of the output may
+    also be conditions and undecided choices.
+    """
+
+    steps: tuple[Step, ...]
+    output: Any
+
+    @cached_property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noise drawn on it, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Noise))
+
+    @cached_property
+    def forks(self) -> tuple[Fork, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Fork))
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What the noise (and the open values) must satisfy to lead down it."""
+        return tuple(
+            [c for s in self.steps if isinstance(s, Fork) and not s.implied for c in s.options[s.taken].conditions]
+        )
+
+    @cached_property
+    def weight(self) -> Number:
+        """The probability of its finite random choices."""
+        weight = Fraction(1)
+        for step in self.steps:
+            if isinstance(step, Fork) and step.options[step.taken].weight != 1:
+                weight *= step.option.weight
+        return exact(weight)
+
+    @cached_property
+    def unknowns(self) -> tuple[Unknown, ...]:
+        """The open values that it depends on, in order of their names."""
+        found = {s for c in self.conditions for s in c.slack.terms}
+        found |= {s for leaf in leaves(self.output) for s in symbols_of(leaf)}
+        return tuple(sorted(symbol for symbol in found if isinstance(symbol, Unknown)))
+
+    def holds(self, values: dict[Symbol, Any]) -> NDArray[np.bool_]:
+        """Where these values of its symbols lead down it."""
+        shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
+        mask = np.ones(shape, dtype=bool)
+        for condition in self.conditions:
+            mask &= condition.holds(values)
+        return mask
+
+    def frequency(self, rng: np.random.Generator, count: int) -> float:
+        """An estimate of its probability: its weight times the share of `count` fresh draws that lead down it."""
+        if self.unknowns:
+            raise ValueError(f"the path depends on open values ({self.unknowns[0].name}, …): it has no one probability")
+        values: dict[Symbol, Any] = {noise: noise.distribution.draw(rng, count) for noise in self.noises}
+        if not values:
+            return float(self.weight)
+        return float(self.weight) * float(np.mean(self.holds(values)))
+
+    def __str__(self) -> str:
+        conditions = " and ".join(str(condition) for condition in self.conditions) or "always"
+        chance = f" with weight {number_text(self.weight)}" if self.weight != 1 else ""
+        return f"{output_text(self.output)} where {conditions}{chance}"
+
+
+PLAIN = frozenset({bool, int, float, str, type(None), Fraction, Affine, Condition, Select, Raised})  # leaves
+
+
+def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
+    """The output with the function applied to each of its leaves; arrays become lists, NumPy scalars plain ones."""
+    if type(output) in PLAIN:
+        return function(output)
+    if isinstance(output, np.ndarray):
+        return map_leaves(function, output.item() if output.ndim == 0 else list(output))
+    if isinstance(output, list | tuple):
+        mapped = [function(entry) if type(entry) in PLAIN else map_leaves(function, entry) for entry in output]
+        return mapped if isinstance(output, list) else _like_tuple(output, mapped)
+    if isinstance(output, dict):
+        return {key: map_leaves(function, entry) for key, entry in output.items()}
+    return function(_plain(output))
+
+
+def _like_tuple(output: tuple[Any, ...], entries: list[Any]) -> tuple[Any, ...]:
+    return type(output)(*entries) if hasattr(output, "_fields") else tuple(entries)
+
+
+def leaves(output: Any) -> list[Any]:
+    """The leaves of an output, from left to right."""
+    found: list[Any] = []
+    map_leaves(found.append, output)
+    return found
+
+
+def output_text(output: Any) -> str:
+    """The output for people: strings in quotes, exact numbers as decimals, expressions in their symbols."""
+    if type(output) is int:  # the options of a choice among many: the rest of the way takes far longer
+        return str(output)
+    try:
+        return tree_text(tree_of(output, lambda leaf, kind: _plain(leaf), _kind_of_any), _leaf_text)
+    except BadOutput:  # a dict with keys that no output may have
+        return repr(output)
+
+
+def _plain(leaf: Any) -> Any:
+    return leaf.item() if isinstance(leaf, np.generic) else leaf
+
+
+def _kind_of_any(value: object) -> Kind | None:
+    kind = kind_of_expression(value)
+    return Kind.TEXT if kind is None and kind_of(value) is None and not isinstance(value, Mapping) else kind
+
+
+def _leaf_text(leaf: Any) -> str:
+    if isinstance(leaf, Affine | Condition | Select):
+        return leaf.text()
+    if isinstance(leaf, Fraction):
+        return number_text(leaf)
+    return repr(leaf) if isinstance(leaf, float) else leaf_text(leaf)
+
+
+def kind_of_expression(value: object) -> Kind | None:
+    """The kind of what stands for a scalar in the output of a path; None for a plain value."""
+    if isinstance(value, Condition | Select):
+        return Kind.BOOL
+    return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
+
+
+def entries_of(output: Any) -> list[Any]:
+    """The leaves of an output in the order of its outline: those of a dict by its sorted keys, not as they came in."""
+    found: list[Any] = []
+    tree_of(output, lambda value, kind: found.append(value), kind_of_expression)
+    return found
+
+
+def outline_of(output: Any) -> Template:
+    """The nesting of an output alone: a slot for each leaf."""
+    number = itertools.count()
+    return Template(tree_of(output, lambda value, kind: Slot(Kind.FLOAT, next(number)), kind_of_expression))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The identity of a path's outputs: the template that all of them fit, and the numbers in its slots."""
+
+    template: Template
+    numbers: tuple[Affine, ...]
+
+    @classmethod
+    def of(cls, output: Any) -> Form:
+        """The form of an output without undecided entries; BadOutput where it has none."""
+        numbers: list[Affine] = []
+
+        def leaf(value: Any, kind: Kind) -> Any:
+            if not isinstance(value, Affine):
+                return constant(value)
+            numbers.append(value)
+            return Slot(Kind.FLOAT, len(numbers) - 1)
+
+        return cls(Template(tree_of(output, leaf, kind_of_expression)), tuple(numbers))
+
+
+def symbols_of(leaf: Any) -> Iterator[Symbol]:
+    """The symbols that the leaf of an output has; a plain one has none."""
+    if isinstance(leaf, Affine):
+        yield from leaf.terms
+    elif isinstance(leaf, Condition):
+        yield from leaf.slack.terms
+    elif isinstance(leaf, Select):
+        for part in (leaf.condition, leaf.then, leaf.other):
+            yield from symbols_of(part)
+
+
+def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list[Path]:
+    """The paths with their open values given: conditions that become false drop a path, those that hold go.
+
+    What paths share (a fork, above all) is worked out once.
+    """
+    conditions: dict[int, Condition | bool] = {}
+    found = []
+    for path in paths:
+        steps: list[Step] = []
+        for step in path.steps:
+            if isinstance(step, Noise) or step.implied:
+                steps.append(step)
+                continue
+            told = [condition_with_values(condition, values, conditions) for condition in step.option.conditions]
+            if not all(condition is not False for condition in told):
+                break
+            kept = tuple(condition for condition in told if isinstance(condition, Condition))
+            steps.append(Fork((Option(kept, step.option.weight, step.option.label),), 0, step.site))
+        else:
+            found.append(Path(tuple(steps), map_leaves(lambda leaf: _leaf_with_values(leaf, values), path.output)))
+    return found
+
+
+def condition_with_values(
+    condition: Condition, values: Mapping[Unknown, Number], known: dict[int, Condition | bool]
+) -> Condition | bool:
+    """The condition with open values given, or its truth; `known` keeps the answers by identity."""
+    answer = known.get(id(condition))
+    if answer is None:
+        slack = _leaf_with_values(condition.slack, values)
+        if isinstance(slack, Affine):
+            answer = Condition(slack, condition.relation)
+        else:
+            answer = bool(condition.relation.holds(slack))
+        known[id(condition)] = answer
+    return answer
+
+
+def _leaf_with_values(leaf: Any, values: Mapping[Unknown, Number]) -> Any:
+    if isinstance(leaf, Affine):
+        constant, terms = leaf.constant, dict(leaf.terms)
+        for symbol in [symbol for symbol in terms if isinstance(symbol, Unknown)]:
+            constant += terms.pop(symbol) * values[symbol]
+        return affine(constant, terms)
+    if isinstance(leaf, Condition):
+        return condition_with_values(leaf, values, {})
+    if isinstance(leaf, Select):
+        condition = _leaf_with_values(leaf.condition, values)
+        then, other = (_leaf_with_values(part, values) for part in (leaf.then, leaf.other))
+        if isinstance(condition, bool):
+            return then if condition else other
+        return Select.of(condition, then, other)
+    return leaf

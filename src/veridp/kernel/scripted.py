@@ -1,0 +1,261 @@
+"""A genuine NumPy generator whose draws are scripted, or recorded."""
+# mypy: disable-error-code="override"
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from veridp.kernel.distributions import (
+    Binomial,
+    Distribution,
+    Exponential,
+    Geometric,
+    Gumbel,
+    Laplace,
+    Logistic,
+    Normal,
+    Poisson,
+    Uniform,
+    exact,
+)
+from veridp.kernel.generator import FEW_TRIALS, binomial_weights
+
+Size = int | tuple[int, ...] | None
+Draw = Callable[[Distribution], float]
+Pick = Callable[[Sequence[float]], int]
+
+
+class ScriptedGenerator(np.random.Generator):
+    """Draws what `draw` and `pick` say, and writes down every draw without its location and every finite choice.
+
+    Without them it draws as NumPy does from the bit generator. A binomial of few trials, integers, choices and
+    permutations are finite choices, as in exploration.
+    """
+
+    __module__, __qualname__ = np.random.Generator.__module__, np.random.Generator.__qualname__
+
+    def __init__(self, bits: np.random.BitGenerator, draw: Draw | None = None, pick: Pick | None = None) -> None:
+        super().__init__(bits)
+        self._numpy = np.random.Generator(bits)  # whose methods call each other, not the ones below
+        self.scripted = draw is not None
+        self._draw, self._pick = draw, pick
+        self.draws: list[float] = []
+        self.picks: list[int] = []
+        self.asked: list[Distribution | Sequence[float]] = []  # what each scripted draw and choice was to come from
+        self._tape: list[Any] = []  # draws and choices in their order, shared with copies, which draw the same again
+        self._place = 0
+
+    def __deepcopy__(self, memo: object) -> ScriptedGenerator:
+        twin = ScriptedGenerator(copy.deepcopy(self.bit_generator), self._draw, self._pick)
+        twin.draws, twin.picks, twin.asked = self.draws, self.picks, self.asked
+        twin._tape, twin._place = self._tape, self._place
+        return twin
+
+    def _next(self, make: Callable[[], Any], into: list[Any]) -> Any:
+        """What comes next: what a copy has drawn before from here, or something new."""
+        if self._place == len(self._tape):
+            self._tape.append(make())
+            into.append(self._tape[-1])
+        self._place += 1
+        return self._tape[self._place - 1]
+
+    def _record(self, values: Iterable[Any], into: list[Any]) -> None:
+        for value in values:
+            self._next(lambda value=value: value, into)  # type: ignore[misc]
+
+    # ------------------------------------------------------------------------------------ continuous noise
+
+    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+        return self._noise(Laplace, self._numpy.laplace, (loc, scale), size)
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+        return self._noise(Normal, self._numpy.normal, (loc, scale), size)
+
+    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+        return self._noise(Gumbel, self._numpy.gumbel, (loc, scale), size)
+
+    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
+        return self._noise(Logistic, self._numpy.logistic, (loc, scale), size)
+
+    def standard_normal(self, size: Size = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return self._noise(Normal, lambda *_: super(ScriptedGenerator, self).standard_normal(size), (0.0, 1.0), size)
+
+    def exponential(self, scale: Any = 1.0, size: Size = None) -> Any:
+        return self._noise(
+            Exponential,
+            lambda _, scale, size: super(ScriptedGenerator, self).exponential(scale, size),
+            (0.0, scale),
+            size,
+        )
+
+    def standard_exponential(
+        self, size: Size = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
+    ) -> Any:
+        return self._noise(
+            Exponential, lambda *_: super(ScriptedGenerator, self).standard_exponential(size), (0.0, 1.0), size
+        )
+
+    def _noise(
+        self, kind: Callable[..., Distribution], genuine: Callable[..., Any], at: tuple[Any, Any], size: Size
+    ) -> Any:
+        loc, scale = at
+        if self.scripted and size is None and type(loc) is float and type(scale) is float:
+            return loc + self._scripted(kind(exact(scale))) if scale else loc
+        if self.scripted:
+            shape = _shape(size, loc, scale)
+            widths = np.broadcast_to(np.asarray(scale, dtype=float), shape)
+            noise = np.array([self._scripted(kind(exact(float(w)))) if w else 0.0 for w in widths.flat]).reshape(shape)
+            return _plain(np.asarray(loc, dtype=float) + noise, size, loc, scale)
+        values = genuine(loc, scale, size)
+        widths = np.broadcast_to(np.asarray(scale, dtype=float), np.shape(values))
+        noise = np.asarray(values) - np.asarray(loc, dtype=float)
+        self._record([float(x) for x, width in zip(noise.flat, widths.flat, strict=True) if width], self.draws)
+        return values
+
+    def _scripted(self, distribution: Distribution) -> float:
+        return self._answer(self._draw, distribution, self.draws)  # type: ignore[no-any-return]
+
+    def _answer(self, script: Callable[[Any], Any] | None, asked: Any, into: list[Any]) -> Any:
+        def make() -> Any:
+            self.asked.append(asked)
+            return script(asked)  # type: ignore[misc]
+
+        return self._next(make, into)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
+        if self.scripted:
+            return _plain(low + np.subtract(high, low) * self._units(_shape(size, low, high)), size, low, high)
+        values = self._numpy.uniform(low, high, size)
+        spread = np.broadcast_to(np.subtract(high, low), np.shape(values)).astype(float)
+        units = np.divide(np.subtract(values, low), spread, out=np.zeros(np.shape(values)), where=spread != 0)
+        self._record([float(x) for x in np.asarray(units).flat], self.draws)
+        return values
+
+    def random(self, size: Size = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        if self.scripted:
+            return _plain(self._units(_shape(size)), size)
+        values = self._numpy.random(size)
+        self._record([float(x) for x in np.asarray(values).flat], self.draws)
+        return values
+
+    def _units(self, shape: tuple[int, ...]) -> Any:
+        return np.array([self._scripted(Uniform()) for _ in range(int(np.prod(shape)))]).reshape(shape)
+
+    # --------------------------------------------------------------------------------------- integer noise
+
+    def geometric(self, p: Any, size: Size = None) -> Any:
+        return self._whole(lambda p: Geometric(exact(float(p))), self._numpy.geometric, (p,), size)
+
+    def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
+        return self._whole(lambda lam: Poisson(exact(float(lam))), self._numpy.poisson, (lam,), size)
+
+    def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
+        return self._whole(lambda n, p: Binomial(int(n), exact(float(p))), self._numpy.binomial, (n, p), size)
+
+    def _whole(
+        self, kind: Callable[..., Distribution], genuine: Callable[..., Any], at: tuple[Any, ...], size: Size
+    ) -> Any:
+        shape = _shape(size, *at)
+        columns = [np.broadcast_to(np.asarray(parameter, dtype=float), shape) for parameter in at]
+        distributions = [kind(*row) for row in zip(*(column.flat for column in columns), strict=True)]
+        if not self.scripted:
+            values = genuine(*at, size)
+            for distribution, value in zip(distributions, np.asarray(values).flat, strict=True):
+                self._record([int(value)], self.picks if _is_choice(distribution) else self.draws)
+            return values
+        drawn = [self._one_of(_chances(d)) if _is_choice(d) else int(self._scripted(d)) for d in distributions]
+        return _plain(np.array(drawn, dtype=np.int64).reshape(shape), size, *at)
+
+    # --------------------------------------------------------------------------------------- finite choices
+
+    def integers(
+        self, low: Any, high: Any = None, size: Size = None, dtype: Any = np.int64, endpoint: bool = False
+    ) -> Any:
+        first, last = (0, low) if high is None else (low, high)
+        if self.scripted:
+            shape = _shape(size, first, last)
+            ends = [np.broadcast_to(np.asarray(end), shape).flat for end in (first, last)]
+            drawn = [int(a) + self._one_of([1.0] * (int(b) + endpoint - int(a))) for a, b in zip(*ends, strict=True)]
+            return _plain(np.array(drawn).reshape(shape).astype(dtype), size, first, last)
+        values = self._numpy.integers(low, high, size, dtype, endpoint)
+        self._record([int(x) for x in (np.asarray(values) - np.asarray(first)).flat], self.picks)
+        return values
+
+    def choice(
+        self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+    ) -> Any:
+        count = a if isinstance(a, int | np.integer) else len(a)
+        if not self.scripted:
+            chosen = self._numpy.choice(int(count), size, replace, p, 0, shuffle)
+            self._write_down(np.ravel(chosen), replace)
+        else:
+            number = int(np.prod(size)) if size is not None else 1
+            weights = [1.0] * int(count) if p is None else [float(chance) for chance in p]
+            chosen = np.array(self._indices(weights, number, replace), dtype=np.int64).reshape(_shape(size))
+        if isinstance(a, int | np.integer):
+            return chosen if size is not None else int(chosen)
+        return np.asarray(a)[chosen]
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        count = x if isinstance(x, int | np.integer) else len(x)
+        order = self._order(int(count))
+        return order if isinstance(x, int | np.integer) else np.asarray(x)[order]
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        x[:] = (
+            [x[index] for index in self._order(len(x))] if isinstance(x, list) else np.asarray(x)[self._order(len(x))]
+        )
+
+    def _order(self, count: int) -> Any:
+        if self.scripted:
+            return np.array(self._indices([1.0] * count, count, replace=False), dtype=np.int64)
+        order = np.arange(count)
+        self._numpy.shuffle(order)
+        self._write_down(order, replace=False)
+        return order
+
+    def _indices(self, weights: list[float], number: int, replace: bool) -> list[int]:
+        if replace:
+            return [self._one_of(weights) for _ in range(number)]
+        left, chosen = list(range(len(weights))), []
+        for _ in range(number):
+            chosen.append(left.pop(self._one_of([weights[index] for index in left])))
+        return chosen
+
+    def _write_down(self, chosen: Any, replace: bool) -> None:
+        """The choices as exploration makes them: without replacement, the place among what is left."""
+        if replace:
+            self._record([int(index) for index in chosen], self.picks)
+            return
+        left = list(range(int(max(chosen, default=-1)) + 1))
+        for index in chosen:
+            self._record([left.index(index)], self.picks)
+            left.remove(index)
+
+    def _one_of(self, weights: Sequence[float]) -> int:
+        return self._answer(self._pick, weights, self.picks)  # type: ignore[no-any-return]
+
+
+def _chances(binomial: Binomial) -> list[float]:
+    return [float(weight) for weight in binomial_weights(binomial.trials, binomial.p)]
+
+
+def _is_choice(distribution: Distribution) -> TypeGuard[Binomial]:
+    return isinstance(distribution, Binomial) and distribution.trials <= FEW_TRIALS
+
+
+def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:
+    if size is None:
+        return np.broadcast_shapes(*(np.shape(parameter) for parameter in parameters)) if parameters else ()
+    return tuple(size) if isinstance(size, tuple | list) else (int(size),)
+
+
+def _plain(values: Any, size: Size, *parameters: Any) -> Any:
+    """A Python scalar where NumPy gives one, else the array."""
+    return (
+        values.item() if size is None and not any(np.ndim(p) for p in parameters) and np.ndim(values) == 0 else values
+    )

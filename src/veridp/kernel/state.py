@@ -1,0 +1,96 @@
+"""What a function could remember from one run to the next, and whether it did.
+
+A path tells what a function does on its noise and data. A function that keeps state between runs (a mutable default,
+a global, an attribute, an iterator, a cache), or that draws entropy of its own, does something else each time, and no
+path can tell it. So its fingerprints before and after must agree.
+
+Caches are meant to fill: `functools.cache`, cached properties, and modules that are imported on the way. A new entry is
+no change if it is immutable; if it is not, the run is repeated, and must leave everything as it found it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from veridp.errors import Nondeterministic
+from veridp.kernel.fingerprint import RANDOMNESS, Fingerprint, fingerprint
+from veridp.kernel.site import Site, here
+
+
+def changed(before: Fingerprint, after: Fingerprint) -> str | None:
+    """Where the two differ, in words; None where they agree. Caches may have lost or gained entries."""
+    places = [place for place in {**before.held, **after.held} if before.held.get(place) != after.held.get(place)]
+    for key, entry in after.entries.items():
+        known = before.entries.get(key)
+        if entry.notes != known.notes if known else entry.noisy:
+            places.append(entry.place)
+    if RANDOMNESS in places:
+        return RANDOMNESS
+    return min(places, key=lambda place: (place not in before.held, len(place))) if places else None
+
+
+def gained(before: Fingerprint, after: Fingerprint) -> str | None:
+    """Where a cache gained an entry that can change; None where it did not."""
+    places = [entry.place for key, entry in after.entries.items() if entry.mutable and key not in before.entries]
+    return min(places, key=len) if places else None
+
+
+class Watch:
+    """Sees to it that the runs of a function leave no state behind: Nondeterministic where they do."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function = name, function
+        self.known = fingerprint(function)
+        self.growth = (-1, -1, -1)
+
+    def after_run(self, repeat: Callable[[], object]) -> None:
+        """To be called after each run, with what runs the function once more in the same way.
+
+        All is read after the first run, and where a cache has grown. What is new there must stand a repetition.
+        """
+        if self.growth != self.known.growth():
+            self.settle(repeat)
+            self.growth = self.known.growth()
+
+    def settle(self, repeat: Callable[[], object] | None = None) -> None:
+        """Compare what is now with what was; Nondeterministic where a run changed it."""
+        now = fingerprint(self.function)
+        self._check(changed(self.known, now))
+        new = gained(self.known, now)
+        if new is not None and repeat is not None:
+            repeat()
+            again = fingerprint(self.function)
+            self._check(changed(now, again) or gained(now, again))
+            now = again
+        elif new is not None:
+            self._check(new)
+        self.known = now
+
+    def _check(self, place: str | None) -> None:
+        if place == RANDOMNESS:
+            raise Nondeterministic(
+                f"{self.name} draws from global randomness (random or numpy.random); draw from rng instead, "
+                f"or sample it, wrapped with veridp.adapters.unseeded(function)"
+            )
+        if place is not None:
+            raise Nondeterministic(f"{self.name} keeps state between runs: {place} changed; make each run start afresh")
+
+
+@contextmanager
+def watched_entropy(used: list[Site]) -> Iterator[None]:
+    """Notes in `used` where the body asks the operating system for entropy, as secrets and unseeded generators do."""
+    original, library = os.urandom, random._urandom  # type: ignore[attr-defined]
+
+    def urandom(count: int) -> bytes:
+        used.append(here())
+        return original(count)
+
+    os.urandom = random._urandom = urandom  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        os.urandom, random._urandom = original, library  # type: ignore[attr-defined]

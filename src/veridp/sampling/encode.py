@@ -1,0 +1,107 @@
+"""Outputs from the Python values, or from the array, that a mechanism returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.errors import BadOutput
+from veridp.kernel.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
+from veridp.sampling.outputs import Outputs, Part, assemble
+
+
+class _Group:
+    """Rows of one form."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self.rows: list[int] = []
+        self.numbers: list[Sequence[Any]] = []  # for each row the values of its slots, from left to right
+
+
+def encode(values: Sequence[object]) -> Outputs:
+    """The values as Outputs; BadOutput where one of them has no columns."""
+    groups: dict[Any, _Group] = {}
+    for row, value in enumerate(values):
+        # A flat list of numbers, the usual output, is told by its types alone.
+        flat = type(value) is list or type(value) is tuple
+        key: Any = tuple(map(type, value)) if flat else type(value)  # type: ignore[call-overload]
+        group = groups.get(key)
+        if group is None or isinstance(group, _Mixed):
+            key, numbers = _signature(value, key, groups)
+            group = groups[key]
+        else:
+            numbers = value if flat else (value,)  # type: ignore[assignment]
+        group.rows.append(row)
+        group.numbers.append(numbers)
+    parts = [_part(group, len(values)) for group in groups.values() if not isinstance(group, _Mixed)]
+    return assemble(parts, len(values))
+
+
+class _Mixed(_Group):
+    """Marks types that do not tell the form by themselves: strings among them, or nesting."""
+
+
+def _signature(value: object, types: Any, groups: dict[Any, _Group]) -> tuple[Any, Sequence[Any]]:
+    """The key of the value's group, made where there is none yet, and the numbers of the value."""
+    numbers: list[Any] = []
+    counts: dict[Kind, int] = {}
+
+    def leaf(scalar: Any, kind: Kind) -> Tree:
+        if kind not in DTYPES:
+            return constant(scalar)
+        numbers.append(scalar)
+        counts[kind] = counts.get(kind, -1) + 1
+        return Slot(kind, counts[kind])
+
+    template = Template(tree_of(value, leaf, lambda _: None))
+    entries = value if type(value) is list or type(value) is tuple else (value,)
+    told_by_types = len(entries) == len(template.slots) and all(kind_of(entry) in DTYPES for entry in entries)
+    if told_by_types:
+        key = types
+    else:
+        groups.setdefault(types, _Mixed(template))
+        key = template
+    if key not in groups:
+        groups[key] = _Group(template)
+    return key, numbers
+
+
+def _part(group: _Group, count: int) -> Part:
+    columns = zip(*group.numbers, strict=True)
+    numbers = [_numbers(values, slot) for slot, values in zip(group.template.slots, columns, strict=True)]
+    rows = None if len(group.rows) == count else np.array(group.rows, dtype=np.intp)
+    return Part(group.template, rows, dict(zip(group.template.slots, numbers, strict=True)))
+
+
+def _numbers(values: Sequence[Any], slot: Slot) -> NDArray[Any]:
+    try:
+        return np.array(values, dtype=DTYPES[slot.kind])
+    except OverflowError:
+        large = next(value for value in values if not -(2**63) <= value < 2**63)
+        raise BadOutput(f"returned {large}, beyond 64-bit integers; return it as a float or as a string") from None
+
+
+def encode_array(array: NDArray[Any]) -> Outputs:
+    """Outputs from an array whose first axis counts them."""
+    kind = kind_of_dtype(array.dtype)
+    if kind is None or array.ndim == 0:
+        return encode(array.tolist())
+    flat = array.reshape(len(array), -1)
+    slots = [Slot(kind, index) for index in range(flat.shape[1])]
+    if array.dtype == np.uint64 and flat.size and flat.max() > np.uint64(2**63 - 1):
+        raise BadOutput(f"returned {flat.max()}, beyond 64-bit integers; return it as a float or as a string")
+    columns = {slot: np.ascontiguousarray(flat[:, slot.index], dtype=DTYPES[kind]) for slot in slots}
+    tree = _shaped(slots, array.shape[1:])
+    return Outputs(np.zeros(len(array), dtype=np.uint8), (Template(tree),), columns)
+
+
+def _shaped(leaves: Sequence[Tree], shape: tuple[int, ...]) -> Tree:
+    """The leaves as nested tuples of this shape."""
+    if not shape:
+        return leaves[0]
+    step = len(leaves) // shape[0] if shape[0] else 0
+    return tuple(_shaped(leaves[start * step : (start + 1) * step], shape[1:]) for start in range(shape[0]))

@@ -1,0 +1,271 @@
+"""Which reading serves a mechanism: by a rule that depends on the mechanism, its data, the count and the seed alone.
+
+1. The author's own vectorised function, if there is one.
+2. The batch reading, where a short trial of it splits into few runs.
+3. The compiled reading, if the count (of all parts, where this is one of several) pays for compiling and the function
+   compiles.
+4. The batch reading, where it works at all, if the count pays for its many runs.
+5. One by one.
+A reading that turns out unfit in the middle of a job gives way to the next, from the start.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Executor
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from veridp.errors import BadInput, MechanismError, Nondeterministic
+from veridp.mechanism import Mechanism
+from veridp.sampling.batch import batch_trial
+from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported
+from veridp.sampling.drawing import AnyGenerator
+from veridp.sampling.one_by_one import scalar_outputs
+from veridp.sampling.outputs import Outputs
+from veridp.sampling.rare_draws import RareGenerator
+from veridp.sampling.tape import Unfit
+from veridp.sampling.worker_pool import results, stays_here
+
+COMPILE_FROM = 2**20  # outputs that take about as long as compiling
+FEW_RUNS = 64  # of a trial batch: up to so many, a batch is faster than compiled code
+BATCH_FROM = 2**14  # rows from which on a batch of more runs is faster than one by one
+TRIAL = 1024  # rows of the trial batch
+COMPARED = 300  # outputs in which compiled and plain code must agree
+CLASSES_COMPARED = 8  # outputs from NumPy's generator and from one of another class, which must be the same
+RARE = 100  # outputs on rare draws in which they must agree too
+TOLERANCE = 1e-9
+PILOT_RUNS, PILOT_SECONDS = 64, 0.5
+ROOM = 2**27  # bytes that one batch may keep
+Progress = Callable[[int, int], object]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be sampled, and with what means."""
+
+    mechanism: Mechanism
+    data: Any
+    count: int
+    seed: int
+    reading: Reading | None
+    executor: Executor | None
+    workers: int | None
+    time_limit: float | None
+    progress: Progress | None
+    measure: Callable[[Outputs], Any] | None = None
+    expected: int = 0  # of all parts together, where this is one of several
+
+    def job(self, reading: Reading) -> Job:
+        if reading is Reading.VECTORISED:
+            function: Any = functools.partial(self.mechanism.vectorised or _absent, **self.mechanism.arguments)
+        else:
+            function = self.mechanism.bound()
+        return Job(
+            function, self.mechanism.name, self.data, self.count, self.seed, reading, self.time_limit, self.measure
+        )
+
+
+def _absent(rng: object, data: object, count: int) -> None:
+    raise BadInput("there is no vectorised function")
+
+
+def checked_order(order: Order) -> Order:
+    """The order as it is; BadInput where it cannot be carried out."""
+    if isinstance(order.count, bool) or not isinstance(order.count, int | np.integer) or order.count < 0:
+        raise BadInput(f"count = {order.count!r} is not a number of outputs; give an integer >= 0")
+    if isinstance(order.seed, bool) or not isinstance(order.seed, int | np.integer) or order.seed < 0:
+        raise BadInput(f"seed = {order.seed!r} is not a seed; give an integer >= 0")
+    if order.workers is not None and order.workers < 1:
+        raise BadInput(f"workers = {order.workers!r} leaves nobody to work; give at least 1")
+    if order.time_limit is not None and not order.time_limit > 0:
+        raise BadInput(f"time_limit = {order.time_limit!r} leaves no time; give seconds > 0, or None for no limit")
+    return replace(order, count=int(order.count), seed=int(order.seed))
+
+
+def reading_named(name: str | None) -> Reading | None:
+    try:
+        return None if name is None else Reading(name)
+    except ValueError:
+        known = ", ".join(repr(str(reading)) for reading in Reading)
+        raise BadInput(f"reading = {name!r} is not known; give one of {known}, or None to have it chosen") from None
+
+
+def carry_out(order: Order, consume: Callable[[Iterator[Any]], Result]) -> tuple[Result, Reading, tuple[str, ...]]:
+    """What `consume` makes of the blocks' results, in the order of the blocks; the reading used, and why no other."""
+    notes: list[str] = []
+    _pilot(order)
+    for job in _jobs(order, notes):
+        try:
+            with closing(_counted(job, order)) as blocks:
+                return consume(blocks), job.reading, tuple(notes)
+        except Unfit as unfit:
+            notes.append(f"{job.reading}: {unfit}")
+    reason = notes[-1].removeprefix(f"{order.reading}: ")
+    raise BadInput(
+        f"{order.mechanism.name} cannot be sampled with reading={str(order.reading)!r}: {reason}; "
+        f"leave the reading out to have one chosen that can"
+    )
+
+
+def _counted(job: Job, order: Order) -> Generator[Any, None, None]:
+    """The results of the job's blocks; tells progress as they come."""
+    done = 0
+    with closing(results(job, order.executor, order.workers)) as blocks:
+        for block, result in enumerate(blocks):
+            done += job.rows(block)
+            yield result
+            if order.progress is not None:
+                order.progress(done, job.count)
+
+
+def _pilot(order: Order) -> None:
+    """Run the plain function a few times, so that what is wrong with it is told at once.
+
+    Not where it is to be run one by one in workers: there it may end its process, which here it must not.
+    """
+    if order.reading is Reading.VECTORISED or (order.reading is None and order.mechanism.vectorised is not None):
+        return
+    one_by_one = order.job(Reading.ONE_BY_ONE)
+    if order.reading is Reading.ONE_BY_ONE and not stays_here(one_by_one, order.executor, order.workers):
+        return
+    rng, function = generator(order.seed, PILOT), order.mechanism.bound()
+    before = copy.deepcopy(order.data) if isinstance(order.data, list | dict | np.ndarray) else None
+    started, name = time.monotonic(), order.mechanism.name
+    with reported(name, order.data, order.time_limit):
+        for _ in range(min(PILOT_RUNS, order.count)):
+            scalar_outputs(function, order.data, rng, 1)
+            if time.monotonic() - started > PILOT_SECONDS:
+                break
+        if before is not None and not _unchanged(before, order.data):
+            raise Nondeterministic("it changes its data, so that no two runs are alike; let it change a copy")
+
+
+def _unchanged(before: Any, after: Any) -> bool:
+    if isinstance(before, np.ndarray):
+        return np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
+    try:
+        return bool(before == after)
+    except Exception:  # entries that do not compare, such as arrays within lists
+        return True
+
+
+# --------------------------------------------------------------------------------------------- the order of readings
+
+
+def _jobs(order: Order, notes: list[str]) -> Iterator[Job]:
+    """The jobs to try, best first; adds to the notes why a reading is passed over."""
+    if order.reading is not None:
+        yield from _requested(order, order.reading, notes)
+        return
+    if order.mechanism.vectorised is not None:
+        yield order.job(Reading.VECTORISED)
+        return
+    batch, runs = _batch_job(order, notes)
+    if batch is not None and runs <= FEW_RUNS:
+        yield batch
+    if max(order.count, order.expected) >= COMPILE_FROM and (compiled := _compiled_job(order, notes)) is not None:
+        yield compiled
+    if batch is not None and runs > FEW_RUNS and order.count >= BATCH_FROM:
+        yield batch
+    yield order.job(Reading.ONE_BY_ONE)
+
+
+def _requested(order: Order, reading: Reading, notes: list[str]) -> Iterator[Job]:
+    job: Job | None = None
+    if reading is Reading.BATCH:
+        job, _ = _batch_job(order, notes)
+    elif reading is Reading.COMPILED:
+        job = _compiled_job(order, notes)
+    elif reading is Reading.VECTORISED and order.mechanism.vectorised is None:
+        notes.append("it was given no vectorised function; give one by @mechanism(vectorised=…)")
+    else:
+        job = order.job(reading)
+    if job is not None:
+        yield job
+
+
+def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
+    """The batch job, if a trial works, and into how many runs the trial splits."""
+    job = order.job(Reading.BATCH)
+    try:
+        with reported(job.name, job.data, job.time_limit):
+            rows = min(TRIAL, max(order.count, order.expected, 1))
+            trial = batch_trial(job.function, job.data, generator(order.seed, PROBE), rows, FEW_RUNS + 1)
+            with suppress(
+                MechanismError
+            ):  # an error that the function itself raises on rare draws is met when it occurs
+                batch_trial(job.function, job.data, RareGenerator(order.seed), min(rows, 4 * RARE), FEW_RUNS + 1)
+            _check_classes(job)
+    except Unfit as unfit:
+        notes.append(f"{Reading.BATCH}: {unfit}")
+        return None, 0
+    rows = LARGE_BLOCK
+    while rows > TRIAL and rows * trial.bytes_per_row > ROOM:
+        rows //= 2
+    return replace(job, rows_at_once=rows), trial.runs
+
+
+def _check_classes(job: Job) -> None:
+    """Unfit if the function treats a subclass of NumPy's generator, as that of batches is, in another way."""
+    genuine = generator(job.seed, PROBE)
+    other = AnyGenerator(generator(job.seed, PROBE).bit_generator)
+    plain, told = (scalar_outputs(job.function, job.data, rng, CLASSES_COMPARED) for rng in (genuine, other))
+    if plain.first_difference(told, 0) is not None:
+        raise Unfit("it does something else with a generator of another class than NumPy's")
+
+
+def _compiled_job(order: Order, notes: list[str]) -> Job | None:
+    """The compiled job, if the function compiles and does what the plain function does with the same generator.
+
+    Both are run on typical draws, and on rare ones: from the tails, at all magnitudes, and tied.
+    """
+    from veridp.sampling.compiled import compiled_outputs
+
+    job = order.job(Reading.COMPILED)
+    count = min(COMPARED, max(order.count, 1))
+    try:
+        with reported(job.name, job.data, None if job.time_limit is None else job.time_limit + 60):
+            compiled = compiled_outputs(job.function, job.data, generator(order.seed, PROBE), count)
+        with reported(job.name, job.data, job.time_limit):
+            plain = scalar_outputs(job.function, job.data, generator(order.seed, PROBE), count)
+    except Unfit as unfit:
+        notes.append(f"{Reading.COMPILED}: {unfit}")
+        return None
+    row = plain.first_difference(compiled, TOLERANCE)
+    if row is not None:
+        notes.append(f"{Reading.COMPILED}: gives {compiled[row]!r} where the plain function gives {plain[row]!r}")
+        return None
+    for seed in range(min(RARE, count)):
+        told = [_rare_output(outputs, job, seed) for outputs in (compiled_outputs, scalar_outputs)]
+        if not _agree(*told):
+            notes.append(
+                f"{Reading.COMPILED}: on rare draws it gives {told[0]} where the plain function gives {told[1]}"
+            )
+            return None
+    return job
+
+
+def _rare_output(outputs: Callable[..., Outputs], job: Job, seed: int) -> Outputs | str:
+    """One output on rare draws, or what went wrong."""
+    try:
+        with reported(job.name, job.data, job.time_limit):
+            return outputs(job.function, job.data, RareGenerator(seed), 1)
+    except MechanismError as error:
+        return f"an error ({type(error).__name__})"
+    except Unfit as unfit:
+        return str(unfit)
+
+
+def _agree(compiled: Outputs | str, plain: Outputs | str) -> bool:
+    """Whether the two are alike; compiled code may give up, as it then does in the job too."""
+    if isinstance(compiled, Outputs) and isinstance(plain, Outputs):
+        return plain.first_difference(compiled, TOLERANCE) is None
+    return isinstance(compiled, str)

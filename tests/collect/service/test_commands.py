@@ -1,0 +1,146 @@
+"""`veridp collect …`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veridp.budget import Deadline
+from veridp.collect.service.joining import Server, task_at
+from veridp.errors import BadInput
+
+ADMIN = "an admin token of the tests"
+
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def veridp(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A function that runs the command: what it prints (on stderr, if it cannot judge), or its results as JSON."""
+
+    def command(*arguments: str, token: str = ADMIN, status: int = 0) -> Any:
+        monkeypatch.setenv("VERIDP_ADMIN_TOKEN", token)
+        monkeypatch.setenv("VERIDP_TOKEN", token)
+        result = run("collect", *arguments)
+        assert result.status == status, result.out + result.err
+        if "--json" in arguments:
+            return result.results
+        return result.err if status == 2 else result.out
+
+    return command
+
+
+def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path: Path) -> None:
+    task = ["pets", "--server", server.url, "--mechanism", "vgrr", "--epsilon", "1.1", "--items", "cat, dog,fox"]
+    tokens = veridp("task", *task, "--minimum-batch", "2", "--tokens", "2").split()
+    assert len(set(tokens)) == 2
+    assert veridp("task", *task, "--minimum-batch", "2") == ""  # again: nothing new
+    assert "conflict" in veridp("task", *task, "--minimum-batch", "3", status=2)
+    for number, token in enumerate(tokens):
+        join = ["join", "pets", "dog", "--server", server.url, "--state", str(tmp_path / f"state{number}")]
+        assert veridp(*join, token=token) == "accepted\n"
+        assert veridp(*join, "--json", token=token)[0]["accepted"]  # the verdict there was
+    other_state = ["--server", server.url, "--state", str(tmp_path / "fresh")]
+    again = veridp("join", "pets", "cat", *other_state, token=tokens[0], status=1)
+    assert "not accepted: second-commitment" in again  # one report for each token
+    (from_server,) = veridp("estimate", "pets", "--server", server.url, "--json")
+    (from_database,) = veridp("estimate", "pets", "--database", server.database, "--json")
+    assert from_server == from_database
+    assert from_server["accepted"] == 2
+    assert from_server["epsilon"] <= 1.1
+
+    log = tmp_path / "log"
+    veridp("export", "pets", str(log), "--server", server.url)
+    (audited,) = veridp("verify-log", str(log), "--json")
+    assert audited["faults"] == 0
+    assert audited["estimate"] == from_server["estimate"]
+    assert "every session is as it should be" in veridp("verify-log", str(log))
+    changed = bytearray(log.read_bytes())
+    changed[-40] ^= 1
+    log.write_bytes(changed)
+    assert "record" in veridp("verify-log", str(log), status=1)
+
+
+def test_clients_that_should_not_take_part_do_not(veridp: Command, server: Any, tmp_path: Path) -> None:
+    task = server.new_task()
+    (token,) = server.put(task, 1)
+    join = ["join", task.name, "bee", "--server", server.url, "--state", str(tmp_path / "state")]
+    assert "not taking part" in veridp(*join, "--epsilon", "0.1", token=token, status=2)
+    assert "not an item" in veridp("join", task.name, "yak", *join[3:], token=token, status=2)
+    assert "unknown-token" in veridp(*join, token="another token", status=1)  # noqa: S106
+    assert "does not serve" in veridp(
+        "join", task.name, "bee", "--server", "http://127.0.0.1:9", *join[5:], "--time", "1s", token=token, status=2
+    )
+    assert "no address" in veridp("join", task.name, "bee", "--server", "ftp://x", *join[5:], token=token, status=2)
+    assert veridp(*join, token=token) == "accepted\n"
+    assert "no estimate: 1 reports" in veridp("estimate", task.name, "--server", server.url, status=1)
+    assert "either" in veridp("estimate", task.name, status=2)
+    missing = f"sqlite:///{tmp_path}/none.db"
+    assert "there is no database" in veridp("estimate", task.name, "--database", missing, status=2)
+    assert "there is no database" in veridp("export", task.name, str(tmp_path / "x"), "--database", missing, status=2)
+    assert not (tmp_path / "none.db").exists()
+    assert "unknown-task" in veridp("estimate", "none", "--server", server.url, status=2)
+
+
+def test_a_state_file_is_good_for_one_task(veridp: Command, server: Any, tmp_path: Path) -> None:
+    """The verdict of one task is not shown for another, and a wrong value does not use up a session."""
+    task, other = server.new_task(), server.new_task()
+    (token,), (second,) = server.put(task, 1), server.put(other, 1)
+    state = ["--server", server.url, "--state", str(tmp_path / "state")]
+    assert veridp("join", task.name, "bee", *state, token=token) == "accepted\n"
+    assert "state file of its own" in veridp("join", other.name, "bee", *state, token=second, status=2)
+    assert "not an item" in veridp("join", other.name, "yak", *state[:3], str(tmp_path / "new"), token=second, status=2)
+    assert server.status(other)["pending_invited"] == 0
+
+
+@pytest.mark.slow
+def test_tls_by_flags(tmp_path: Path) -> None:
+    """A certificate of one's own; clients that trust it take part, others do not."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+    files = ("-keyout", str(key), "-out", str(certificate))
+    made = subprocess.run(  # noqa: S603
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files],  # noqa: S607
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("there is no openssl here to make a certificate")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(  # noqa: S603
+        [
+            *(sys.executable, "-m", "veridp.cli", "collect", "serve", "--port", str(port)),
+            *("--tls-cert", str(certificate), "--tls-key", str(key), "--database", f"sqlite:///{tmp_path}/tls.db"),
+        ],
+        env={**os.environ, "VERIDP_ADMIN_TOKEN": ADMIN},
+    )
+    try:
+        document = {"mechanism": "vgrr", "epsilon": 1.0, "items": ["a", "b"]}
+        with Server(f"https://127.0.0.1:{port}", ADMIN, Deadline(60), certificate) as trusting:
+            trusting.ask("PUT", "/tasks/safe", json.dumps(document).encode(), "application/json")
+            assert task_at(trusting, "safe").items == ("a", "b")
+        with (
+            Server(f"https://127.0.0.1:{port}", ADMIN, Deadline(0.5)) as doubting,
+            pytest.raises(BadInput, match=r"(?i)certificate"),
+        ):
+            task_at(doubting, "safe")
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_serving_needs_a_token_and_both_files_of_tls(veridp: Command, tmp_path: Path) -> None:
+    assert "16 characters" in veridp("serve", token="short", status=2)  # noqa: S106
+    assert "belong together" in veridp("serve", "--tls-cert", str(tmp_path / "x"), status=2)
+    assert "log" in veridp("verify-log", str(tmp_path / "none"), status=2)

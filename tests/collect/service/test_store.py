@@ -1,0 +1,298 @@
+"""The database behind the service: migrations, the ledger, the pool of judges, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from veridp.collect import Client, MemoryVault, Reason, Refused, Task
+from veridp.collect.attacks import new_session
+from veridp.collect.messages import Commit, Invitation, Opening, decode, encode
+from veridp.collect.service import store
+from veridp.collect.service.app import application
+from veridp.collect.service.commit_queue import Ledger
+from veridp.collect.service.database import Database
+from veridp.collect.service.limits import Limiter
+from veridp.collect.service.schema import metadata
+from veridp.collect.service.session_cache import LARGEST_COMMITMENT, MOST_SESSIONS, Remembered
+from veridp.collect.service.settings import Settings
+from veridp.collect.service.verifier_pool import Judges, Known
+from veridp.errors import BadInput
+
+TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
+
+
+@pytest.fixture
+def opened(database: str) -> Iterator[Database]:
+    found = Database.open(database)
+    yield found
+    found.close()
+
+
+def test_migrations_make_the_tables_that_the_code_uses(opened: Database) -> None:
+    with opened.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+def test_an_older_database_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    from veridp.collect.service import migrations
+
+    url = f"sqlite:///{tmp_path}/old.db"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.execute(text("INSERT INTO tasks VALUES ('pets', :document)"), {"document": TASK.to_json()})
+    engine.dispose()
+    for _ in range(2):  # the second time there is nothing to do
+        found = Database.open(url)
+        with found.reading() as connection:
+            assert store.get_task(connection, "pets") == TASK
+            assert "sessions_by_stage" in {index["name"] for index in inspect(connection).get_indexes("sessions")}
+        found.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "mysql://u@h/d", "sqlite:////nowhere/at/all.db", "postgresql://u@localhost:1/d"]
+)
+def test_databases_that_cannot_be_opened_are_said(url: str) -> None:
+    with pytest.raises(BadInput, match=r"database|supported"):
+        Database.open(url)
+
+
+def prepared(database: Database, *tokens: bytes) -> None:
+    with database.writer.begin() as connection:
+        store.put_task(connection, TASK)
+        store.put_tokens(connection, TASK, tokens)
+
+
+def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) -> None:
+    """Two commitments for one session: the second is refused even if both read the session before either wrote."""
+    prepared(opened, b"t" * 32)
+    rng = random.Random(1)
+    with opened.writer.begin() as connection:
+        session = store.invite(connection, TASK, b"t" * 32, time.time())
+        assert store.invite(connection, TASK, b"t" * 32, time.time()) == session
+    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
+    other = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
+    commits = [c.commit(session.invitation, "dog") for c in (client, other)]
+    with opened.writer.begin() as connection:
+        after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known())
+        assert not store._advance(connection, store._COMMITTED, after, store.Stage.INVITED, with_commitment=b"x")
+        with pytest.raises(Refused) as refused:
+            store.put_commit(connection, TASK, b"t" * 32, commits[1], time.time(), Known())
+        assert refused.value.reason == Reason.SECOND_COMMITMENT
+    with opened.reading() as connection:
+        assert store.get_session(connection, TASK, b"t" * 32).commit == commits[0]
+
+
+def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -> None:
+    """What a process remembers may be old: each step then gives what it gives to who asks the database."""
+    token, now = b"t" * 32, time.time()
+    prepared(opened, token)
+    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
+    other = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(2))
+    with opened.writer.begin() as connection:
+        invited = store.invite(connection, TASK, token, now)
+        commit, second = (c.commit(invited.invitation, "dog") for c in (client, other))
+        challenged = store.put_commit(connection, TASK, token, commit, now, Known(), invited)
+        opening = client.open(challenged.challenge)
+        late = invited.expires + 1.0
+        for when in (now, late):
+            assert store.put_commit(connection, TASK, token, commit, when, Known(), invited) == challenged
+        with pytest.raises(Refused, match="second-commitment"):
+            store.put_commit(connection, TASK, token, second, now, Known(), invited)
+        with pytest.raises(Refused, match="expired"):
+            store.put_opening(connection, TASK, token, opening, late, TASK.verifier, challenged)
+        decided = store.put_opening(connection, TASK, token, opening, now, TASK.verifier, invited)
+        assert decided.verdict is not None
+        assert decided.verdict.accepted
+        for when, remembered in ((now, challenged), (late, challenged), (now, invited), (now, None)):
+            assert store.put_opening(connection, TASK, token, opening, when, TASK.verifier, remembered) == decided
+        changed = replace(opening, proof=b"")
+        with pytest.raises(Refused, match="replayed"):
+            store.put_opening(connection, TASK, token, changed, now, TASK.verifier, challenged)
+    with opened.reading() as connection:
+        assert store.get_session(connection, TASK, token) == decided
+
+
+def committed_session() -> tuple[store.Session, Opening]:
+    """A session whose client has committed, and the opening that it would send."""
+    rng = random.Random(2)
+    session = new_session(TASK, rng)
+    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
+    session = session.committed(client.commit(session.invitation, "dog"), 0, TASK.verifier)
+    opening = client.open(session.challenge)
+    return session, opening
+
+
+def test_a_verdict_is_good_for_its_opening_alone() -> None:
+    session, opening = committed_session()
+    assert session.commit is not None
+    known = Known(session.commit, opening, TASK.verifier.judge(session.commit, session.challenge, opening))
+    assert session.opened(opening, 0, known).stage == store.Stage.ACCEPTED
+    for other in (replace(opening, proof=b""), replace(opening, closed=())):
+        with pytest.raises(Refused, match="conflict"):
+            session.opened(other, 0, known)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    remembered, rng = Remembered(), random.Random(3)
+    session = new_session(TASK, rng)
+    long = Commit(TASK.digest, session.context.session, bytes(LARGEST_COMMITMENT + 1))
+    remembered.keep(TASK, b"long", replace(session, commit=long))
+    assert remembered.take(TASK, b"long") is None
+    for number in range(MOST_SESSIONS + 1):
+        remembered.keep(TASK, number.to_bytes(4, "big"), session)
+    assert len(remembered.sessions) == MOST_SESSIONS
+    assert remembered.take(TASK, bytes(4)) is None
+    assert remembered.take(replace(TASK, name="other"), (5).to_bytes(4, "big")) is None
+    assert remembered.take(TASK, (5).to_bytes(4, "big")) == session
+
+
+def run_ledger(database: Database, use: Callable[[Ledger], object]) -> None:
+    async def run() -> None:
+        ledger = Ledger(database)
+        ledger.start()
+        try:
+            await use(ledger)  # type: ignore[misc]
+        finally:
+            ledger.stop()
+
+    asyncio.run(run())
+
+
+def test_steps_of_one_transaction_do_not_disturb_each_other(opened: Database) -> None:
+    """A refusal, a fault of the database and a fault of a step, among fifty good steps at once."""
+    prepared(opened)
+
+    def good(number: int) -> Callable[[Connection], int]:
+        def step(connection: Connection) -> int:
+            store.put_tokens(connection, TASK, [number.to_bytes(32, "big")])
+            return number
+
+        return step
+
+    def refused(connection: Connection) -> None:
+        raise Refused(Reason.EXPIRED, "on purpose")
+
+    def clashes(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO tasks VALUES ('pets', '')"))
+
+    def fails(connection: Connection) -> None:
+        raise ZeroDivisionError
+
+    async def use(ledger: Ledger) -> None:
+        steps = [ledger.do(bytes([i]), good(i)) for i in range(50)]
+        bad = [ledger.do(b"x", step) for step in (refused, clashes, fails)]
+        found = await asyncio.gather(*steps, *bad, return_exceptions=True)
+        assert found[:50] == list(range(50))
+        assert [type(error) for error in found[50:]] == [Refused, IntegrityError, ZeroDivisionError]
+
+    run_ledger(opened, use)
+    with opened.reading() as connection:
+        assert connection.execute(text("SELECT count(*) FROM tokens")).scalar_one() == 50
+
+
+def test_judges_are_replaced_when_they_die() -> None:
+    session, opening = committed_session()
+
+    async def use() -> None:
+        judges = Judges(1)
+        judges.start()
+        assert session.commit is not None
+        first = await judges.judge(TASK, session.commit, session.challenge, opening)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid or 0, signal.SIGKILL)
+        second = await judges.judge(TASK, session.commit, session.challenge, opening)
+        assert first == second == TASK.verifier.judge(session.commit, session.challenge, opening)
+        assert first.accepted
+        judges.stop()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("trouble", [BrokenProcessPool("died"), PoolTimeout("all in use")])
+def test_what_fails_on_the_servers_side_has_a_name(trouble: Exception, tmp_path: Path) -> None:
+    """A client is told to come again, and does."""
+
+    class Failing(Judges):
+        async def check(self, task: Task, commit: Commit) -> None:
+            raise trouble
+
+    async def use() -> None:
+        app = application(Settings(f"sqlite:///{tmp_path}/collect.db", "a" * 20))
+        head = {"Authorization": "Bearer token", "Content-Type": "application/msgpack"}
+        served = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test/tasks/pets", headers=head)
+        async with app.router.lifespan_context(app), served as http:
+            service = app.state.service
+            prepared(service.database, store.token_hash("token"))
+            client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
+            invitation = decode((await http.post("/session")).content, Invitation)
+            commit = encode(client.commit(invitation, "dog"))
+            app.state.service = replace(service, judges=Failing(1))
+            answer = await http.post("/commit", content=commit)
+            assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable")
+            app.state.service = service
+            assert (await http.post("/commit", content=commit)).status_code == 200
+
+    asyncio.run(use())
+
+
+def test_limits_let_bursts_through_and_no_more() -> None:
+    now = [0.0]
+    limiter = Limiter(2.0, 3, clock=lambda: now[0])
+    for _ in range(3):
+        limiter.check("a")
+    with pytest.raises(Refused) as refused:
+        limiter.check("a")
+    assert refused.value.reason == Reason.TOO_FAST
+    limiter.check("b")
+    now[0] = 1.0
+    limiter.check("a")
+    limiter.check("a")
+    with pytest.raises(Refused):
+        limiter.check("a")
+    with pytest.raises(Refused):
+        limiter.check("a", taken=0)
+    for _ in range(5):
+        limiter.check("c", taken=0)
+    for _ in range(1000):
+        Limiter(0.0, 1).check("a")
+
+
+def test_settings_are_checked_and_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="16 characters"):
+        Settings("sqlite://", "short")
+    with pytest.raises(BadInput, match="negative"):
+        Settings("sqlite://", "a" * 20, judges=0)
+    monkeypatch.delenv("VERIDP_COLLECT_SETTINGS", raising=False)
+    with pytest.raises(BadInput, match="veridp collect serve"):
+        Settings.from_environment()
+    monkeypatch.setenv("VERIDP_COLLECT_SETTINGS", "")
+    settings = Settings("sqlite:///x.db", "a" * 20, rate=7.0)
+    settings.to_environment()
+    assert Settings.from_environment() == settings

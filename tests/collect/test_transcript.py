@@ -1,0 +1,154 @@
+"""The log of a task, and an auditor who finds whatever was changed in it."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veridp.collect import Client, MemoryVault, Session, Task
+from veridp.collect.attacks import new_session, play_honest
+from veridp.collect.transcript import audit, written
+from veridp.errors import BadInput
+
+NOW = 500
+
+
+def sessions(task: Task, example: Callable[[Task], object]) -> list[Session]:
+    """Nine that were accepted, one that was rejected and one that was invited."""
+    rng = random.Random(2)
+    found = [play_honest(task, example(task), rng) for _ in range(9)]
+    client, session = Client(task.protocol, task.verifier, MemoryVault(), rng), new_session(task, rng)
+    challenged = session.committed(client.commit(session.invitation, example(task)), 0, task.verifier)
+    opening = client.open(challenged.challenge)
+    rejected = challenged.opened(replace(opening, proof=b"x"), 0, task.verifier)
+    return [*found, rejected, new_session(task, rng)]
+
+
+def test_a_true_log_is_verified(task: Task, example: Callable[[Task], object]) -> None:
+    some = sessions(task, example)
+    found = audit(io.BytesIO(b"".join(written(task, NOW, some))))
+    assert found.good
+    assert found.task == task
+    assert (found.attendance.accepted, found.attendance.rejected, found.attendance.pending_invited) == (9, 1, 1)
+    assert found.rejected == {"wrong-length": 1}
+    assert found.outputs == [s.verdict.outputs for s in some[:9] if s.verdict]
+
+
+def test_expiry_is_judged_at_the_time_of_the_log(small_task: Callable[..., Task]) -> None:
+    task = small_task("vgrr")
+    session = replace(new_session(task, random.Random(1)), expires=100)
+    late = audit(io.BytesIO(b"".join(written(task, 100, [session])))).attendance
+    early = audit(io.BytesIO(b"".join(written(task, 99, [session])))).attendance
+    assert (late.expired_invited, late.pending_invited) == (1, 0)
+    assert (early.expired_invited, early.pending_invited) == (0, 1)
+
+
+FIELDS = ("id", "nonce", "promise", "expires", "stage", "reason", "commitment", "opening", "outputs")
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "complaint"),
+    [
+        ("outputs", lambda v: [(v[0] + 1) % 5], "the verdict is accepted with"),
+        ("nonce", lambda v: bytes(32), "the nonce is not the promised one"),
+        ("promise", lambda v: bytes(32), "the nonce is not the promised one"),
+        ("commitment", lambda v: bytes(32), "should be rejected"),
+        ("stage", lambda v: "rejected", "the verdict is rejected"),
+        ("stage", lambda v: "nonsense", "nonsense"),
+        ("opening", lambda v: None, "without a commitment and an opening"),
+        ("opening", lambda v: b"x", "malformed"),
+        ("id", lambda v: bytes(16), "session"),
+        ("id", lambda v: 7, "wrong type"),
+        ("id", lambda v: v[:-1], "wrong length"),
+        ("reason", lambda v: [1], "wrong type"),
+        ("reason", lambda v: "because", "should be accepted"),
+        ("commitment", lambda v: "text", "wrong type"),
+        ("commitment", lambda v: None, "without a commitment and an opening"),
+        ("outputs", lambda v: 3, "wrong type"),
+        ("stage", lambda v: "challenged", "not that of a session"),
+        ("stage", lambda v: "invited", "not that of a session"),
+        ("expires", lambda v: NOW + 661, "for longer than the task lets it"),
+    ],
+)
+def test_what_was_changed_is_found(
+    small_task: Callable[..., Task], field: str, change: Callable[[Any], Any], complaint: str
+) -> None:
+    task = small_task("vgrr")
+    pieces = list(written(task, NOW, [play_honest(task, "bee", random.Random(1))]))
+    record = msgpack.unpackb(pieces[1])
+    record[FIELDS.index(field)] = change(record[FIELDS.index(field)])
+    found = audit(io.BytesIO(pieces[0] + msgpack.packb(record) + pieces[2]))
+    assert not found.good
+    assert found.outputs == []
+    assert complaint in found.faults[0]
+
+
+def test_a_session_that_is_there_twice_is_found(small_task: Callable[..., Task]) -> None:
+    task = small_task("vgrr")
+    session = play_honest(task, "bee", random.Random(1))
+    found = audit(io.BytesIO(b"".join(written(task, NOW, [session, session]))))
+    assert "twice" in found.faults[0]
+
+
+def test_another_definition_of_the_task_is_found(small_task: Callable[..., Task]) -> None:
+    """All hashes are bound to the definition: a log cannot be passed off as that of a more private task."""
+    task, other = small_task("vgrr"), small_task("vgrr", minimum_batch=7)
+    pieces = list(written(task, NOW, [play_honest(task, "bee", random.Random(1))]))
+    header = next(iter(written(other, NOW, [])))
+    assert audit(io.BytesIO(header + pieces[1])).fault_count > 0
+
+
+def test_a_log_that_breaks_off_is_found(small_task: Callable[..., Task]) -> None:
+    """Wherever it is cut, between records as well."""
+    task, rng = small_task("vgrr"), random.Random(1)
+    log = b"".join(written(task, NOW, [play_honest(task, "bee", rng) for _ in range(2)]))
+    header = len(next(iter(written(task, NOW, []))))
+    assert audit(io.BytesIO(log)).good
+    for end in range(header, len(log)):
+        cut = audit(io.BytesIO(log[:end]))
+        assert "breaks off" in cut.faults[-1]
+        assert cut.attendance.accepted == len(cut.outputs)
+    for more in (b"\x02", log[header:]):
+        assert "ends after 2 sessions" in audit(io.BytesIO(log + more)).faults[0]
+    for other in (b"hello", b""):
+        with pytest.raises(BadInput, match="not a log"):
+            audit(io.BytesIO(other))
+    with pytest.raises(BadInput, match="form"):
+        audit(io.BytesIO(msgpack.packb(["other", "{}", 1])))
+
+
+PARTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 2**63) | st.floats() | st.binary(max_size=40) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_log_holds_the_auditor_answers(data: st.DataObject) -> None:
+    """Any value in the place of any part, or any byte changed: there is a fault, or the same was reported."""
+    task = Task("small", "vgrr", 1.0, items=("ant", "bee", "cat"))
+    honest, begun = play_honest(task, "bee", random.Random(1)), new_session(task, random.Random(2))
+    pieces = list(written(task, NOW, [honest, begun]))
+    which = data.draw(st.integers(1, 2))
+    if data.draw(st.booleans()):
+        record = msgpack.unpackb(pieces[which])
+        record[data.draw(st.integers(0, len(record) - 1))] = data.draw(PARTS)
+        pieces[which] = msgpack.packb(record)
+    else:
+        changed = bytearray(pieces[which])
+        changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
+        pieces[which] = bytes(changed)
+    found = audit(io.BytesIO(b"".join(pieces)))
+    assert honest.verdict is not None
+    assert not found.good or found.outputs == [honest.verdict.outputs]
+    assert found.attendance.accepted == len(found.outputs) == sum(found.support)

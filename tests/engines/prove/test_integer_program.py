@@ -1,0 +1,77 @@
+"""Whole-number programs against all whole numbers of a range."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import pytest
+
+from veridp import mechanism
+from veridp.engines.prove import integer_program as whole
+from veridp.engines.prove import prove
+from veridp.engines.prove.integer_program import solve_whole
+from veridp.engines.prove.linear import Infeasible, LinearProgram, solve
+from veridp.errors import NotSolved
+from veridp_check.checker import check
+
+
+def test_random_programs_have_the_least_cost_of_all_whole_numbers():
+    rng = random.Random(7)
+    differing = 0
+    for _ in range(60):
+        program, count = LinearProgram(), rng.randint(1, 3)
+        costs = [Fraction(rng.randint(1, 9), rng.choice([1, 3, 7])) for _ in range(count)]
+        columns = [program.variable(cost, whole=True) for cost in costs]
+        for column in columns:
+            program.at_least_zero({column: -1}, 4)
+        rows = [([rng.randint(-4, 4) for _ in columns], Fraction(rng.randint(-9, 9), 2)) for _ in range(2)]
+        for coefficients, constant in rows:
+            program.at_least_zero(dict(zip(columns, coefficients, strict=True)), constant)
+        met = [
+            sum(c * x for c, x in zip(costs, point, strict=True))
+            for point in itertools.product(range(5), repeat=count)
+            if all(sum(a * x for a, x in zip(row, point, strict=True)) + k >= 0 for row, k in rows)
+        ]
+        (answer,), (relaxed,) = solve_whole([program]), solve([program])
+        differing += isinstance(relaxed, Infeasible) != (not met) or (bool(met) and relaxed.cost != min(met))
+        assert min(met, default=None) == (None if isinstance(answer, Infeasible) else answer.cost)
+    assert differing > 10
+
+
+def test_an_equation_that_no_whole_numbers_meet_has_no_answer():
+    """Without bounds on the variables: branching alone would never end."""
+    program = LinearProgram()
+    x, y = (program.variable(Fraction(1), whole=True) for _ in range(2))
+    program.zero({x: 2, y: -2}, 1)
+    assert isinstance(solve_whole([program])[0], Infeasible)
+
+
+def test_a_search_without_end_is_an_error(monkeypatch):
+    program = LinearProgram()
+    x, y = (program.variable(Fraction(1), whole=True) for _ in range(2))
+    z = program.variable(Fraction(1))
+    program.zero({x: 3, y: -3, z: 1}, Fraction(1))
+    program.at_least_zero({z: -1}, Fraction(1, 2))
+    monkeypatch.setattr(whole, "MAX_BRANCHES", 20)
+    with pytest.raises(NotSolved, match="in 20 branches"):
+        solve_whole([program])
+
+
+@mechanism(epsilon=1.0, adjacency="monotone", size=7)
+def counts(rng, data):
+    return [count + rng.geometric(0.3) for count in data] if sum(data) + rng.laplace(scale=3) > 0 else None
+
+
+def test_rules_shift_integer_noise_in_whole_steps():
+    """One-sided noise on counts: no alignment downwards. Two-sided: whole steps in every direction."""
+    assert prove(counts, 7).epsilon == float("inf")
+
+    def two_sided(rng, data):
+        return [count + rng.geometric(0.3) - rng.geometric(0.3) for count in data]
+
+    proof = prove(mechanism(epsilon=10.0, adjacency="monotone", size=7)(two_sided))
+    assert proof.epsilon == pytest.approx(-7 * math.log(0.7), rel=1e-15)
+    assert check(proof.certificate).verified

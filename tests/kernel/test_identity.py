@@ -1,0 +1,115 @@
+"""Which outputs are the same: one rule, for keys and for texts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veridp.errors import BadOutput
+from veridp.kernel.identity import Raised
+from veridp.kernel.template import Kind, Slot, Template, identity
+from veridp.sampling.encode import encode
+
+texts = st.sampled_from(["", "#", "1", "1.0", "True", "None", "nan", "[1, 2]", "'", "\\x23", "raises E", "{'a': 1}"])
+numbers = st.sampled_from([0, 1, 2, -1, 0.0, -0.0, 1.0, 0.5, 1e18, 10**18, 2**53 + 1, 2.0**53, math.nan, -math.nan])
+numbers |= st.sampled_from([math.inf, -math.inf, np.float64(0.5), np.int64(1), np.float32(2), 1e300])
+scalars = st.booleans() | st.none() | texts | numbers
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(texts | st.sampled_from([1, 2.5, True, None]), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+outputs = values | st.builds(Raised, st.sampled_from(["ValueError", "m.E", "a('b')"]), texts)
+
+
+def same(left: Any, right: Any) -> bool:
+    """The rule, written down a second time, from its documentation."""
+    left, right = (value.item() if isinstance(value, np.generic) else value for value in (left, right))
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        found = [[other for other in right if same(key, other)] for key in left]
+        return len(left) == len(right) and all(
+            len(keys) == 1 and same(left[key], right[keys[0]]) for key, keys in zip(left, found, strict=True)
+        )
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left == right or (left != left and right != right)
+    return type(left) is type(right) and left == right
+
+
+@given(outputs, outputs)
+@settings(max_examples=500, deadline=None)
+def test_keys_and_texts_are_equal_for_the_same_outputs_and_no_others(left: Any, right: Any) -> None:
+    mine, theirs = identity(left), identity(right)
+    assert (mine == theirs) is same(left, right)
+    assert (str(mine) == str(theirs)) is same(left, right)
+    assert (hash(mine) == hash(theirs)) or not same(left, right)
+    assert (encode([left]) == encode([right])) is same(left, right)
+    assert "#" not in str(mine)
+    assert identity(encode([left])[0]) == mine
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (1, 1.0),
+        (np.int8(1), 1.0),
+        (0.0, -0.0),
+        (math.nan, float("-nan")),
+        ([1, 2], (1.0, 2)),
+        (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        (np.array(2.5), 2.5),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (np.str_("a"), "a"),
+    ],
+)
+def test_what_is_the_same(left: Any, right: Any) -> None:
+    assert identity(left) == identity(right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (1, True),
+        (1, "1"),
+        (True, "True"),
+        ([1, 2], "[1, 2]"),
+        (None, "None"),
+        ({}, []),
+        ({"a": 1}, [("a", 1)]),
+        ({1: 0}, {True: 0}),
+        ([1], 1),
+        ([[1], 2], [1, [2]]),
+        (math.inf, -math.inf),
+        (math.nan, None),
+        (2**53 + 1, 2.0**53),
+        (Raised("ValueError"), "raises ValueError"),
+        (Raised("ValueError", "a"), Raised("ValueError", "b")),
+        (Raised("ValueError", "a"), Raised("TypeError", "a")),
+    ],
+)
+def test_what_is_not(left: Any, right: Any) -> None:
+    assert identity(left) != identity(right)
+
+
+def test_a_number_has_another_text_than_a_string_with_its_mark() -> None:
+    assert str(Template(Slot(Kind.FLOAT, 0))) == "#"
+    assert str(identity("#")) == r"'\x23'"
+    assert str(identity({"b": [True, None], "a": 2.0})) == "{'a': 2, 'b': [True, None]}"
+
+
+def test_what_no_output_may_be() -> None:
+    for value in ({1}, 1j, b"1", object(), 2**63):
+        with pytest.raises(BadOutput):
+            identity(value)

@@ -1,0 +1,385 @@
+"""Sampling: the seed alone decides, wherever the work is done; what is wrong with a mechanism is told clearly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, Nondeterministic, WorkerLost
+from veridp.kernel.identity import Raised
+from veridp.mechanism import Mechanism, mechanism
+from veridp.sampling import worker_pool as pool
+from veridp.sampling.blocks import LARGE_BLOCK
+from veridp.sampling.sample import check_returns, sample
+
+READINGS = ["batch", "compiled", "one-by-one", "vectorised"]
+
+
+@mechanism(vectorised=lambda rng, data, count, *, scale=1.0: data + rng.laplace(scale=scale, size=count))
+def noisy(rng, data, *, scale=1.0):
+    return data + rng.laplace(scale=scale)
+
+
+def count_for(reading: str) -> int:
+    return 10_000 if reading == "one-by-one" else 2 * LARGE_BLOCK + 17
+
+
+# -------------------------------------------------------------------------------------------------------- the seed
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_result_depends_on_the_seed_alone(reading: str) -> None:
+    count = count_for(reading)
+    alone = sample(noisy, 1.0, count, seed=3, reading=reading, workers=1)
+    assert len(alone) == count
+    assert sample(noisy, 1.0, count, seed=3, reading=reading, workers=2) == alone
+    with ThreadPoolExecutor(2) as threads:
+        assert sample(noisy, 1.0, count, seed=3, reading=reading, executor=threads) == alone
+    assert sample(noisy, 1.0, count, seed=4, reading=reading, workers=1) != alone
+    assert len(np.unique(alone.matrix())) == count  # no block repeats the draws of another
+
+
+def test_readings_differ_from_one_another_and_arguments_count() -> None:
+    assert sample(noisy, 1.0, 100, reading="batch") != sample(noisy, 1.0, 100, reading="one-by-one")
+    np.testing.assert_allclose(
+        sample(noisy, 0.0, 100, scale=2.0, reading="batch").matrix(),
+        2 * sample(noisy.bind(scale=1.0), 0.0, 100, reading="batch").matrix(),
+    )
+
+
+def test_a_process_pool_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProcessPoolExecutor(2, pool._context()) as processes:
+        outputs = sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", executor=processes)
+        assert processes.submit(os.getpid).result() > 0  # it is left as it was
+    assert outputs == sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", workers=1)
+
+
+class Backwards(Executor):
+    """Runs what it is given in the opposite order."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, function: Any, /, *args: Any, **options: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.kept.append((future, lambda: function(*args, **options)))
+        if len(self.kept) == 2:
+            for each, call in self.kept[::-1]:
+                each.set_result(call())
+            self.kept = []
+        return future
+
+
+def test_the_order_of_the_blocks_does_not_matter() -> None:
+    alone = sample(noisy, 1.0, 8192, seed=3, reading="one-by-one", workers=1)
+    assert sample(noisy, 1.0, 8192, seed=3, reading="one-by-one", executor=Backwards()) == alone
+
+
+def test_lambdas_and_closures_go_to_workers() -> None:
+    shift = 5
+    outputs = sample(lambda rng, data: shift + data + rng.integers(2), 1, 9000, reading="one-by-one", workers=2)
+    assert set(outputs.distinct()) == {6, 7}
+
+
+def test_what_cannot_be_pickled_is_run_here() -> None:
+    lock = threading.Lock()
+
+    def locked(rng, data):
+        with lock:
+            return rng.random() < 0.5
+
+    assert len(sample(locked, None, 500, reading="one-by-one", workers=2)) == 500
+
+
+def test_progress_is_told_to_the_end() -> None:
+    told: list[tuple[int, int]] = []
+    sample(noisy, 1.0, 1000, reading="one-by-one", progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (1000, 1000)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+def test_no_outputs_are_no_outputs() -> None:
+    for reading in READINGS:
+        assert len(sample(noisy, 1.0, 0, reading=reading)) == 0
+
+
+def test_long_vectors_are_drawn_in_parts() -> None:
+    outputs = sample(lambda rng, data: rng.laplace(size=200), None, 200_000, reading="batch")
+    assert outputs.width == 200
+    assert abs(outputs.matrix().mean()) < 5 * np.sqrt(2 / 200 / 200_000)  # false alarm: below 1e-6
+
+
+# ------------------------------------------------------------------------------------------------- bad mechanisms
+
+
+def raises(rng, data):
+    if rng.random() < data:
+        raise ValueError("out of luck")
+    return True
+
+
+UNLUCKY = Raised("ValueError", "out of luck")
+
+
+@pytest.mark.parametrize("reading", [None, "batch", "one-by-one"])
+def test_an_exception_is_an_output(reading: str | None) -> None:
+    counts = sample(raises, 0.5, 1000, reading=reading).distinct()
+    assert set(counts) == {True, UNLUCKY}
+    assert abs(counts[UNLUCKY] - 500) < 5 * np.sqrt(250)  # false alarm: below 1e-6
+
+
+def test_an_exception_is_an_output_in_workers_too() -> None:
+    there = sample(raises, 3e-3, 40_000, seed=1, reading="one-by-one", workers=2)
+    here = sample(raises, 3e-3, 40_000, seed=1, reading="one-by-one", workers=1)
+    assert there == here
+    assert 60 < there.distinct()[UNLUCKY] < 180
+
+
+def test_compiled_code_leaves_exceptions_and_nan_to_plain_runs() -> None:
+    def sometimes_nan(rng, data):
+        return float("nan") if rng.random() < 0.01 else 1.0
+
+    for function, data in ((raises, 0.1), (sometimes_nan, None)):
+        with pytest.raises(BadInput, match="cannot be sampled with reading='compiled'"):
+            sample(function, data, 2000, reading="compiled")
+    for reading in ("batch", "one-by-one"):
+        counts = sample(sometimes_nan, None, 20_000, reading=reading).distinct()
+        assert len(counts) == 2
+        assert abs(counts[float("nan")] - 200) < 5 * np.sqrt(200)  # false alarm: below 1e-5
+
+
+def test_code_that_looks_at_the_generator_is_read_one_by_one() -> None:
+    def exact_class(rng, data):
+        return rng.laplace() if type(rng) is np.random.Generator else 0.0
+
+    def name_of_the_class(rng, data):
+        return rng.laplace() if type(rng).__name__ == "Generator" else 0.0
+
+    def text(rng, data):
+        return rng.laplace() if str(rng).startswith("Generator(") and "batch" not in repr(rng) else 0.0
+
+    def state(rng, data):
+        try:
+            return rng.laplace() + 0 * len(rng.bit_generator.state)
+        except AttributeError:
+            return 0.0
+
+    def another_generator(rng, data):
+        return np.random.Generator(rng.bit_generator).laplace()
+
+    def memory_of_an_array(rng, data):
+        noise = rng.laplace(size=2)
+        return noise[0] if noise.flags.owndata and noise.dtype == float else 0.0
+
+    for function in (exact_class, name_of_the_class, text, state, another_generator, memory_of_an_array):
+        outputs = sample(function, [0.0], 1000, seed=1)
+        assert outputs.reading == "one-by-one"
+        assert len(outputs.distinct()) == 1000
+
+
+def test_outputs_without_columns_are_reported() -> None:
+    with pytest.raises(BadOutput, match="of type set; return numbers"):
+        sample(lambda rng, data: {1}, None, 10)
+
+
+def test_a_mechanism_that_only_raises_has_failed() -> None:
+    check_returns(Mechanism(raises), [1.0, 0.5])  # on the second it may return
+    with pytest.raises(MechanismFailed, match=r"raises on 1.0: test_sample.py:\d+: it raised ValueError: out of luck"):
+        check_returns(Mechanism(raises), [2.0, 1.0])
+
+
+def test_a_vectorised_function_of_the_wrong_length_is_reported() -> None:
+    wrong = Mechanism(raises, vectorised=lambda rng, data, count: np.zeros(count + 1))
+    with pytest.raises(BadOutput, match="returned 11 outputs where 10 were asked for"):
+        sample(wrong, 0.0, 10)
+    with pytest.raises(BadOutput, match="returned float; return an array"):
+        sample(Mechanism(raises, vectorised=lambda rng, data, count: 1.0), 0.0, 10)
+
+
+def test_data_that_the_mechanism_changes_are_reported() -> None:
+    with pytest.raises(Nondeterministic, match="it changes its data"):
+        sample(lambda rng, data: data.append(1) or len(data), [1], 100)
+
+
+def test_hidden_randomness_is_reported_and_can_be_read_one_by_one() -> None:
+    own = np.random.default_rng(0)
+    with pytest.raises(Nondeterministic, match=r"adapters\.unseeded"):
+        sample(lambda rng, data: own.random() < 0.5, None, 100)
+    outputs = sample(lambda rng, data: own.random() < 0.5, None, 1000, reading="one-by-one")
+    assert 400 < outputs.distinct()[True] < 600  # false alarm: 1e-10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"count": -1}, "count = -1"),
+        ({"count": 1.5}, "count = 1.5"),
+        ({"count": 1, "seed": -3}, "seed = -3"),
+        ({"count": 1, "workers": 0}, "workers = 0"),
+        ({"count": 1, "time_limit": 0}, "time_limit = 0"),
+        ({"count": 1, "reading": "fast"}, "reading = 'fast'"),
+        ({"count": 1, "size": 3}, "takes no argument 'size'"),
+    ],
+)
+def test_wrong_orders_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        sample(noisy, 1.0, **options)
+
+
+# --------------------------------------------------------------------------------------- hanging and dying mechanisms
+
+
+def hangs(rng, data):
+    while True:
+        with contextlib.suppress(Exception):
+            time.sleep(10)
+
+
+def hangs_rarely(rng, data):
+    while rng.random() < data:
+        time.sleep(3600)
+    return 1
+
+
+def test_a_mechanism_that_hangs_is_interrupted() -> None:
+    started = time.monotonic()
+    with pytest.raises(MechanismHung, match=r"test_sample.py:\d+: hangs did not return within 0.2 s on \[1\]"):
+        sample(hangs, [1], 10, time_limit=0.2)
+    assert time.monotonic() - started < 30
+
+
+def test_the_line_where_a_mechanism_hangs_is_one_of_its_own() -> None:
+    def waits(rng: Any, data: Any) -> Any:
+        return threading.Event().wait(3600)  # it is in threading.py that this hangs
+
+    with pytest.raises(MechanismHung, match=r"^test_sample.py:\d+: .*waits did not return within 0.2 s on \[1\]"):
+        sample(waits, [1], 10, time_limit=0.2)
+
+
+def test_a_mechanism_that_hangs_in_a_worker_is_interrupted() -> None:
+    with pytest.raises(MechanismHung, match="hangs_rarely did not return within 1 s"):
+        sample(hangs_rarely, 1e-3, 20_000, reading="one-by-one", workers=2, time_limit=1.0)
+    with ThreadPoolExecutor(2) as threads, pytest.raises(MechanismHung):
+        sample(spins_rarely, 1e-3, 20_000, reading="one-by-one", executor=threads, time_limit=1.0)
+
+
+def spins_rarely(rng, data):
+    while rng.random() < data:
+        while True:
+            pass
+    return 1
+
+
+def deaf(rng, data):
+    while rng.random() < data:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        time.sleep(3600)
+    return 1
+
+
+def test_a_worker_that_hears_no_alarm_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "GRACE", 2.0)
+    with pytest.raises(MechanismHung, match="could not be interrupted; its worker was ended"):
+        sample(deaf, 1e-3, 20_000, reading="one-by-one", workers=2, time_limit=1.0)
+    assert own_workers() == []
+
+
+def dies_once(rng, data):
+    """Ends its process the first time that it draws the fatal number, as an overfull memory would."""
+    if rng.random() < 1e-3 and not Path(data).exists():
+        Path(data).touch()
+        os._exit(1)
+    return 1
+
+
+def dies_always(rng, data):
+    if rng.random() < 3e-4 and os.getpid() != data:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 1
+
+
+def own_workers() -> list[psutil.Process]:
+    """The worker processes that are left; the server that starts them stays until this process ends."""
+    servers = psutil.Process().children()
+    return [worker for server in servers if "forkserver" in " ".join(server.cmdline()) for worker in server.children()]
+
+
+def test_a_worker_that_dies_does_not_lose_the_run(tmp_path: Path) -> None:
+    outputs = sample(dies_once, str(tmp_path / "died"), 20_000, seed=2, reading="one-by-one", workers=2)
+    assert (tmp_path / "died").exists()
+    assert outputs.distinct() == {1: 20_000}
+    assert own_workers() == []
+
+
+def test_a_block_that_kills_every_worker_is_named() -> None:
+    with pytest.raises(WorkerLost, match=r"ended its worker 3 times in block \d+, whose stream is SeedSequence\(5, "):
+        sample(dies_always, os.getpid(), 20_000, seed=5, reading="one-by-one", workers=2)
+    assert own_workers() == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_pool_that_loses_a_worker_beside_a_cancelled_task_is_not_waited_for() -> None:
+    crew = pool.Crew(1, threads=False)
+    with pool.hidden_main():
+        futures = [crew.executor.submit(time.sleep, 600) for _ in range(5)]
+    assert futures[3].cancel()  # the first two or three are with the worker
+    (worker,) = crew.executor._processes.values()  # type: ignore[attr-defined]
+    worker.kill()
+    with pytest.raises(BrokenExecutor):
+        [future.result() for future in pool.first_done(futures[4:], crew.executor)]
+    crew.dismiss(kill=True)
+
+
+def test_a_broken_executor_of_the_caller_is_replaced(tmp_path: Path) -> None:
+    alone = sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", workers=1)
+    with ThreadPoolExecutor(1) as threads:
+        pass
+    assert sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", executor=threads) == alone  # it has been shut down
+    with ProcessPoolExecutor(2, pool._context()) as processes:
+        outputs = sample(dies_once, str(tmp_path / "died"), 20_000, seed=2, reading="one-by-one", executor=processes)
+    assert (tmp_path / "died").exists()
+    assert outputs.distinct() == {1: 20_000}
+
+
+SCRIPT = """
+import time
+from veridp.sampling.sample import sample
+
+def slow(rng, data):
+    time.sleep(0.01)
+    return rng.random() < 0.5
+
+print("started", flush=True)
+sample(slow, None, 20_000, reading="one-by-one", workers=2, progress=lambda done, total: print(done, flush=True))
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_ending_leaves_a_process_behind(tmp_path: Path, ending: signal.Signals) -> None:
+    """The script has no __name__ guard: workers must not import it."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(2)]
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(ending)
+    _, errors = process.communicate(timeout=60)
+    assert lines[0] == "started\n"
+    assert int(lines[1]) > 0
+    assert ("KeyboardInterrupt" in errors) == (ending is signal.SIGINT)
+    assert len(family) >= 3  # the server, and two workers
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
