@@ -2,8 +2,8 @@
 
 Bichsel, Steffen, Bogunovic, Vechev, "DP-Sniper: Black-Box Discovery of Differential Privacy Violations using
 Classifiers" (S&P 2021). A mechanism is only run, never read: everything rests on its outputs. Reading order:
-`paper` (the published algorithms), `pair_attack` and `power` (the same on one pair, stronger), `levels` (pairs), `confirm`
-(what is certified, and why it holds).
+`paper` (the published algorithms), `pair_attack` and `power` (the same on one pair, stronger), `levels` (pairs),
+`confirm` (what is certified, and why it holds).
 """
 
 from veridp.engines.sniper.attack import ThresholdAttack
