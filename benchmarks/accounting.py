@@ -23,8 +23,8 @@ from scipy.stats import binom
 
 from veridp.accounting.calibration import gaussian_delta
 from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import Part
-from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
+from veridp.accounting.lattice import LatticePart
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 
 DELTA = 1e-5
@@ -38,7 +38,7 @@ class Kind:
     """A mechanism in both libraries, and its true ε where there is a formula."""
 
     name: str
-    pairs: tuple[Pair, ...]  # both directions, where these differ
+    pairs: tuple[DominatingPair, ...]  # both directions, where these differ
     theirs: Callable[[], pld.PrivacyLossDistribution]
     truth: Callable[[int], float] | None = None
 
@@ -88,7 +88,7 @@ def best_time(run: Callable[[], float]) -> tuple[float, float]:
 
 
 def ours(kind: Kind, k: int, step: float | None) -> float:
-    return max(Composition([Part(pair, k)], step).epsilon(DELTA) for pair in kind.pairs)
+    return max(Composition([LatticePart(pair, k)], step).epsilon(DELTA) for pair in kind.pairs)
 
 
 def above(found: float, truth: float | None) -> str:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import veridp
 from veridp.engines.exact import worst
-from veridp.engines.finder import Found, search
-from veridp.engines.finder.estimate import Moments, clt, hoeffding, multivariate_clt
+from veridp.engines.finder import FinderResult, search
+from veridp.engines.finder.estimate import SampleMoments, clt, hoeffding, multivariate_clt
 
 MECHANISMS = {
     "AT": "at",
@@ -85,7 +85,7 @@ def line(label: str, name: str, seeds: Sequence[int], restarts: int) -> Line:
     )
 
 
-def _restart_median(runs: Sequence[Found]) -> float:
+def _restart_median(runs: Sequence[FinderResult]) -> float:
     """What one restart comes to, verified: a climb before the exact one, or the best of random draws."""
     return statistics.median(max(restart.verified or 0.0, 0.0) for run in runs for restart in run.restarts)
 
@@ -101,7 +101,7 @@ def widths() -> None:
         ("M-CLT", multivariate_clt, "", count),
         ("M-CLT", multivariate_clt, "0.01 well below 10^7", 820_000),
     ):
-        moments = Moments(samples, *(samples * value for value in (p, q, p, q, joint)))
+        moments = SampleMoments(samples, *(samples * value for value in (p, q, p, q, joint)))
         interval = method(moments, ALPHA)
         print(f"{name:<10} n = {samples:<10} {interval.upper - interval.lower:.4f}  [{published}]")
 

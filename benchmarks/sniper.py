@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veridp import catalogue
-from veridp.engines.sniper import Finding, search
+from veridp.engines.sniper import AttackResult, search
 
 PUBLISHED = {
     "laplace": (0.0968, 0.0976),
@@ -80,7 +80,7 @@ class Row:
 def measured(name: str, samples: int, final_samples: int, seed: int) -> Row:
     mechanism = catalogue[name]
     start = time.perf_counter()
-    finding: Finding = search(mechanism, samples=samples, final_samples=final_samples, seconds=3600.0, seed=seed)
+    finding: AttackResult = search(mechanism, samples=samples, final_samples=final_samples, seconds=3600.0, seed=seed)
     took = time.perf_counter() - start
     witness = finding.witness
     return Row(

@@ -21,7 +21,7 @@ MARK = "dp(epsilon=None, delta=None, *, proved=False, seconds=None, ...): test t
 PROPERTY = "veridp"
 
 
-class Share:
+class TestShare:
     """What one test may spend: seconds for each check, and its part of the session's false-alarm rate."""
 
     def __init__(self, seconds: float, alpha: float) -> None:
@@ -40,7 +40,7 @@ class Share:
         self.spent.append(alpha)
 
 
-SHARE: ContextVar[Share | None] = ContextVar("SHARE", default=None)
+SHARE: ContextVar[TestShare | None] = ContextVar("SHARE", default=None)
 _PARTS = pytest.StashKey[dict[bool, int]]()
 _SPENT = pytest.StashKey[list[float]]()
 
@@ -87,7 +87,7 @@ def pytest_pycollect_makeitem(
 
 
 @dataclass(frozen=True)
-class Case:
+class ParameterSet:
     """The values that one set of `pytest.mark.parametrize` gives to arguments and settings."""
 
     name: str = ""
@@ -95,16 +95,18 @@ class Case:
     marks: tuple[pytest.Mark, ...] = ()
 
 
-def _cases(marks: Sequence[pytest.Mark]) -> Iterator[Case]:
+def _cases(marks: Sequence[pytest.Mark]) -> Iterator[ParameterSet]:
     """Every combination of the sets of these marks, named as pytest does: the mark nearest to the function first."""
     for chosen in itertools.product(*(list(_sets(*mark.args, **mark.kwargs)) for mark in marks)):
         values = {name: value for case in chosen for name, value in case.values.items()}
-        yield Case(
+        yield ParameterSet(
             "-".join(case.name for case in chosen), values, tuple(mark for case in chosen for mark in case.marks)
         )
 
 
-def _sets(argnames: str | Sequence[str], argvalues: Iterable[Any], ids: Any = None, **other: Any) -> Iterator[Case]:
+def _sets(
+    argnames: str | Sequence[str], argvalues: Iterable[Any], ids: Any = None, **other: Any
+) -> Iterator[ParameterSet]:
     if any(other.values()):
         raise pytest.Collector.CollectError(f"parametrize: {', '.join(other)} cannot be combined with the mark dp")
     names = [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
@@ -120,7 +122,7 @@ def _sets(argnames: str | Sequence[str], argvalues: Iterable[Any], ids: Any = No
             label = "-".join(str(text or fallback) for text, fallback in zip(texts, plain, strict=True))
             label = label if ids is None or callable(ids) else str(list(ids)[number])
         marks = tuple(getattr(mark, "mark", mark) for mark in getattr(parameters, "marks", ()))
-        yield Case(label, dict(zip(names, values, strict=True)), marks)
+        yield ParameterSet(label, dict(zip(names, values, strict=True)), marks)
 
 
 def _id(name: str, value: object, number: int) -> str:
@@ -140,7 +142,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class DPItem(pytest.Item):
     """A test that a mechanism keeps what its mark says."""
 
-    def __init__(self, *, mechanism: Any, case: Case, **named: Any) -> None:
+    def __init__(self, *, mechanism: Any, case: ParameterSet, **named: Any) -> None:
         super().__init__(**named)
         self.mechanism, self.case = mechanism, case
 
@@ -185,7 +187,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Give each test its share: half of the rate to marked tests, half to all others, which may call `check`."""
     parts = item.config.stash[_PARTS]
     alpha = item.config.getoption("--dp-alpha") / parts[isinstance(item, DPItem)]
-    share = Share(item.config.getoption("--dp-time"), alpha / (2 if all(parts.values()) else 1))
+    share = TestShare(item.config.getoption("--dp-time"), alpha / (2 if all(parts.values()) else 1))
     token = SHARE.set(share)
     try:
         yield

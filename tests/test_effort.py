@@ -18,7 +18,7 @@ import pytest
 from veridp import catalogue
 from veridp.budget import Deadline, levels
 from veridp.budget.child_process import Reporter
-from veridp.engines.sniper import Finding, search
+from veridp.engines.sniper import AttackResult, search
 from veridp.engines.statdp import Detection, detect
 from veridp.errors import CutShort
 from veridp.mechanism import mechanism
@@ -67,7 +67,7 @@ def lopsided(rng: Any, data: Any) -> Any:
     return np.asarray(data) + rng.laplace(scale=[0.5, 1.0], size=2)
 
 
-def cut_after(deadline: AfterChecks, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Finding:
+def cut_after(deadline: AfterChecks, monkeypatch: pytest.MonkeyPatch, **options: Any) -> AttackResult:
     """What a search gives with this deadline."""
     with monkeypatch.context() as patch:
         patch.setattr(sniper, "Deadline", lambda seconds: deadline)
@@ -75,12 +75,12 @@ def cut_after(deadline: AfterChecks, monkeypatch: pytest.MonkeyPatch, **options:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Finding:
+def whole() -> AttackResult:
     return search(lopsided, seconds=math.inf, **OPTIONS)
 
 
 def test_a_longer_search_repeats_the_shorter_one_and_adds_to_it(
-    whole: Finding, monkeypatch: pytest.MonkeyPatch
+    whole: AttackResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unhurried = AfterChecks()
     found = [cut_after(unhurried, monkeypatch)]
@@ -98,7 +98,9 @@ def test_a_longer_search_repeats_the_shorter_one_and_adds_to_it(
     assert 1.5 < whole.epsilon_lower <= 2.0
 
 
-def test_what_is_found_does_not_depend_on_how_fast_time_passes(whole: Finding, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_does_not_depend_on_how_fast_time_passes(
+    whole: AttackResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The executor keeps the work in this process, where the deadline that is simulated is the only one."""
     for seconds in (1e-3, 1e9):
         monkeypatch.setattr(sniper, "Deadline", lambda _, seconds=seconds: AfterChecks(seconds))
@@ -110,13 +112,13 @@ def test_what_is_found_does_not_depend_on_how_fast_time_passes(whole: Finding, m
         assert found.finished
 
 
-def test_levels_use_different_samples(whole: Finding) -> None:
+def test_levels_use_different_samples(whole: AttackResult) -> None:
     """Two levels at the same seeds would see the same frequencies in their first glance."""
     first = {(bounds.samples, bounds.left, bounds.right) for bounds in whole.events}
     assert len(first) == len(whole.events)
 
 
-def test_levels_and_looks_spend_no_more_alpha_than_there_is(whole: Finding) -> None:
+def test_levels_and_looks_spend_no_more_alpha_than_there_is(whole: AttackResult) -> None:
     assert 0.9 * 0.05 < sum(bounds.alpha for bounds in whole.events) <= 0.05
     for samples in (1, 100, 10**4, 10**6, 10**9):
         shares = [level.alpha_share for level in levels(samples, 30)]

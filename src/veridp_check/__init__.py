@@ -9,7 +9,7 @@ and a checker, in which the argument for each step stands above the step.
     "one of alignment, bounds, coupling, induction is needed, not 'hope'"
 """
 
-from veridp_check.checker import Checked, Rejection, Step, check, check_file
+from veridp_check.checker import CheckResult, CheckStep, Rejection, check, check_file
 from veridp_check.document import NotACertificate, Stated
 
-__all__ = ["Checked", "NotACertificate", "Rejection", "Stated", "Step", "check", "check_file"]
+__all__ = ["CheckResult", "CheckStep", "NotACertificate", "Rejection", "Stated", "check", "check_file"]

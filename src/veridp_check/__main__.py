@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from veridp_check import Checked, NotACertificate, check_file
+from veridp_check import CheckResult, NotACertificate, check_file
 
 REJECTED, NOT_CHECKED = 1, 2
 
@@ -32,7 +32,7 @@ def main(files: Sequence[str]) -> int:
     return status
 
 
-def _claim(checked: Checked) -> str:
+def _claim(checked: CheckResult) -> str:
     stated = checked.certificate
     return f"{stated.mechanism} under {stated.adjacency}, {stated.scope}: ε = {stated.epsilon}" if stated else ""
 

@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from veridp_check.alignment_reader import Box, Certificate, Event, Hull, Rule, Table
+from veridp_check.alignment_reader import (
+    AlignmentEvent,
+    Certificate,
+    DifferenceBox,
+    DifferenceHull,
+    ShiftRule,
+    ShiftTable,
+)
 from veridp_check.coverage import check_runs
-from veridp_check.document import LISTED, NUMERIC, Flaw, Stated, text_of
+from veridp_check.document import LISTED, NUMERIC, CertificateFlaw, Stated, text_of
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
@@ -24,84 +31,90 @@ def check_neighbours(certificate: Certificate) -> str:
     """The polytopes are those of the adjacency."""
     size, listed, name = certificate.size, certificate.polytopes, certificate.adjacency
     for p, polytope in enumerate(listed):
-        if isinstance(polytope, Hull):
+        if isinstance(polytope, DifferenceHull):
             _check_corners_differ(polytope, p)
     if name == "any":
         check_interval(listed, certificate)
         return f"any two {certificate.scope}, as far apart as these are"
     if certificate.domain is not None:
-        raise Flaw("/domain", f"the data under {name} are no single number")
+        raise CertificateFlaw("/domain", f"the data under {name} are no single number")
     if name not in KNOWN:
-        raise Flaw("/adjacency", f"an alignment is for one of {', '.join(KNOWN)}, not for {name}")
+        raise CertificateFlaw("/adjacency", f"an alignment is for one of {', '.join(KNOWN)}, not for {name}")
     if name == LISTED:
         check_symmetry(listed)
         return f"data that differ as {count(len(listed), 'polytope')} of the certificate {_say(listed)}, and no others"
     wanted = 1 if name == "l1" else len(SENSE[name])
     if len(listed) != wanted:
-        raise Flaw("/polytopes", f"{count(wanted, 'polytope')} under {name}, not {len(listed)}")
+        raise CertificateFlaw("/polytopes", f"{count(wanted, 'polytope')} under {name}, not {len(listed)}")
     if name == "l1":
         return _check_cross(listed[0], size)
     for p, (polytope, (low, high)) in enumerate(zip(listed, SENSE[name], strict=True)):
-        if not isinstance(polytope, Box):
-            raise Flaw(f"/polytopes/{p}", f"a box is needed under {name}, not corners")
+        if not isinstance(polytope, DifferenceBox):
+            raise CertificateFlaw(f"/polytopes/{p}", f"a box is needed under {name}, not corners")
         for end, ends, needed in (("low", polytope.low, low), ("high", polytope.high, high)):
             for i, value in enumerate(ends):
                 if value != needed:
-                    raise Flaw(f"/polytopes/{p}/{end}/{i}", f"under {name} it is {needed}, not {text_of(value)}")
+                    raise CertificateFlaw(
+                        f"/polytopes/{p}/{end}/{i}", f"under {name} it is {needed}, not {text_of(value)}"
+                    )
     boxes = " and ".join(f"[{low}, {high}]^{size}" for low, high in SENSE[name])
     return f"{boxes}, as {name} has it for {count(size, 'entry')}"
 
 
-def check_interval(listed: Sequence[Box | Hull], certificate: Stated) -> None:
+def check_interval(listed: Sequence[DifferenceBox | DifferenceHull], certificate: Stated) -> None:
     """The differences of any two numbers of an interval are what lies between its length, downwards and upwards."""
     if certificate.domain is None:
-        raise Flaw("/domain", "an interval is needed where any two numbers are neighbours")
+        raise CertificateFlaw("/domain", "an interval is needed where any two numbers are neighbours")
     if certificate.size != 1:
-        raise Flaw("/size", f"one number is needed, not {certificate.size}")
+        raise CertificateFlaw("/size", f"one number is needed, not {certificate.size}")
     low, high = certificate.domain
-    if list(listed) != [Box((low - high,), (high - low,))]:
-        raise Flaw("/polytopes", f"one box is needed, from {text_of(low - high)} to {text_of(high - low)}")
+    if list(listed) != [DifferenceBox((low - high,), (high - low,))]:
+        raise CertificateFlaw("/polytopes", f"one box is needed, from {text_of(low - high)} to {text_of(high - low)}")
 
 
-def _check_corners_differ(polytope: Hull, p: int) -> None:
+def _check_corners_differ(polytope: DifferenceHull, p: int) -> None:
     seen: dict[tuple[Fraction, ...], int] = {}
     for c, corner in enumerate(polytope.corners):
         if corner in seen:
-            raise Flaw(f"/polytopes/{p}/corners/{c}", f"this corner is listed twice: it is corner {seen[corner]} too")
+            raise CertificateFlaw(
+                f"/polytopes/{p}/corners/{c}", f"this corner is listed twice: it is corner {seen[corner]} too"
+            )
         seen[corner] = c
 
 
-def _check_cross(polytope: Box | Hull, size: int) -> str:
+def _check_cross(polytope: DifferenceBox | DifferenceHull, size: int) -> str:
     """One entry moves by up to 1, either way."""
-    if not isinstance(polytope, Hull):
-        raise Flaw("/polytopes/0", "corners are needed under l1, not a box")
+    if not isinstance(polytope, DifferenceHull):
+        raise CertificateFlaw("/polytopes/0", "corners are needed under l1, not a box")
     if len(polytope.corners) != 2 * size:
-        raise Flaw("/polytopes/0/corners", f"l1 has {2 * size} corners, not {len(polytope.corners)}")
+        raise CertificateFlaw("/polytopes/0/corners", f"l1 has {2 * size} corners, not {len(polytope.corners)}")
     for c, corner in enumerate(polytope.corners):
         if sorted(map(abs, corner)) != [0] * (size - 1) + [1]:
-            raise Flaw(f"/polytopes/0/corners/{c}", f"{_vector(corner)} is no corner of l1")
+            raise CertificateFlaw(f"/polytopes/0/corners/{c}", f"{_vector(corner)} is no corner of l1")
     return f"{2 * size} corners, all those of l1 for {count(size, 'entry')}"
 
 
-def check_symmetry(listed: Sequence[Box | Hull]) -> None:
+def check_symmetry(listed: Sequence[DifferenceBox | DifferenceHull]) -> None:
     """Neighbours are so in both directions, and so must be the differences: with each polytope there is its mirror."""
     if not listed:
-        raise Flaw("/polytopes", "there is no polytope")
+        raise CertificateFlaw("/polytopes", "there is no polytope")
     mirrored = {_mirrored(polytope) for polytope in listed}
     for p, polytope in enumerate(listed):
-        if isinstance(polytope, Hull) and not polytope.corners:
-            raise Flaw(f"/polytopes/{p}/corners", "there is no corner")
+        if isinstance(polytope, DifferenceHull) and not polytope.corners:
+            raise CertificateFlaw(f"/polytopes/{p}/corners", "there is no corner")
         if _unordered(polytope) not in mirrored:
-            raise Flaw(f"/polytopes/{p}", "its mirror image is not listed, so that one direction is left out")
+            raise CertificateFlaw(
+                f"/polytopes/{p}", "its mirror image is not listed, so that one direction is left out"
+            )
 
 
-def _unordered(polytope: Box | Hull) -> object:
-    return polytope if isinstance(polytope, Box) else frozenset(polytope.corners)
+def _unordered(polytope: DifferenceBox | DifferenceHull) -> object:
+    return polytope if isinstance(polytope, DifferenceBox) else frozenset(polytope.corners)
 
 
-def _mirrored(polytope: Box | Hull) -> object:
-    if isinstance(polytope, Box):
-        return Box(_negative(polytope.high), _negative(polytope.low))
+def _mirrored(polytope: DifferenceBox | DifferenceHull) -> object:
+    if isinstance(polytope, DifferenceBox):
+        return DifferenceBox(_negative(polytope.high), _negative(polytope.low))
     return frozenset(map(_negative, polytope.corners))
 
 
@@ -121,18 +134,20 @@ def check_outputs(certificate: Certificate) -> str:
     places: dict[str, int] = {}
     for index, output in enumerate(certificate.outputs):
         if output in places:
-            raise Flaw(f"/outputs/{index}", f"the output {output} is listed twice: it is output {places[output]} too")
+            raise CertificateFlaw(
+                f"/outputs/{index}", f"the output {output} is listed twice: it is output {places[output]} too"
+            )
         places[output] = index
     for e, event in enumerate(certificate.events):
         entries = certificate.outputs[event.output].count(NUMERIC)
         if len(event.numbers) != entries:
             text = certificate.outputs[event.output]
-            raise Flaw(
+            raise CertificateFlaw(
                 f"/events/{e}/numbers", f"the output {text} has {entries} numeric entries, not {len(event.numbers)}"
             )
     unused = set(range(len(certificate.outputs))) - {event.output for event in certificate.events}
     if unused:
-        raise Flaw(f"/outputs/{min(unused)}", "no event gives this output")
+        raise CertificateFlaw(f"/outputs/{min(unused)}", "no event gives this output")
     return f"{count(len(certificate.outputs), 'output')}, given by {count(len(certificate.events), 'event')}"
 
 
@@ -142,14 +157,14 @@ def check_outputs(certificate: Certificate) -> str:
 def _places(certificate: Certificate) -> Iterator[Carried]:
     for e, event in enumerate(certificate.events):
         if len(event.shifts) != len(certificate.polytopes):
-            raise Flaw(f"/events/{e}/shifts", f"{count(len(certificate.polytopes), 'table or rule')} needed")
+            raise CertificateFlaw(f"/events/{e}/shifts", f"{count(len(certificate.polytopes), 'table or rule')} needed")
         noises = [certificate.noises[row] for row in event.draws]
         kept = list(_kept(event, f"/events/{e}"))
         for p, (polytope, shifts) in enumerate(zip(certificate.polytopes, event.shifts, strict=True)):
             yield Carried(noises, kept, polytope, shifts, f"/events/{e}/shifts/{p}")
 
 
-def _kept(event: Event, place: str) -> Iterator[Kept]:
+def _kept(event: AlignmentEvent, place: str) -> Iterator[Kept]:
     """What must not change, or not fall: the conditions and the numeric entries."""
     move = {row: k for k, row in enumerate(event.draws)}
     named = [(c.slack, c.relation == "==", f"condition {place}/conditions/{k}") for k, c in enumerate(event.conditions)]
@@ -168,7 +183,7 @@ def check_shifts(certificate: Certificate) -> str:
     tables = rules = 0
     for at in _places(certificate):
         found = check_kept(at)
-        tables, rules = (tables, rules + 1) if isinstance(at.shifts, Rule) else (tables + found, rules)
+        tables, rules = (tables, rules + 1) if isinstance(at.shifts, ShiftRule) else (tables + found, rules)
     parts = [count(tables, "shift")] * bool(tables) + [count(rules, "rule")] * bool(rules)
     which = "each of which keeps every condition and every numeric entry"
     return f"{' and '.join(parts)}, {which}" if parts else "there are none"
@@ -197,8 +212,8 @@ def check_convexity(certificate: Certificate) -> str:
     """
     depends = False
     for at in _places(certificate):
-        if certificate.data == "real" and isinstance(at.shifts, Table) and at.shifts.at == "whole":
-            raise Flaw(f"{at.place}/at", "shifts for whole differences only: the data must be whole")
+        if certificate.data == "real" and isinstance(at.shifts, ShiftTable) and at.shifts.at == "whole":
+            raise CertificateFlaw(f"{at.place}/at", "shifts for whole differences only: the data must be whole")
         depends |= _depends_on_whole(certificate, at)
     if certificate.data == "real":
         return "means of the shifts serve for all differences between the corners"
@@ -213,31 +228,37 @@ def _depends_on_whole(certificate: Certificate, at: Carried) -> bool:
     if place is None:
         return False
     if certificate.data == "real":
-        raise Flaw(place, "whole noise is moved, which only carries over whole differences: the data must be whole")
-    if isinstance(at.shifts, Table):
+        raise CertificateFlaw(
+            place, "whole noise is moved, which only carries over whole differences: the data must be whole"
+        )
+    if isinstance(at.shifts, ShiftTable):
         _check_whole_corners(certificate, at, at.shifts)
     return True
 
 
-def _check_whole_corners(certificate: Certificate, at: Carried, table: Table) -> None:
+def _check_whole_corners(certificate: Certificate, at: Carried, table: ShiftTable) -> None:
     """Every whole difference is a corner, or 0 where that needs no shift."""
-    if isinstance(at.polytope, Hull):
+    if isinstance(at.polytope, DifferenceHull):
         if certificate.adjacency != "l1":
-            raise Flaw("/data", f"whole differences under {certificate.adjacency} need not be corners")
+            raise CertificateFlaw("/data", f"whole differences under {certificate.adjacency} need not be corners")
         return
     for i in table.entries if table.at == "corners" else ():
         ends = (at.polytope.low[i], at.polytope.high[i])
         if ends[1] - ends[0] > 1 or any(end.denominator != 1 for end in ends):
-            raise Flaw(f"{at.place}/entries", f"whole differences of entry {i} need not be corners, and have no shift")
+            raise CertificateFlaw(
+                f"{at.place}/entries", f"whole differences of entry {i} need not be corners, and have no shift"
+            )
 
 
 def check_events(certificate: Certificate) -> str:
     """Every run is in an event, and in one only, but for runs of probability 0."""
     if not certificate.events:
-        raise Flaw("/events", "there is no event")
+        raise CertificateFlaw("/events", "there is no event")
     for e, event in enumerate(certificate.events):
         if not 0 < event.weight <= 1:
-            raise Flaw(f"/events/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}")
+            raise CertificateFlaw(
+                f"/events/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}"
+            )
     pairs = check_runs(certificate.events, certificate.noises, certificate.size)
     if any(event.weight != 1 for event in certificate.events):
         return "for all noise and data, the weights of the events that hold sum to 1"
@@ -248,14 +269,14 @@ def check_epsilon(certificate: Certificate) -> str:
     """No shift costs more than ε."""
     worst = Fraction(0)
     for at in _places(certificate):
-        if isinstance(at.shifts, Rule):
+        if isinstance(at.shifts, ShiftRule):
             costs = [(at.shifts.cost, f"{at.place}/cost")]
         else:
             costs = [(shift.cost, f"{at.place}/table/{k}/cost") for k, shift in enumerate(at.shifts.shifts)]
         for cost, place in costs:
             worst = max(worst, cost)
             if cost > certificate.epsilon:
-                raise Flaw(place, f"the cost {text_of(cost)} is above ε = {text_of(certificate.epsilon)}")
+                raise CertificateFlaw(place, f"the cost {text_of(cost)} is above ε = {text_of(certificate.epsilon)}")
     return f"the dearest shift costs {text_of(worst)}, and ε is {text_of(certificate.epsilon)}"
 
 

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from veridp_check.document import (
     HEADER,
-    Condition,
-    Linear,
-    Node,
+    DocumentNode,
+    LinearCondition,
+    LinearForm,
     Stated,
     coefficients_in,
     condition_in,
@@ -26,13 +26,13 @@ from veridp_check.document import (
     stated_in,
     vector_in,
 )
-from veridp_check.noise import Noise
+from veridp_check.noise import NoiseDraw
 
 Corner = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
-class Box:
+class DifferenceBox:
     """Differences whose entries lie between two ends, each on its own."""
 
     low: Corner
@@ -51,14 +51,14 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Hull:
+class DifferenceHull:
     """Differences that are means of the corners listed."""
 
     corners: tuple[Corner, ...]
 
 
 @dataclass(frozen=True)
-class Shift:
+class EventShift:
     """By how much each noise of an event is moved, and the cost that is stated for it."""
 
     moves: tuple[Fraction, ...]
@@ -66,16 +66,16 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Table:
+class ShiftTable:
     """A shift for each corner of the entries listed (or each whole difference), whatever the other entries do."""
 
     entries: tuple[int, ...]
     at: str  # "corners" or "whole"
-    shifts: tuple[Shift, ...]
+    shifts: tuple[EventShift, ...]
 
 
 @dataclass(frozen=True)
-class Move:
+class NoiseMove:
     """The shift of one noise for every difference: constant + Σ slope · entry."""
 
     constant: Fraction
@@ -83,24 +83,24 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ShiftRule:
     """A shift for every difference of a box, and what it is said to cost at most."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[NoiseMove, ...]
     cost: Fraction
 
 
 @dataclass(frozen=True)
-class Event:
+class AlignmentEvent:
     """Runs with one output; `shifts` has a table or a rule for each polytope."""
 
     output: int
     weight: Fraction
     paths: int
     draws: tuple[int, ...]
-    conditions: tuple[Condition, ...]
-    numbers: tuple[Linear, ...]
-    shifts: tuple[Table | Rule, ...]
+    conditions: tuple[LinearCondition, ...]
+    numbers: tuple[LinearForm, ...]
+    shifts: tuple[ShiftTable | ShiftRule, ...]
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class Certificate(Stated):
 
     size: int
     data: str
-    polytopes: tuple[Box | Hull, ...]
+    polytopes: tuple[DifferenceBox | DifferenceHull, ...]
     outputs: tuple[str, ...]
-    noises: tuple[Noise, ...]
-    events: tuple[Event, ...]
+    noises: tuple[NoiseDraw, ...]
+    events: tuple[AlignmentEvent, ...]
 
     @property
     def scope(self) -> str:
@@ -121,7 +121,7 @@ class Certificate(Stated):
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document).fields(*HEADER, "data", "polytopes", "outputs", "noises", "events")
+    field = DocumentNode(document).fields(*HEADER, "data", "polytopes", "outputs", "noises", "events")
     size = size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     outputs = tuple(node.text() for node in field["outputs"].entries())
@@ -136,27 +136,27 @@ def read_alignment(document: object) -> Certificate:
     )
 
 
-def polytope_in(node: Node, size: int) -> Box | Hull:
+def polytope_in(node: DocumentNode, size: int) -> DifferenceBox | DifferenceHull:
     """A box, or a hull of corners."""
     found = node.mapping()
     if "corners" in found:
         corners = node.fields("corners")["corners"].entries()
-        return Hull(tuple(vector_in(corner, size, "a corner") for corner in corners))
+        return DifferenceHull(tuple(vector_in(corner, size, "a corner") for corner in corners))
     field = node.fields("low", "high")
     low, high = (vector_in(field[name], size, "an end of a box") for name in ("low", "high"))
     for i, (least, most) in enumerate(zip(low, high, strict=True)):
         if least > most:
             raise field["high"].flaw(f"entry {i} ends at {most}, below its beginning at {least}")
-    return Box(low, high)
+    return DifferenceBox(low, high)
 
 
-def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str]) -> Event:
+def _event(node: DocumentNode, size: int, noises: Sequence[NoiseDraw], outputs: Sequence[str]) -> AlignmentEvent:
     field = node.fields("output", "weight", "paths", "draws", "conditions", "numbers", "shifts")
     output = field["output"].whole()
     if output >= len(outputs):
         raise field["output"].flaw(f"there is no output {output}")
     draws = draws_in(field["draws"], noises, "run")
-    return Event(
+    return AlignmentEvent(
         output=output,
         weight=field["weight"].rational(),
         paths=field["paths"].whole(least=1),
@@ -167,33 +167,33 @@ def _event(node: Node, size: int, noises: Sequence[Noise], outputs: Sequence[str
     )
 
 
-def carried_in(node: Node, draws: int | None, size: int) -> Table | Rule:
+def carried_in(node: DocumentNode, draws: int | None, size: int) -> ShiftTable | ShiftRule:
     """A rule or a table of shifts, of so many draws; None: of as many as will be seen."""
     if "rule" in node.mapping():
         field = node.fields("rule", "cost")
         moves = field["rule"].entries()
         _check_count(field["rule"], len(moves), draws)
-        return Rule(tuple(_move(move, size) for move in moves), field["cost"].rational())
+        return ShiftRule(tuple(_move(move, size) for move in moves), field["cost"].rational())
     field = node.fields("entries", "at", "table")
     entries = [entry.whole() for entry in field["entries"].entries()]
     if entries != sorted(set(entries)) or any(entry >= size for entry in entries):
         raise field["entries"].flaw("entries of the data are needed, in order, none twice")
     at = field["at"].one_of(("corners", "whole"))
-    return Table(tuple(entries), at, tuple(_shift(s, draws) for s in field["table"].entries()))
+    return ShiftTable(tuple(entries), at, tuple(_shift(s, draws) for s in field["table"].entries()))
 
 
-def _check_count(node: Node, count: int, draws: int | None) -> None:
+def _check_count(node: DocumentNode, count: int, draws: int | None) -> None:
     if draws is not None and count != draws:
         raise node.flaw(f"{draws} moves are needed, one for each draw of the event, not {count}")
 
 
-def _move(node: Node, size: int) -> Move:
+def _move(node: DocumentNode, size: int) -> NoiseMove:
     field = node.fields("constant", "data")
-    return Move(field["constant"].rational(), coefficients_in(field["data"], range(size), "entry of the data"))
+    return NoiseMove(field["constant"].rational(), coefficients_in(field["data"], range(size), "entry of the data"))
 
 
-def _shift(node: Node, draws: int | None) -> Shift:
+def _shift(node: DocumentNode, draws: int | None) -> EventShift:
     field = node.fields("moves", "cost")
     moves = field["moves"].entries()
     _check_count(field["moves"], len(moves), draws)
-    return Shift(tuple(move.rational() for move in moves), field["cost"].rational())
+    return EventShift(tuple(move.rational() for move in moves), field["cost"].rational())

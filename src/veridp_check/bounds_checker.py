@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.bounds_reader import Bounds, Enclosed, Slab
+from veridp_check.bounds_reader import Enclosed, OutputBounds, OutputSlab
 from veridp_check.cases import check_one_value, values_of
-from veridp_check.coupling_checker import Piece, check_events, piece_of
+from veridp_check.coupling_checker import EventPiece, check_events, piece_of
 from veridp_check.coverage import data_name, deciding, in_words
-from veridp_check.document import NUMERIC, Condition, Flaw, Linear, decimal_of, text_of
-from veridp_check.linear import Affine, Ask, Relation, cells, number, variable
-from veridp_check.noise import Noise, log_above
+from veridp_check.document import NUMERIC, CertificateFlaw, LinearCondition, LinearForm, decimal_of, text_of
+from veridp_check.linear import Ask, LinearExpression, LinearRelation, cells, number, variable
+from veridp_check.noise import NoiseDraw, log_above
 from veridp_check.shifts import count
 
 X, Y = variable(data_name(0)), variable("released number")
@@ -34,24 +34,27 @@ X, Y = variable(data_name(0)), variable("released number")
 def check_data(certificate: Enclosed) -> str:
     """Any two data are neighbours; these are all numbers of an interval, or different values."""
     if certificate.adjacency != "any":
-        raise Flaw("/adjacency", f"bounds are for any two data, not for {certificate.adjacency}")
+        raise CertificateFlaw("/adjacency", f"bounds are for any two data, not for {certificate.adjacency}")
     if certificate.domain is not None:
         if certificate.size != 1 or len(certificate.cases) != 1:
-            raise Flaw("/cases", "one case of one number is needed where there is an interval")
+            raise CertificateFlaw("/cases", "one case of one number is needed where there is an interval")
         return f"all {certificate.scope}, any two of which are neighbours"
     check_one_value(certificate)
     if not certificate.cases:
-        raise Flaw("/cases", "there is no case")
+        raise CertificateFlaw("/cases", "there is no case")
     return f"{count(len(values_of(certificate.cases)), 'value')} of the data; nothing is said of others"
 
 
-def _within(certificate: Enclosed) -> list[Condition]:
+def _within(certificate: Enclosed) -> list[LinearCondition]:
     """That x is in the interval."""
     if certificate.domain is None:
         return []
     low, high = certificate.domain
     one = Fraction(1)
-    return [Condition(Linear({}, {0: one}, -low), ">="), Condition(Linear({}, {0: -one}, high), ">=")]
+    return [
+        LinearCondition(LinearForm({}, {0: one}, -low), ">="),
+        LinearCondition(LinearForm({}, {0: -one}, high), ">="),
+    ]
 
 
 def check_all_runs(certificate: Enclosed) -> str:
@@ -73,12 +76,12 @@ class _Part:
     Where an expression of `edges` is 0 the density is not told: these are finitely many released numbers.
     """
 
-    conditions: tuple[Relation, ...]
-    edges: tuple[Relation, ...]
+    conditions: tuple[LinearRelation, ...]
+    edges: tuple[LinearRelation, ...]
     factor: Fraction
     compared: _Compared | None
 
-    def amount(self, ask: Ask) -> Affine:
+    def amount(self, ask: Ask) -> LinearExpression:
         if not all(map(ask, self.conditions)) or not all(ask(edge, False) for edge in self.edges):
             return number(0)
         return number(self.factor) if self.compared is None else self.compared.chance(ask) * self.factor
@@ -88,59 +91,59 @@ class _Part:
 class _Compared:
     """Uniform noise from 0 to the scale that is above and below some expressions of the data."""
 
-    above: tuple[Affine, ...]
-    below: tuple[Affine, ...]
+    above: tuple[LinearExpression, ...]
+    below: tuple[LinearExpression, ...]
     scale: Fraction
 
-    def chance(self, ask: Ask) -> Affine:
+    def chance(self, ask: Ask) -> LinearExpression:
         """How often it is."""
         low, high = number(0), number(self.scale)
         for bound in self.above:
-            low = bound if ask(Relation(bound - low, ">")) else low
+            low = bound if ask(LinearRelation(bound - low, ">")) else low
         for bound in self.below:
-            high = bound if ask(Relation(high - bound, ">")) else high
-        return (high - low) * (1 / self.scale) if ask(Relation(high - low, ">")) else number(0)
+            high = bound if ask(LinearRelation(high - bound, ">")) else high
+        return (high - low) * (1 / self.scale) if ask(LinearRelation(high - low, ">")) else number(0)
 
 
-def _part(piece: Piece, noises: Sequence[Noise], place: str) -> _Part:
+def _part(piece: EventPiece, noises: Sequence[NoiseDraw], place: str) -> _Part:
     event = piece.event
-    conditions = tuple(Relation(_value(c.slack), c.relation) for c in event.conditions if not _rows(c.slack))
-    edges: tuple[Relation, ...] = ()
+    conditions = tuple(LinearRelation(_value(c.slack), c.relation) for c in event.conditions if not _rows(c.slack))
+    edges: tuple[LinearRelation, ...] = ()
     compared: list[_Compared] = []
     factor = piece.weight
     released = [row for number_ in event.numbers for row in _rows(number_)]
     if len(event.numbers) > 1 or len(released) != len(event.numbers):
-        raise Flaw(f"{place}/numbers", "one number with one noise of its own is needed, or none")
+        raise CertificateFlaw(f"{place}/numbers", "one number with one noise of its own is needed, or none")
     for row in piece.rows:
         asked = [c for _, c in piece.conditions if c.slack.noise.get(row)]
         if noises[row].kind != "uniform":
-            raise Flaw(f"{place}/draws", f"noise {row} has to be uniform, not {noises[row].kind}")
+            raise CertificateFlaw(f"{place}/draws", f"noise {row} has to be uniform, not {noises[row].kind}")
         if any(len(_rows(c.slack)) > 1 for c in asked):
-            raise Flaw(f"{place}/conditions", f"noise {row} is compared with other noise")
+            raise CertificateFlaw(f"{place}/conditions", f"noise {row} is compared with other noise")
         (scale,) = noises[row].parameters
         if row in released:
             slope = event.numbers[0].noise[row]
             noise = (Y - _value(event.numbers[0])) * (1 / slope)
-            edges += tuple(Relation(_value(c.slack) + noise * c.slack.noise[row], c.relation) for c in asked)
-            edges += (Relation(noise, ">"), Relation(number(scale) - noise, ">"))
+            edges += tuple(LinearRelation(_value(c.slack) + noise * c.slack.noise[row], c.relation) for c in asked)
+            edges += (LinearRelation(noise, ">"), LinearRelation(number(scale) - noise, ">"))
             factor /= scale * abs(slope)
         else:
             compared.append(_compared(asked, row, scale))
     if len(compared) > 1:
-        raise Flaw(f"{place}/conditions", "more than one noise is compared with the data")
+        raise CertificateFlaw(f"{place}/conditions", "more than one noise is compared with the data")
     return _Part(conditions, edges, factor, compared[0] if compared else None)
 
 
-def _rows(expression: Linear) -> list[int]:
+def _rows(expression: LinearForm) -> list[int]:
     return [row for row, c in expression.noise.items() if c]
 
 
-def _value(expression: Linear) -> Affine:
+def _value(expression: LinearForm) -> LinearExpression:
     """The expression without its noise."""
     return number(expression.constant) + X * expression.data.get(0, Fraction(0))
 
 
-def _compared(asked: Sequence[Condition], row: int, scale: Fraction) -> _Compared:
+def _compared(asked: Sequence[LinearCondition], row: int, scale: Fraction) -> _Compared:
     """The noise, by the conditions that compare it with data."""
     above, below = [], []
     for condition in asked:
@@ -153,15 +156,15 @@ def _compared(asked: Sequence[Condition], row: int, scale: Fraction) -> _Compare
 
 def check_densities(certificate: Enclosed) -> str:
     """Every output has slabs that cover all numbers, and no density is beyond their bounds."""
-    given = [Relation(_value(c.slack), c.relation) for c in _within(certificate)]
+    given = [LinearRelation(_value(c.slack), c.relation) for c in _within(certificate)]
     places = {bounds.output: b for b, bounds in reversed(list(enumerate(certificate.bounds)))}
     for case in certificate.cases:
         for event in case.events:
             if event.output not in places:
-                raise Flaw("/bounds", f"the output {event.output} has no bounds")
+                raise CertificateFlaw("/bounds", f"the output {event.output} has no bounds")
     for b, bounds in enumerate(certificate.bounds):
         if places[bounds.output] != b:
-            raise Flaw(f"/bounds/{b}/output", f"the output {bounds.output} is listed twice")
+            raise CertificateFlaw(f"/bounds/{b}/output", f"the output {bounds.output} is listed twice")
         _check_slabs(bounds, f"/bounds/{b}/slabs")
         for c, case in enumerate(certificate.cases):
             parts = [
@@ -174,22 +177,24 @@ def check_densities(certificate: Enclosed) -> str:
     return f"{count(len(places), 'output')}, whose densities are within {count(slabs, 'bound')} for all data"
 
 
-def _density(parts: Sequence[_Part]) -> Callable[[Ask], Affine]:
+def _density(parts: Sequence[_Part]) -> Callable[[Ask], LinearExpression]:
     return lambda ask: sum((part.amount(ask) for part in parts), start=number(0))
 
 
-def _check_slabs(bounds: Bounds, place: str) -> None:
+def _check_slabs(bounds: OutputBounds, place: str) -> None:
     stops = [slab.stop for slab in bounds.slabs]
     if not stops or stops[-1] is not None:
-        raise Flaw(place, "the last slab has to go on for ever")
+        raise CertificateFlaw(place, "the last slab has to go on for ever")
     finite = [stop for stop in stops[:-1] if stop is not None]
     if len(finite) != len(stops) - 1 or any(b <= a for a, b in itertools.pairwise(finite)):
-        raise Flaw(place, "each slab has to end above the one before")
+        raise CertificateFlaw(place, "each slab has to end above the one before")
     if finite and NUMERIC not in bounds.output:
-        raise Flaw(place, f"the output {bounds.output} releases no number, and has one slab")
+        raise CertificateFlaw(place, f"the output {bounds.output} releases no number, and has one slab")
 
 
-def _check_density(density: Callable[[Ask], Affine], given: Sequence[Relation], bounds: Bounds, place: str) -> None:
+def _check_density(
+    density: Callable[[Ask], LinearExpression], given: Sequence[LinearRelation], bounds: OutputBounds, place: str
+) -> None:
     for s, (slab, within) in enumerate(_ranges(bounds)):
         hoped = f"the density of {bounds.output} is nowhere beyond {slab.least} and {slab.most}"
         with deciding(f"{place}/{s}", hoped):
@@ -198,17 +203,17 @@ def _check_density(density: Callable[[Ask], Affine], given: Sequence[Relation], 
                     ("least", slab.least, number(slab.least) - cell.answer),
                     ("most", slab.most, cell.answer - number(slab.most)),
                 ):
-                    point = cell.system.point(Relation(excess, ">"))
+                    point = cell.system.point(LinearRelation(excess, ">"))
                     if point is not None:
                         reason = f"the density of {bounds.output} is beyond {bound} for {in_words(point)}"
-                        raise Flaw(f"{place}/{s}/{name}", reason)
+                        raise CertificateFlaw(f"{place}/{s}/{name}", reason)
 
 
-def _ranges(bounds: Bounds) -> Iterator[tuple[Slab, list[Relation]]]:
+def _ranges(bounds: OutputBounds) -> Iterator[tuple[OutputSlab, list[LinearRelation]]]:
     start: Fraction | None = None
     for slab in bounds.slabs:
-        above = [] if start is None else [Relation(Y - number(start), ">")]
-        below = [] if slab.stop is None else [Relation(number(slab.stop) - Y, ">")]
+        above = [] if start is None else [LinearRelation(Y - number(start), ">")]
+        below = [] if slab.stop is None else [LinearRelation(number(slab.stop) - Y, ">")]
         yield slab, above + below
         start = slab.stop
 
@@ -224,12 +229,14 @@ def check_epsilon(certificate: Enclosed) -> str:
             if slab.most <= 0:
                 continue
             if slab.least <= 0:
-                raise Flaw(f"/bounds/{b}/slabs/{s}/least", "a number above 0 is needed where most is above 0")
+                raise CertificateFlaw(
+                    f"/bounds/{b}/slabs/{s}/least", "a number above 0 is needed where most is above 0"
+                )
             worst = max(worst, slab.most / slab.least)
     loss = log_above(worst) if worst > 1 else Fraction(0)
     if loss > certificate.epsilon:
         stated = text_of(certificate.epsilon)
-        raise Flaw("/epsilon", f"the worst output loses {decimal_of(loss)}, which is more than {stated}")
+        raise CertificateFlaw("/epsilon", f"the worst output loses {decimal_of(loss)}, which is more than {stated}")
     return f"the worst output loses {decimal_of(loss, 10)}, and ε is {decimal_of(certificate.epsilon, 10)}"
 
 

@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.coupling_reader import Event, event_in
-from veridp_check.document import HEADER, Node, Stated, noise_in, size_in, stated_in
-from veridp_check.noise import Noise
+from veridp_check.coupling_reader import CouplingEvent, event_in
+from veridp_check.document import HEADER, DocumentNode, Stated, noise_in, size_in, stated_in
+from veridp_check.noise import NoiseDraw
 
 
 @dataclass(frozen=True)
-class Case:
+class BoundsCase:
     """A value of the data as text, or None for all numbers of the interval; and the events of the mechanism there."""
 
     value: str | None
-    events: tuple[Event, ...]
+    events: tuple[CouplingEvent, ...]
 
 
 @dataclass(frozen=True)
-class Slab:
+class OutputSlab:
     """Released numbers from where the slab before ends up to `stop` (None: all that follow), and bounds there."""
 
     stop: Fraction | None
@@ -32,11 +32,11 @@ class Slab:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class OutputBounds:
     """The slabs of one output; an output without a number has one."""
 
     output: str
-    slabs: tuple[Slab, ...]
+    slabs: tuple[OutputSlab, ...]
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Enclosed(Stated):
     """What a certificate of bounds says."""
 
     size: int
-    noises: tuple[Noise, ...]
-    cases: tuple[Case, ...]
-    bounds: tuple[Bounds, ...]
+    noises: tuple[NoiseDraw, ...]
+    cases: tuple[BoundsCase, ...]
+    bounds: tuple[OutputBounds, ...]
 
     @property
     def scope(self) -> str:
@@ -55,7 +55,7 @@ class Enclosed(Stated):
 
 def read_bounds(document: object) -> Enclosed:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document).fields(*HEADER, "noises", "cases", "bounds")
+    field = DocumentNode(document).fields(*HEADER, "noises", "cases", "bounds")
     size, stated = size_in(field), stated_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     is_open = stated.domain is not None
@@ -67,20 +67,20 @@ def read_bounds(document: object) -> Enclosed:
     )
 
 
-def _case(node: Node, size: int, noises: Sequence[Noise], is_open: bool) -> Case:
+def _case(node: DocumentNode, size: int, noises: Sequence[NoiseDraw], is_open: bool) -> BoundsCase:
     field = node.fields("value", "events")
     if (field["value"].value is None) != is_open:
         raise field["value"].flaw("a text is needed where there is no domain, and null where there is one")
     events = tuple(event_in(event, size if is_open else 0, noises) for event in field["events"].entries())
-    return Case(None if is_open else field["value"].text(), events)
+    return BoundsCase(None if is_open else field["value"].text(), events)
 
 
-def _bounds(node: Node) -> Bounds:
+def _bounds(node: DocumentNode) -> OutputBounds:
     field = node.fields("output", "slabs")
-    return Bounds(field["output"].text(), tuple(_slab(slab) for slab in field["slabs"].entries()))
+    return OutputBounds(field["output"].text(), tuple(_slab(slab) for slab in field["slabs"].entries()))
 
 
-def _slab(node: Node) -> Slab:
+def _slab(node: DocumentNode) -> OutputSlab:
     field = node.fields("to", "least", "most")
     stop = None if field["to"].value is None else field["to"].rational()
-    return Slab(stop, field["least"].rational(), field["most"].rational())
+    return OutputSlab(stop, field["least"].rational(), field["most"].rational())

@@ -14,11 +14,11 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from veridp_check.alignment_checker import check_interval, check_symmetry
-from veridp_check.alignment_reader import Box, Hull
-from veridp_check.coupling_reader import Case, Cases
+from veridp_check.alignment_reader import DifferenceBox, DifferenceHull
+from veridp_check.coupling_reader import Cases, CouplingCase
 from veridp_check.coverage import counterexample, data_name, deciding, in_words, relation_of
-from veridp_check.document import LISTED, NUMERIC, RECORDS, Flaw, Stated
-from veridp_check.linear import Ask, Relation, System, number, variable
+from veridp_check.document import LISTED, NUMERIC, RECORDS, CertificateFlaw, Stated
+from veridp_check.linear import Ask, LinearRelation, LinearSystem, number, variable
 from veridp_check.shifts import count
 
 MARGIN = Fraction(1, 10**9)  # how far apart beyond 1 two numbers still count as neighbours
@@ -30,13 +30,13 @@ def check_cases(certificate: Cases) -> str:
     Regions may overlap: every pair of them that has neighbours needs couplings, whichever of them describes the data.
     """
     if not certificate.cases:
-        raise Flaw("/cases", "there is no case")
+        raise CertificateFlaw("/cases", "there is no case")
     _check_entries(certificate)
     if certificate.by_value:
         if certificate.domain is not None:
-            raise Flaw("/domain", "values are listed, and no interval is proved")
+            raise CertificateFlaw("/domain", "values are listed, and no interval is proved")
         if certificate.adjacency == LISTED:
-            raise Flaw("/adjacency", "between values, a relation that the checker knows is needed")
+            raise CertificateFlaw("/adjacency", "between values, a relation that the checker knows is needed")
         for value, place in zip(values_of(certificate.cases), places_of(certificate.cases), strict=True):
             _check_length(value, certificate, place)
         return f"{count(len(certificate.cases), 'value')} of the data; nothing is said of others"
@@ -45,7 +45,7 @@ def check_cases(certificate: Cases) -> str:
     return f"{count(len(certificate.cases), 'region')} that make up all data"
 
 
-def _check_covered(cases: Sequence[Case]) -> None:
+def _check_covered(cases: Sequence[CouplingCase]) -> None:
     """Any data are in one of the regions."""
     regions = [[relation_of(condition) for condition in case.conditions] for case in cases]
 
@@ -54,7 +54,7 @@ def _check_covered(cases: Sequence[Case]) -> None:
 
     found = counterexample("/cases", "they cover all data", covered, bool)
     if found is not None:
-        raise Flaw("/cases", f"no case covers the data {in_words(found[1])}")
+        raise CertificateFlaw("/cases", f"no case covers the data {in_words(found[1])}")
 
 
 class Valued(Protocol):
@@ -74,9 +74,9 @@ def values_of(cases: Sequence[Valued]) -> list[Any]:
     for case, place in zip(cases, places_of(cases), strict=True):
         value = literal_in(case.value, place)
         if repr(value) != case.value:
-            raise Flaw(place, f"the value has to be written as Python does, {value!r}")
+            raise CertificateFlaw(place, f"the value has to be written as Python does, {value!r}")
         if case.value in values:
-            raise Flaw(place, f"the value {case.value} is listed twice")
+            raise CertificateFlaw(place, f"the value {case.value} is listed twice")
         values[case.value] = value
     return list(values.values())
 
@@ -88,7 +88,7 @@ def literal_in(text: str | None, place: str) -> Any:
             warnings.simplefilter("ignore")  # of odd escapes in a string: it is compared with what Python writes
             return ast.literal_eval(text or "")
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise Flaw(place, f"a Python literal is needed, not {text}") from None
+        raise CertificateFlaw(place, f"a Python literal is needed, not {text}") from None
 
 
 def _check_entries(certificate: Cases) -> None:
@@ -102,9 +102,13 @@ def _check_entries(certificate: Cases) -> None:
         entries = [certificate.parts[number].entries for number in case.parts]
         if leaves is None:
             if entries != [None]:
-                raise Flaw(f"/cases/{c}/parts", "one part that decides all of the output is needed without a shape")
+                raise CertificateFlaw(
+                    f"/cases/{c}/parts", "one part that decides all of the output is needed without a shape"
+                )
         elif sorted(e for each in entries for e in each or [-1]) != list(range(leaves)):
-            raise Flaw(f"/cases/{c}/parts", f"each of the {leaves} entries of the output must be decided by one part")
+            raise CertificateFlaw(
+                f"/cases/{c}/parts", f"each of the {leaves} entries of the output must be decided by one part"
+            )
 
 
 def _leaf_count(shape: Any) -> int:
@@ -114,7 +118,7 @@ def _leaf_count(shape: Any) -> int:
     if isinstance(shape, list | tuple):
         return sum(_leaf_count(entry) for entry in shape)
     if shape is not ...:
-        raise Flaw("/shape", f"lists, tuples and dicts of {NUMERIC} are needed, not {shape!r}")
+        raise CertificateFlaw("/shape", f"lists, tuples and dicts of {NUMERIC} are needed, not {shape!r}")
     return 1
 
 
@@ -125,7 +129,7 @@ def _check_length(value: Any, certificate: Cases, place: str) -> None:
         return
     sizes = [certificate.size, certificate.size + certificate.adjacency.startswith("add-remove")]
     if not isinstance(value, list | tuple) or len(value) not in sizes:
-        raise Flaw(place, f"{count(certificate.size, 'entry')} needed")
+        raise CertificateFlaw(place, f"{count(certificate.size, 'entry')} needed")
 
 
 def _check_polytopes(certificate: Cases) -> None:
@@ -135,28 +139,30 @@ def _check_polytopes(certificate: Cases) -> None:
         check_interval(certificate.polytopes, certificate)
         return
     if certificate.domain is not None:
-        raise Flaw("/domain", f"the data under {name} are no single number")
+        raise CertificateFlaw("/domain", f"the data under {name} are no single number")
     ends = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}
     if name in ends:
-        wanted = [Box(_all(low, size), _all(high, size)) for low, high in ends[name]]
+        wanted = [DifferenceBox(_all(low, size), _all(high, size)) for low, high in ends[name]]
     elif name == "l1":
         units = [tuple(Fraction(i == moved) for i in range(size)) for moved in range(size)]
-        wanted = [Box(tuple(-x for x in unit), unit) for unit in units]
+        wanted = [DifferenceBox(tuple(-x for x in unit), unit) for unit in units]
     elif name == LISTED:
         check_symmetry(certificate.polytopes)
         return
     else:
-        raise Flaw("/adjacency", f"regions are for differences of numbers, which {name} does not have")
+        raise CertificateFlaw("/adjacency", f"regions are for differences of numbers, which {name} does not have")
     if len(certificate.polytopes) != len(wanted):
-        raise Flaw("/polytopes", f"{count(len(wanted), 'polytope')} under {name}, not {len(certificate.polytopes)}")
+        raise CertificateFlaw(
+            "/polytopes", f"{count(len(wanted), 'polytope')} under {name}, not {len(certificate.polytopes)}"
+        )
     for p, (given, needed) in enumerate(zip(certificate.polytopes, wanted, strict=True)):
         if given != needed:
-            raise Flaw(f"/polytopes/{p}", f"this is not what {name} has there")
+            raise CertificateFlaw(f"/polytopes/{p}", f"this is not what {name} has there")
 
 
 def check_one_value(certificate: Stated) -> None:
     if certificate.size != 1:
-        raise Flaw("/size", f"1 is needed under any, where the data are one value, not {certificate.size}")
+        raise CertificateFlaw("/size", f"1 is needed under any, where the data are one value, not {certificate.size}")
 
 
 def _all(value: int, size: int) -> tuple[Fraction, ...]:
@@ -169,13 +175,15 @@ def check_neighbours(certificate: Cases) -> str:
     for k, pair in enumerate(certificate.pairs):
         key = (pair.left, pair.right, pair.polytope)
         if listed.setdefault(key, k) != k:
-            raise Flaw(f"/pairs/{k}", f"this pair is listed twice: it is pair {listed[key]} too")
+            raise CertificateFlaw(f"/pairs/{k}", f"this pair is listed twice: it is pair {listed[key]} too")
     cases = range(len(certificate.cases))
     if certificate.by_value:
         values = values_of(certificate.cases)
         for a, b in itertools.permutations(cases, 2):
             if (a, b, None) not in listed and _adjacent(certificate.adjacency, values[a], values[b], a, b):
-                raise Flaw("/pairs", f"cases {a} and {b} are neighbours under {certificate.adjacency}, and not listed")
+                raise CertificateFlaw(
+                    "/pairs", f"cases {a} and {b} are neighbours under {certificate.adjacency}, and not listed"
+                )
         return f"{count(len(listed), 'ordered pair')}, all those of {certificate.adjacency} among the values"
     for p, polytope in enumerate(certificate.polytopes):
         for a, b in itertools.product(cases, repeat=2):
@@ -192,7 +200,9 @@ def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:
             return _adjacent_records(name, left, right)
         moves = [_number(y) - _number(x) for x, y in zip(left, right, strict=True)]
     except (TypeError, ValueError, OverflowError):
-        raise Flaw("/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told") from None
+        raise CertificateFlaw(
+            "/cases", f"whether cases {a} and {b} are neighbours under {name} cannot be told"
+        ) from None
     if any(abs(move) > 1 + MARGIN for move in moves):
         return False
     if name == "l1":
@@ -222,26 +232,26 @@ def _adjacent_records(name: str, left: Any, right: Any) -> bool:
     return sum(bool(mine != theirs) for mine, theirs in zip(fewer, more, strict=True)) <= 1
 
 
-def _check_apart(left: Case, right: Case, polytope: Box | Hull, who: str) -> None:
+def _check_apart(left: CouplingCase, right: CouplingCase, polytope: DifferenceBox | DifferenceHull, who: str) -> None:
     """No data of the one region move into the other by a difference of the polytope."""
-    size = len(polytope.low if isinstance(polytope, Box) else polytope.corners[0])
+    size = len(polytope.low if isinstance(polytope, DifferenceBox) else polytope.corners[0])
     relations = [relation_of(c) for c in left.conditions] + [relation_of(c, _moved) for c in right.conditions]
     moves = [variable(_moved(i)) - variable(data_name(i)) for i in range(size)]
-    if isinstance(polytope, Hull):
+    if isinstance(polytope, DifferenceHull):
         shares = [variable(f"share of corner {k}") for k in range(len(polytope.corners))]
-        relations += [Relation(share, ">=") for share in shares]
-        relations.append(Relation(sum(shares, start=number(-1)), "=="))
+        relations += [LinearRelation(share, ">=") for share in shares]
+        relations.append(LinearRelation(sum(shares, start=number(-1)), "=="))
         for i, move in enumerate(moves):
             mean = [share * corner[i] for corner, share in zip(polytope.corners, shares, strict=True)]
-            relations.append(Relation(sum(mean, start=move * Fraction(-1)), "=="))
+            relations.append(LinearRelation(sum(mean, start=move * Fraction(-1)), "=="))
     else:
         for move, low, high in zip(moves, polytope.low, polytope.high, strict=True):
-            relations += [Relation(move - number(low), ">="), Relation(number(high) - move, ">=")]
-    system = System()
+            relations += [LinearRelation(move - number(low), ">="), LinearRelation(number(high) - move, ">=")]
+    system = LinearSystem()
     with deciding("/pairs", f"{who} are no neighbours"):
         point = system.point() if all(system.assume(relation) for relation in relations) else None
     if point is not None:
-        raise Flaw("/pairs", f"{who} are neighbours, and not listed: {in_words(point)}")
+        raise CertificateFlaw("/pairs", f"{who} are neighbours, and not listed: {in_words(point)}")
 
 
 def _moved(entry: int) -> str:

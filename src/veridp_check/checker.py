@@ -13,13 +13,13 @@ from veridp_check.bounds_checker import BOUNDS_STEPS
 from veridp_check.bounds_reader import read_bounds
 from veridp_check.coupling_checker import COUPLING_STEPS
 from veridp_check.coupling_reader import read_couplings
-from veridp_check.document import Flaw, Stated, kind_of, load_document
+from veridp_check.document import CertificateFlaw, Stated, kind_of, load_document
 from veridp_check.induction_checker import INDUCTION_STEPS
 from veridp_check.induction_reader import read_induction
 
 
 @dataclass(frozen=True)
-class Step:
+class CheckStep:
     """One kind of check, and what it found."""
 
     name: str
@@ -35,11 +35,11 @@ class Rejection:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What was verified, in order; and where that ended, if the certificate is rejected."""
 
     certificate: Stated | None
-    steps: tuple[Step, ...]
+    steps: tuple[CheckStep, ...]
     rejection: Rejection | None
 
     @property
@@ -63,26 +63,26 @@ KINDS = {
 }
 
 
-def check_file(file: str | Path) -> Checked:
+def check_file(file: str | Path) -> CheckResult:
     """The verdict on a file; raises NotACertificate where it is no certificate at all."""
     return check(load_document(file))
 
 
-def check(document: object) -> Checked:
+def check(document: object) -> CheckResult:
     """The verdict on a document, as `json.loads` returns it; raises NotACertificate where it is no certificate at all.
 
     If it is verified, then the mechanism that the certificate describes is ε-differentially private for all
     neighbours that it speaks of. That this is the mechanism which the certificate names is not established here.
     """
     certificate: Stated | None = None
-    steps: list[Step] = []
+    steps: list[CheckStep] = []
     try:
         kind = kind_of(document)
         if kind not in KINDS:
-            raise Flaw("/kind", f"one of {', '.join(KINDS)} is needed, not {kind!r}")
+            raise CertificateFlaw("/kind", f"one of {', '.join(KINDS)} is needed, not {kind!r}")
         certificate = KINDS[kind].read(document)
         for name, step in KINDS[kind].steps:
-            steps.append(Step(name, step(certificate)))
-    except Flaw as flaw:
-        return Checked(certificate, tuple(steps), Rejection(flaw.place, flaw.reason))
-    return Checked(certificate, tuple(steps), None)
+            steps.append(CheckStep(name, step(certificate)))
+    except CertificateFlaw as flaw:
+        return CheckResult(certificate, tuple(steps), Rejection(flaw.place, flaw.reason))
+    return CheckResult(certificate, tuple(steps), None)

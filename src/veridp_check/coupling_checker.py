@@ -13,16 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.alignment_reader import Hull, Rule, Table
+from veridp_check.alignment_reader import DifferenceHull, ShiftRule, ShiftTable
 from veridp_check.cases import check_cases, check_neighbours
-from veridp_check.coupling_reader import Case, Cases, Coupling, Event, Pair, Transport
+from veridp_check.coupling_reader import Cases, CouplingCase, CouplingEvent, CouplingPair, EventTransport, PartCoupling
 from veridp_check.coverage import check_runs
-from veridp_check.document import NUMERIC, Condition, Flaw, Linear, decimal_of, text_of
-from veridp_check.noise import Noise, exp_above, log_above, probability_between
+from veridp_check.document import NUMERIC, CertificateFlaw, LinearCondition, LinearForm, decimal_of, text_of
+from veridp_check.noise import NoiseDraw, exp_above, log_above, probability_between
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
 MAX_EXPONENT = 10_000  # e to more than this has too many digits to compute with
-BETWEEN_VALUES = Hull(((),))  # two given values: nothing is left open that could move
+BETWEEN_VALUES = DifferenceHull(((),))  # two given values: nothing is left open that could move
 
 
 # ------------------------------------------------------------------------------------------------------------ parts
@@ -42,17 +42,17 @@ def check_parts(certificate: Cases) -> str:
     return f"{count(len(certificate.parts), 'part')}, in each of which the probabilities of all events sum to 1"
 
 
-def _check_independent(certificate: Cases, case: Case, place: str) -> None:
+def _check_independent(certificate: Cases, case: CouplingCase, place: str) -> None:
     """No draw is of two parts; that each entry of the output is of one part only is seen with the cases."""
     drawn: dict[int, int] = {}
     for number in case.parts:
         part = certificate.parts[number]
         for draw in {certificate.noises[row].draw for event in part.events for row in event.draws}:
             if drawn.setdefault(draw, number) != number:
-                raise Flaw(f"{place}/parts", f"draw {draw} is of parts {drawn[draw]} and {number} both")
+                raise CertificateFlaw(f"{place}/parts", f"draw {draw} is of parts {drawn[draw]} and {number} both")
 
 
-def _check_noise_decides(events: Sequence[Event], place: str) -> None:
+def _check_noise_decides(events: Sequence[CouplingEvent], place: str) -> None:
     """Every condition of an event has noise in it: so the event has the same probability on all data of its case.
 
     A condition on data alone tells data apart and belongs to the case, where the neighbours see it.
@@ -61,20 +61,24 @@ def _check_noise_decides(events: Sequence[Event], place: str) -> None:
         for k, condition in enumerate(event.conditions):
             if not condition.slack.noise:
                 reason = "a condition without noise: data that are told apart need cases of their own"
-                raise Flaw(f"{place}/{e}/conditions/{k}", reason)
+                raise CertificateFlaw(f"{place}/{e}/conditions/{k}", reason)
 
 
 def check_events(
-    events: Sequence[Event], known: Sequence[Noise], size: int, given: Sequence[Condition], place: str
+    events: Sequence[CouplingEvent], known: Sequence[NoiseDraw], size: int, given: Sequence[LinearCondition], place: str
 ) -> None:
     """Each run is in one of the events, and these have probabilities and the numbers that their outputs want."""
     if not events:
-        raise Flaw(place, "there is no event")
+        raise CertificateFlaw(place, "there is no event")
     for e, event in enumerate(events):
         if not 0 < event.weight <= 1:
-            raise Flaw(f"{place}/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}")
+            raise CertificateFlaw(
+                f"{place}/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}"
+            )
         if event.output.count(NUMERIC) != len(event.numbers):
-            raise Flaw(f"{place}/{e}/numbers", f"{event.output.count(NUMERIC)} needed, one for each {NUMERIC}")
+            raise CertificateFlaw(
+                f"{place}/{e}/numbers", f"{event.output.count(NUMERIC)} needed, one for each {NUMERIC}"
+            )
     used = {row for event in events for row in event.draws}
     noises = {row: noise for row, noise in enumerate(known) if row in used}
     check_runs(events, noises, size, given, place)
@@ -84,16 +88,16 @@ def check_events(
 
 
 @dataclass(frozen=True)
-class Piece:
+class EventPiece:
     """An event without the noise that is only compared with constants: its probability, and the draws that are left."""
 
-    event: Event
+    event: CouplingEvent
     weight: Fraction
     rows: tuple[int, ...]
-    conditions: tuple[tuple[int, Condition], ...]  # with their places
+    conditions: tuple[tuple[int, LinearCondition], ...]  # with their places
 
 
-def piece_of(event: Event, noises: Sequence[Noise]) -> Piece:
+def piece_of(event: CouplingEvent, noises: Sequence[NoiseDraw]) -> EventPiece:
     """The event without its finite choices."""
     weight, kept = event.weight, []
     for row in event.draws:
@@ -105,14 +109,14 @@ def piece_of(event: Event, noises: Sequence[Noise]) -> Piece:
         else:
             weight *= chance
     left = [(k, c) for k, c in enumerate(event.conditions) if any(c.slack.noise.get(row) for row in kept)]
-    return Piece(event, weight, tuple(kept), tuple(left))
+    return EventPiece(event, weight, tuple(kept), tuple(left))
 
 
-def _is_alone(slack: Linear, row: int) -> bool:
+def _is_alone(slack: LinearForm, row: int) -> bool:
     return not any(c for other, c in slack.noise.items() if other != row) and not any(slack.data.values())
 
 
-def _probability(noise: Noise, row: int, conditions: Sequence[Condition]) -> Fraction | None:
+def _probability(noise: NoiseDraw, row: int, conditions: Sequence[LinearCondition]) -> Fraction | None:
     """The probability of conditions on one noise alone; None where it is not rational."""
     if not conditions:
         return Fraction(1)
@@ -144,19 +148,19 @@ class _Use:
     """A coupling where a pair of cases uses it."""
 
     certificate: Cases
-    pair: Pair
+    pair: CouplingPair
     number: int
     position: int
 
     @property
-    def coupling(self) -> Coupling:
+    def coupling(self) -> PartCoupling:
         return self.certificate.couplings[self.number]
 
     @property
     def place(self) -> str:
         return f"/couplings/{self.number}"
 
-    def pieces(self, part: int) -> list[Piece]:
+    def pieces(self, part: int) -> list[EventPiece]:
         return [piece_of(event, self.certificate.noises) for event in self.certificate.parts[part].events]
 
 
@@ -166,13 +170,17 @@ def _uses(certificate: Cases) -> Iterator[_Use]:
     for k, pair in enumerate(certificate.pairs):
         left, right = certificate.cases[pair.left], certificate.cases[pair.right]
         if not len(left.parts) == len(right.parts) == len(pair.couplings):
-            raise Flaw(f"/pairs/{k}/couplings", "one is needed for each part, of which both cases have as many")
+            raise CertificateFlaw(
+                f"/pairs/{k}/couplings", "one is needed for each part, of which both cases have as many"
+            )
         for position, number in enumerate(pair.couplings):
             coupling = certificate.couplings[number]
             if (coupling.left, coupling.right) != (left.parts[position], right.parts[position]):
-                raise Flaw(f"/pairs/{k}/couplings/{position}", f"coupling {number} is of other parts")
+                raise CertificateFlaw(f"/pairs/{k}/couplings/{position}", f"coupling {number} is of other parts")
             if certificate.parts[coupling.left].entries != certificate.parts[coupling.right].entries:
-                raise Flaw(f"/pairs/{k}/couplings/{position}", "the parts decide different entries of the output")
+                raise CertificateFlaw(
+                    f"/pairs/{k}/couplings/{position}", "the parts decide different entries of the output"
+                )
             if (number, pair.polytope) not in seen:
                 seen.add((number, pair.polytope))
                 yield _Use(certificate, pair, number, position)
@@ -188,40 +196,46 @@ def check_couplings(certificate: Cases) -> str:
         lefts, rights = use.pieces(use.coupling.left), use.pieces(use.coupling.right)
         for t, transport in enumerate(use.coupling.transports):
             place = f"{use.place}/transports/{t}"
-            if isinstance(transport.shifts, Table) and transport.shifts.at == "whole":
-                raise Flaw(f"{place}/shifts/at", "shifts for whole differences only, but the data need not be whole")
+            if isinstance(transport.shifts, ShiftTable) and transport.shifts.at == "whole":
+                raise CertificateFlaw(
+                    f"{place}/shifts/at", "shifts for whole differences only, but the data need not be whole"
+                )
             carried = _carried(use, lefts[transport.source], rights[transport.target], transport, place)
             shifts += check_kept(carried)
             check_cost(carried)
             if (where := depends_on_whole(carried)) is not None:
-                raise Flaw(where, "whole noise is moved by what depends on the data, which need not be whole")
+                raise CertificateFlaw(
+                    where, "whole noise is moved by what depends on the data, which need not be whole"
+                )
         _check_ratio(use, lefts, rights)
     exact = f", {count(shifts, 'shift')} of noise" if shifts else ", all of them ratios of probabilities"
     return f"{count(len(certificate.couplings), 'coupling')}{exact}"
 
 
-def _carried(use: _Use, left: Piece, right: Piece, transport: Transport, place: str) -> Carried:
+def _carried(use: _Use, left: EventPiece, right: EventPiece, transport: EventTransport, place: str) -> Carried:
     noises = [use.certificate.noises[row] for row in left.rows]
     others = [use.certificate.noises[row] for row in right.rows]
     if left.event.output != right.event.output:
-        raise Flaw(place, f"it carries the output {left.event.output} into {right.event.output}")
+        raise CertificateFlaw(place, f"it carries the output {left.event.output} into {right.event.output}")
     if [(n.kind, n.parameters) for n in noises] != [(n.kind, n.parameters) for n in others]:
-        raise Flaw(place, "the events have different noise to shift")
+        raise CertificateFlaw(place, "the events have different noise to shift")
     moves = (
         [len(transport.shifts.moves)]
-        if isinstance(transport.shifts, Rule)
+        if isinstance(transport.shifts, ShiftRule)
         else [len(shift.moves) for shift in transport.shifts.shifts]
     )
     if any(given != len(noises) for given in moves):
-        raise Flaw(f"{place}/shifts", f"{len(noises)} moves are needed, one for each noise that is not a finite choice")
+        raise CertificateFlaw(
+            f"{place}/shifts", f"{len(noises)} moves are needed, one for each noise that is not a finite choice"
+        )
     if transport.share <= 0:
-        raise Flaw(f"{place}/share", f"a share above 0 is needed, not {transport.share}")
+        raise CertificateFlaw(f"{place}/share", f"a share above 0 is needed, not {transport.share}")
     number = use.pair.polytope
     polytope = BETWEEN_VALUES if number is None else use.certificate.polytopes[number]
     return Carried(noises, list(_kept(left, right, noises, place)), polytope, transport.shifts, f"{place}/shifts")
 
 
-def _kept(left: Piece, right: Piece, noises: Sequence[Noise], place: str) -> Iterator[Kept]:
+def _kept(left: EventPiece, right: EventPiece, noises: Sequence[NoiseDraw], place: str) -> Iterator[Kept]:
     """What the shifts must keep so that noise of the left event becomes noise of the right one.
 
     A condition of the right event is a multiple of one that holds on the left, plus a constant that is to spare; a
@@ -233,12 +247,14 @@ def _kept(left: Piece, right: Piece, noises: Sequence[Noise], place: str) -> Ite
         continuous = any(not noises[place].whole for place in form.noise)
         spare = [found for each in known if (found := form.spare_over(each, continuous)) is not None]
         if not spare:
-            raise Flaw(place, f"condition {k} of the right event follows from no condition of the left one")
+            raise CertificateFlaw(place, f"condition {k} of the right event follows from no condition of the left one")
         yield Kept(form.noise, form.data, condition.relation == "==", f"condition {k} of the right event", max(spare))
     for k, (mine, theirs) in enumerate(zip(left.event.numbers, right.event.numbers, strict=True)):
         before, after = _Form.of(mine, left.rows, ""), _Form.of(theirs, right.rows, "")
         if (before.noise, before.data) != (after.noise, after.data):
-            raise Flaw(place, f"number {k} of the right event is made of other noise or data than that of the left one")
+            raise CertificateFlaw(
+                place, f"number {k} of the right event is made of other noise or data than that of the left one"
+            )
         yield Kept(after.noise, after.data, True, f"number {k} of the right event", after.constant - before.constant)
 
 
@@ -252,7 +268,7 @@ class _Form:
     relation: str
 
     @classmethod
-    def of(cls, expression: Linear, rows: Sequence[int], relation: str) -> _Form:
+    def of(cls, expression: LinearForm, rows: Sequence[int], relation: str) -> _Form:
         noise = {rows.index(row): c for row, c in expression.noise.items() if c}
         return cls(noise, {i: c for i, c in expression.data.items() if c}, expression.constant, relation)
 
@@ -274,17 +290,17 @@ class _Form:
         return self.constant - factors.pop() * known.constant
 
 
-def _check_ratio(use: _Use, lefts: Sequence[Piece], rights: Sequence[Piece]) -> None:
+def _check_ratio(use: _Use, lefts: Sequence[EventPiece], rights: Sequence[EventPiece]) -> None:
     """What comes into each event is at most ratio · e^cost times as likely as it; and all of the left is shared out."""
     coupling, place = use.coupling, use.place
     if coupling.ratio <= 0:
-        raise Flaw(f"{place}/ratio", f"a number above 0 is needed, not {coupling.ratio}")
+        raise CertificateFlaw(f"{place}/ratio", f"a number above 0 is needed, not {coupling.ratio}")
     shared = [Fraction(0)] * len(lefts)
     load = [Fraction(0)] * len(rights)
     for transport in coupling.transports:
         cost = (
             transport.shifts.cost
-            if isinstance(transport.shifts, Rule)
+            if isinstance(transport.shifts, ShiftRule)
             else max(shift.cost for shift in transport.shifts.shifts)
         )
         shared[transport.source] += transport.share
@@ -293,36 +309,40 @@ def _check_ratio(use: _Use, lefts: Sequence[Piece], rights: Sequence[Piece]) -> 
     for j, amount in enumerate(load):
         if amount > coupling.ratio * rights[j].weight:
             times = text_of(coupling.ratio)
-            raise Flaw(f"{place}/ratio", f"what comes into event {j} is more than {times} times as likely")
+            raise CertificateFlaw(f"{place}/ratio", f"what comes into event {j} is more than {times} times as likely")
     for output in {piece.event.output for piece in lefts}:
         mine = [i for i, piece in enumerate(lefts) if piece.event.output == output and piece.weight]
         if any(shared[i] for i in mine):
             for i in mine:
                 if shared[i] != 1:
-                    raise Flaw(f"{place}/transports", f"the shares of event {i} sum to {text_of(shared[i])}, not 1")
+                    raise CertificateFlaw(
+                        f"{place}/transports", f"the shares of event {i} sum to {text_of(shared[i])}, not 1"
+                    )
         else:
             _check_probabilities(coupling, output, [lefts[i] for i in mine], rights, place)
 
 
 def _check_probabilities(
-    coupling: Coupling, output: str, mine: Sequence[Piece], rights: Sequence[Piece], place: str
+    coupling: PartCoupling, output: str, mine: Sequence[EventPiece], rights: Sequence[EventPiece], place: str
 ) -> None:
     """An output that comes about by finite choices alone, on both sides."""
     theirs = [piece for piece in rights if piece.event.output == output]
     for piece in (*mine, *theirs):
         if piece.rows or piece.event.numbers:
-            raise Flaw(f"{place}/transports", f"the output {output} has noise to shift, and its events are not shared")
+            raise CertificateFlaw(
+                f"{place}/transports", f"the output {output} has noise to shift, and its events are not shared"
+            )
     chance, other = (sum((piece.weight for piece in some), start=Fraction(0)) for some in (mine, theirs))
     if chance * _exp_above(-coupling.cost, place) > coupling.ratio * other:
         times = text_of(chance / other) if other else "without bound"
         paid = f", after {text_of(coupling.cost)} is paid" if coupling.cost else ""
         reason = f"the output {output} is {times} times as likely, not {text_of(coupling.ratio)}{paid}"
-        raise Flaw(f"{place}/ratio", reason)
+        raise CertificateFlaw(f"{place}/ratio", reason)
 
 
 def _exp_above(x: Fraction, place: str) -> Fraction:
     if abs(x) > MAX_EXPONENT:
-        raise Flaw(f"{place}/cost", f"costs that differ by more than {MAX_EXPONENT} are not compared")
+        raise CertificateFlaw(f"{place}/cost", f"costs that differ by more than {MAX_EXPONENT} are not compared")
     return exp_above(x)
 
 
@@ -339,7 +359,7 @@ def check_epsilon(certificate: Cases) -> str:
         worst = max(worst, total)
         if total > certificate.epsilon:
             shown = decimal_of(total) if ratio > 1 else text_of(total)
-            raise Flaw(f"/pairs/{k}", f"it loses {shown}, above ε = {text_of(certificate.epsilon)}")
+            raise CertificateFlaw(f"/pairs/{k}", f"it loses {shown}, above ε = {text_of(certificate.epsilon)}")
     return f"the worst pair loses {decimal_of(worst, 12)}, and ε is {decimal_of(certificate.epsilon, 12)}"
 
 

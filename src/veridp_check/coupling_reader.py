@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.alignment_reader import Box, Hull, Rule, Table, carried_in, polytope_in
+from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, ShiftRule, ShiftTable, carried_in, polytope_in
 from veridp_check.document import (
     HEADER,
-    Condition,
-    Linear,
-    Node,
+    DocumentNode,
+    LinearCondition,
+    LinearForm,
     Stated,
     condition_in,
     noise_in,
@@ -22,60 +22,60 @@ from veridp_check.document import (
     size_in,
     stated_in,
 )
-from veridp_check.noise import Noise
+from veridp_check.noise import NoiseDraw
 
 
 @dataclass(frozen=True)
-class Event:
+class CouplingEvent:
     """Runs with one output of a part: what they draw, satisfy and release."""
 
     output: str
     weight: Fraction
     draws: tuple[int, ...]
-    conditions: tuple[Condition, ...]
-    numbers: tuple[Linear, ...]
+    conditions: tuple[LinearCondition, ...]
+    numbers: tuple[LinearForm, ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class CouplingPart:
     """Events that decide some entries of the output; None: all of it."""
 
     entries: tuple[int, ...] | None
-    events: tuple[Event, ...]
+    events: tuple[CouplingEvent, ...]
 
 
 @dataclass(frozen=True)
-class Case:
+class CouplingCase:
     """A value of the data as text, or a region of them by conditions; and the parts that decide the output there."""
 
     value: str | None
-    conditions: tuple[Condition, ...]
+    conditions: tuple[LinearCondition, ...]
     parts: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Transport:
+class EventTransport:
     """A share of an event of the left part, carried into one of the right by shifts."""
 
     source: int
     target: int
     share: Fraction
-    shifts: Table | Rule
+    shifts: ShiftTable | ShiftRule
 
 
 @dataclass(frozen=True)
-class Coupling:
+class PartCoupling:
     """How a part is carried over to another, at no more than cost + ln ratio."""
 
     left: int
     right: int
     cost: Fraction
     ratio: Fraction
-    transports: tuple[Transport, ...]
+    transports: tuple[EventTransport, ...]
 
 
 @dataclass(frozen=True)
-class Pair:
+class CouplingPair:
     """Two neighbouring cases, the polytope of their differences (None between values), a coupling for each part."""
 
     left: int
@@ -89,13 +89,13 @@ class Cases(Stated):
     """What a certificate of couplings says."""
 
     size: int
-    polytopes: tuple[Box | Hull, ...]
-    noises: tuple[Noise, ...]
+    polytopes: tuple[DifferenceBox | DifferenceHull, ...]
+    noises: tuple[NoiseDraw, ...]
     shape: str | None  # of the output, where parts decide entries of it
-    parts: tuple[Part, ...]
-    cases: tuple[Case, ...]
-    couplings: tuple[Coupling, ...]
-    pairs: tuple[Pair, ...]
+    parts: tuple[CouplingPart, ...]
+    cases: tuple[CouplingCase, ...]
+    couplings: tuple[PartCoupling, ...]
+    pairs: tuple[CouplingPair, ...]
 
     @property
     def by_value(self) -> bool:
@@ -109,7 +109,7 @@ class Cases(Stated):
 def read_couplings(document: object) -> Cases:
     """The certificate in the document; raises Flaw where it is not made as one."""
     names = ("polytopes", "noises", "shape", "parts", "cases", "couplings", "pairs")
-    field = Node(document).fields(*HEADER, *names)
+    field = DocumentNode(document).fields(*HEADER, *names)
     size = size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
@@ -129,7 +129,7 @@ def read_couplings(document: object) -> Cases:
     )
 
 
-def number_below(node: Node, count: int, what: str) -> int:
+def number_below(node: DocumentNode, count: int, what: str) -> int:
     """The number of one of so many."""
     number = node.whole()
     if number >= count:
@@ -137,19 +137,19 @@ def number_below(node: Node, count: int, what: str) -> int:
     return number
 
 
-def _part(node: Node, size: int, noises: Sequence[Noise]) -> Part:
+def _part(node: DocumentNode, size: int, noises: Sequence[NoiseDraw]) -> CouplingPart:
     field = node.fields("entries", "events")
     entries = None
     if field["entries"].value is not None:
         entries = tuple(entry.whole() for entry in field["entries"].entries())
-    return Part(entries, tuple(event_in(event, size, noises) for event in field["events"].entries()))
+    return CouplingPart(entries, tuple(event_in(event, size, noises) for event in field["events"].entries()))
 
 
-def event_in(node: Node, size: int, noises: Sequence[Noise]) -> Event:
+def event_in(node: DocumentNode, size: int, noises: Sequence[NoiseDraw]) -> CouplingEvent:
     """An event by itself, which carries its output as a text."""
     field = node.fields("output", "weight", "draws", "conditions", "numbers")
     draws = _draws(field["draws"], noises)
-    return Event(
+    return CouplingEvent(
         output=field["output"].text(),
         weight=field["weight"].rational(),
         draws=draws,
@@ -158,7 +158,7 @@ def event_in(node: Node, size: int, noises: Sequence[Noise]) -> Event:
     )
 
 
-def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
+def _draws(node: DocumentNode, noises: Sequence[NoiseDraw]) -> tuple[int, ...]:
     """The rows of the noise that the event draws, in the order of the draws; some may be drawn by other parts."""
     rows: list[int] = []
     for entry in node.entries():
@@ -169,7 +169,7 @@ def _draws(node: Node, noises: Sequence[Noise]) -> tuple[int, ...]:
     return tuple(rows)
 
 
-def _case(node: Node, size: int, parts: Sequence[Part], is_region: bool) -> Case:
+def _case(node: DocumentNode, size: int, parts: Sequence[CouplingPart], is_region: bool) -> CouplingCase:
     field = node.fields("value", "conditions", "parts")
     if (field["value"].value is None) != is_region:
         raise field["value"].flaw("a text is needed where there are no polytopes, and null where there are")
@@ -177,19 +177,19 @@ def _case(node: Node, size: int, parts: Sequence[Part], is_region: bool) -> Case
     conditions = tuple(condition_in(c, (), size) for c in field["conditions"].entries())
     if conditions and not is_region:
         raise field["conditions"].flaw("a value has no conditions")
-    return Case(value, conditions, tuple(number_below(p, len(parts), "part") for p in field["parts"].entries()))
+    return CouplingCase(value, conditions, tuple(number_below(p, len(parts), "part") for p in field["parts"].entries()))
 
 
-def _coupling(node: Node, size: int, parts: Sequence[Part]) -> Coupling:
+def _coupling(node: DocumentNode, size: int, parts: Sequence[CouplingPart]) -> PartCoupling:
     field = node.fields("left", "right", "cost", "ratio", "transports")
     left, right = (number_below(field[name], len(parts), "part") for name in ("left", "right"))
     transports = tuple(_transport(t, size, parts[left], parts[right]) for t in field["transports"].entries())
-    return Coupling(left, right, field["cost"].rational(), field["ratio"].rational(), transports)
+    return PartCoupling(left, right, field["cost"].rational(), field["ratio"].rational(), transports)
 
 
-def _transport(node: Node, size: int, left: Part, right: Part) -> Transport:
+def _transport(node: DocumentNode, size: int, left: CouplingPart, right: CouplingPart) -> EventTransport:
     field = node.fields("from", "to", "share", "shifts")
-    return Transport(
+    return EventTransport(
         source=number_below(field["from"], len(left.events), "event"),
         target=number_below(field["to"], len(right.events), "event"),
         share=field["share"].rational(),
@@ -197,7 +197,12 @@ def _transport(node: Node, size: int, left: Part, right: Part) -> Transport:
     )
 
 
-def _pair(node: Node, cases: Sequence[Case], polytopes: Sequence[Box | Hull], couplings: Sequence[Coupling]) -> Pair:
+def _pair(
+    node: DocumentNode,
+    cases: Sequence[CouplingCase],
+    polytopes: Sequence[DifferenceBox | DifferenceHull],
+    couplings: Sequence[PartCoupling],
+) -> CouplingPair:
     field = node.fields("left", "right", "polytope", "couplings")
     polytope = None
     if polytopes:
@@ -206,4 +211,4 @@ def _pair(node: Node, cases: Sequence[Case], polytopes: Sequence[Box | Hull], co
         raise field["polytope"].flaw("there is no polytope")
     left, right = (number_below(field[name], len(cases), "case") for name in ("left", "right"))
     numbers = tuple(number_below(c, len(couplings), "coupling") for c in field["couplings"].entries())
-    return Pair(left, right, polytope, numbers)
+    return CouplingPair(left, right, polytope, numbers)

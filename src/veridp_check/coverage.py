@@ -17,30 +17,30 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
-from veridp_check.document import Condition, Flaw, Linear, text_of
-from veridp_check.linear import Affine, Ask, Point, Relation, Undecided, cells, number, variable
-from veridp_check.noise import Noise
+from veridp_check.document import CertificateFlaw, LinearCondition, LinearForm, text_of
+from veridp_check.linear import Ask, LinearExpression, LinearRelation, Point, Undecided, cells, number, variable
+from veridp_check.noise import NoiseDraw
 from veridp_check.tiling import tile
 
 Answer = TypeVar("Answer")
 SHIFT = variable("shift of a boundary")
 
 
-class Region(Protocol):
+class EventRegion(Protocol):
     """What an event is here: where its conditions hold, with the probability of the choices that lead to it."""
 
     @property
     def weight(self) -> Fraction: ...
 
     @property
-    def conditions(self) -> tuple[Condition, ...]: ...
+    def conditions(self) -> tuple[LinearCondition, ...]: ...
 
 
 def check_runs(
-    events: Sequence[Region],
-    noises: Sequence[Noise] | Mapping[int, Noise],
+    events: Sequence[EventRegion],
+    noises: Sequence[NoiseDraw] | Mapping[int, NoiseDraw],
     size: int,
-    given: Sequence[Condition] = (),
+    given: Sequence[LinearCondition] = (),
     place: str = "/events",
 ) -> int:
     """The number of pairs of events that were found disjoint; raises Flaw where events overlap or leave a gap.
@@ -72,7 +72,7 @@ class _Half:
 
     front: bool
     boundary: str  # "in", "out", or "null": of probability 0
-    condition: Condition
+    condition: LinearCondition
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class _Group:
     """The events on one side of some hyperplanes, and the conditions that say on which."""
 
     events: tuple[int, ...]
-    path: tuple[Condition, ...]
+    path: tuple[LinearCondition, ...]
     undecided: bool  # whether an event has conditions that the path does not say
 
 
 class _Tree:
     """Events by the hyperplanes of their conditions."""
 
-    def __init__(self, events: Sequence[Region], noises: Mapping[int, Noise]) -> None:
+    def __init__(self, events: Sequence[EventRegion], noises: Mapping[int, NoiseDraw]) -> None:
         self.noises = noises
         self.planes: dict[object, Plane] = {}
         self.halves = [self._halves(event) for event in events]
@@ -102,7 +102,9 @@ class _Tree:
         if any(halves is None for halves in self.halves):
             yield _Group(everything, (), True)
             return
-        pending: list[tuple[tuple[int, ...], frozenset[Plane], tuple[Condition, ...]]] = [(everything, frozenset(), ())]
+        pending: list[tuple[tuple[int, ...], frozenset[Plane], tuple[LinearCondition, ...]]] = [
+            (everything, frozenset(), ())
+        ]
         while pending:
             members, used, path = pending.pop()
             mine = [self.halves[e] or {} for e in members]
@@ -120,7 +122,7 @@ class _Tree:
             else:
                 yield _Group(members, path, any(plane not in used for halves in mine for plane in halves))
 
-    def _halves(self, event: Region) -> dict[Plane, _Half] | None:
+    def _halves(self, event: EventRegion) -> dict[Plane, _Half] | None:
         """The conditions by their hyperplanes; None where one is no half-space, or two are on one hyperplane."""
         found: dict[Plane, _Half] = {}
         for condition in event.conditions:
@@ -140,7 +142,7 @@ class _Tree:
         return found
 
 
-def is_continuous(expression: Linear, noises: Mapping[int, Noise]) -> bool:
+def is_continuous(expression: LinearForm, noises: Mapping[int, NoiseDraw]) -> bool:
     """Whether it takes no value with positive probability, whatever the data are."""
     return any(not noises[row].whole for row in expression.noise)
 
@@ -152,7 +154,12 @@ class _Space:
     """All noise and data, and which events hold where."""
 
     def __init__(
-        self, events: Sequence[Region], noises: Mapping[int, Noise], size: int, given: Sequence[Condition], place: str
+        self,
+        events: Sequence[EventRegion],
+        noises: Mapping[int, NoiseDraw],
+        size: int,
+        given: Sequence[LinearCondition],
+        place: str,
     ) -> None:
         self.events = events
         self.noises = noises
@@ -174,10 +181,10 @@ class _Space:
         part = [SHIFT, *(self._open(relation) for relation in self.given), *map(self._opened, group.path)]
         return tile(part, [[self._opened(condition) for condition in self.events[e].conditions] for e in group.events])
 
-    def _opened(self, condition: Condition) -> Affine:
+    def _opened(self, condition: LinearCondition) -> LinearExpression:
         return self._open(relation_of(condition))
 
-    def _open(self, relation: Relation) -> Affine:
+    def _open(self, relation: LinearRelation) -> LinearExpression:
         """An expression that is positive where the relation holds."""
         if any(name in self.continuous for name in relation.value.terms):
             return relation.value
@@ -204,23 +211,23 @@ class _Space:
         held, point = found
         run = in_words({name: point.get(name, Fraction(0)) for name in self.names})
         if not held:
-            raise Flaw(self.place, f"no event covers the run with {run}")
+            raise CertificateFlaw(self.place, f"no event covers the run with {run}")
         if all(event.weight == 1 for event in self.events):
-            raise Flaw(f"{self.place}/{held[1]}", f"it overlaps event {held[0]}, for the run with {run}")
-        raise Flaw(self.place, f"the weights of the events do not sum to 1 for the run with {run}")
+            raise CertificateFlaw(f"{self.place}/{held[1]}", f"it overlaps event {held[0]}, for the run with {run}")
+        raise CertificateFlaw(self.place, f"the weights of the events do not sum to 1 for the run with {run}")
 
-    def _without_boundary(self, condition: Condition) -> Relation:
+    def _without_boundary(self, condition: LinearCondition) -> LinearRelation:
         """The condition without its boundary, where that has no probability."""
         relation = relation_of(condition)
-        return Relation(relation.value, ">") if is_continuous(condition.slack, self.noises) else relation
+        return LinearRelation(relation.value, ">") if is_continuous(condition.slack, self.noises) else relation
 
-    def _supports(self) -> Iterator[Relation]:
+    def _supports(self) -> Iterator[LinearRelation]:
         for row, noise in self.noises.items():
             least, largest = noise.support
             if least is not None:
-                yield Relation(variable(noise_name(row)) - number(least), ">=")
+                yield LinearRelation(variable(noise_name(row)) - number(least), ">=")
             if largest is not None:
-                yield Relation(number(largest) - variable(noise_name(row)), ">=")
+                yield LinearRelation(number(largest) - variable(noise_name(row)), ">=")
 
 
 def noise_name(row: int) -> str:
@@ -231,12 +238,12 @@ def data_name(entry: int) -> str:
     return f"data[{entry}]"
 
 
-def relation_of(condition: Condition, data: Callable[[int], str] = data_name) -> Relation:
+def relation_of(condition: LinearCondition, data: Callable[[int], str] = data_name) -> LinearRelation:
     """The condition, with names for its noise and data."""
     slack = condition.slack
     terms = {noise_name(row): c for row, c in slack.noise.items() if c}
     terms |= {data(entry): c for entry, c in slack.data.items() if c}
-    return Relation(Affine(terms, slack.constant), condition.relation)
+    return LinearRelation(LinearExpression(terms, slack.constant), condition.relation)
 
 
 def counterexample(
@@ -244,7 +251,7 @@ def counterexample(
     hoped: str,
     question: Callable[[Ask], Answer],
     right: Callable[[Answer], bool],
-    given: Sequence[Relation] = (),
+    given: Sequence[LinearRelation] = (),
     whole: frozenset[str] = frozenset(),
 ) -> tuple[Answer, Point] | None:
     """A point where the given relations hold and the question's answer is not right, with the answer; None if none is.
@@ -264,7 +271,7 @@ def deciding(place: str, hoped: str) -> Iterator[None]:
     try:
         yield
     except Undecided as error:
-        raise Flaw(place, f"whether {hoped} could not be decided: {error}") from None
+        raise CertificateFlaw(place, f"whether {hoped} could not be decided: {error}") from None
 
 
 def in_words(point: Point) -> str:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from veridp_check.noise import Noise, parameters_of
+from veridp_check.noise import NoiseDraw, parameters_of
 
 FORMAT = "veridp-certificate"
 VERSION = 3
@@ -39,7 +39,7 @@ class NotACertificate(ValueError):
     """What was given to check cannot be read as a certificate at all."""
 
 
-class Flaw(Exception):
+class CertificateFlaw(Exception):
     """What is wrong with a certificate, and where; ends the check."""
 
     def __init__(self, place: str, reason: str) -> None:
@@ -49,7 +49,7 @@ class Flaw(Exception):
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearForm:
     """constant + Σ coefficient · noise + Σ coefficient · data; noise by its row, data by its entry."""
 
     noise: Mapping[int, Fraction]
@@ -58,10 +58,10 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Condition:
+class LinearCondition:
     """How an expression stands to 0: `>=`, `>` or `==`."""
 
-    slack: Linear
+    slack: LinearForm
     relation: str
 
 
@@ -122,12 +122,12 @@ def _no_constant(name: str) -> NoReturn:
 # ------------------------------------------------------------------------------------------------------ its parts
 
 
-class Node:
+class DocumentNode:
     """A value of the document; it knows the node above it, and its name or index there."""
 
     __slots__ = ("_above", "_name", "value")
 
-    def __init__(self, value: object, above: Node | None = None, name: str | int = "") -> None:
+    def __init__(self, value: object, above: DocumentNode | None = None, name: str | int = "") -> None:
         self.value, self._above, self._name = value, above, name
 
     @property
@@ -135,10 +135,10 @@ class Node:
         """Where it stands, as a JSON pointer."""
         return "" if self._above is None else f"{self._above.place}/{_escaped(str(self._name))}"
 
-    def flaw(self, reason: str) -> Flaw:
-        return Flaw(self.place, reason)
+    def flaw(self, reason: str) -> CertificateFlaw:
+        return CertificateFlaw(self.place, reason)
 
-    def fields(self, *names: str) -> dict[str, Node]:
+    def fields(self, *names: str) -> dict[str, DocumentNode]:
         """The fields of an object that has exactly these."""
         found = self.mapping()
         for name in names:
@@ -149,15 +149,15 @@ class Node:
                 raise node.flaw("there is no such field")
         return found
 
-    def mapping(self) -> dict[str, Node]:
+    def mapping(self) -> dict[str, DocumentNode]:
         if not isinstance(self.value, dict):
             raise self.flaw(f"an object is needed, not {_shown(self.value)}")
-        return {name: Node(value, self, name) for name, value in self.value.items()}
+        return {name: DocumentNode(value, self, name) for name, value in self.value.items()}
 
-    def entries(self) -> list[Node]:
+    def entries(self) -> list[DocumentNode]:
         if not isinstance(self.value, list):
             raise self.flaw(f"a list is needed, not {_shown(self.value)}")
-        return [Node(value, self, index) for index, value in enumerate(self.value)]
+        return [DocumentNode(value, self, index) for index, value in enumerate(self.value)]
 
     def text(self) -> str:
         if not isinstance(self.value, str):
@@ -240,14 +240,14 @@ def kind_of(document: object) -> str:
             f"a certificate of version {_shown(version)} cannot be checked, only of version {VERSION}; "
             f"write it again with `veridp prove --certificate`, or use the veridp that wrote it"
         )
-    return Node(document).mapping()["kind"].text() if "kind" in document else ""
+    return DocumentNode(document).mapping()["kind"].text() if "kind" in document else ""
 
 
-def arguments_in(node: Node) -> dict[str, str]:
+def arguments_in(node: DocumentNode) -> dict[str, str]:
     return {name: entry.text() for name, entry in node.mapping().items()}
 
 
-def stated_in(field: Mapping[str, Node]) -> Stated:
+def stated_in(field: Mapping[str, DocumentNode]) -> Stated:
     """What the header says is proved; an ε below 0 is refused, as is a word that is not known."""
     epsilon = field["epsilon"].rational()
     if epsilon < 0:
@@ -262,12 +262,12 @@ def stated_in(field: Mapping[str, Node]) -> Stated:
     )
 
 
-def size_in(field: Mapping[str, Node]) -> int:
+def size_in(field: Mapping[str, DocumentNode]) -> int:
     """The number of entries of the data, for a certificate that is for one size."""
     return field["size"].whole(least=1)
 
 
-def _domain(node: Node) -> tuple[Fraction, Fraction] | None:
+def _domain(node: DocumentNode) -> tuple[Fraction, Fraction] | None:
     """The two ends of an interval, or None."""
     if node.value is None:
         return None
@@ -277,7 +277,7 @@ def _domain(node: Node) -> tuple[Fraction, Fraction] | None:
     return ends[0], ends[1]
 
 
-def noise_in(node: Node) -> Noise:
+def noise_in(node: DocumentNode) -> NoiseDraw:
     """The noise of one draw."""
     found = node.mapping()
     for name in ("draw", "kind"):
@@ -288,14 +288,14 @@ def noise_in(node: Node) -> Noise:
     if names is None:
         raise found["kind"].flaw(f"the kind of noise {_shown(kind)} is not known")
     field = node.fields("draw", "kind", *names)
-    noise = Noise(field["draw"].whole(), kind, tuple(field[name].rational() for name in names))
+    noise = NoiseDraw(field["draw"].whole(), kind, tuple(field[name].rational() for name in names))
     for name, value in zip(names, noise.parameters, strict=True):
         if (wrong := noise.wrong(name, value)) is not None:
             raise field[name].flaw(wrong)
     return noise
 
 
-def draws_in(node: Node, noises: Sequence[Noise], of: str) -> tuple[int, ...]:
+def draws_in(node: DocumentNode, noises: Sequence[NoiseDraw], of: str) -> tuple[int, ...]:
     """The rows of the noise that a run, or a step, draws: the first draw, the second, and so on, none left out."""
     rows = []
     for place, entry in enumerate(node.entries()):
@@ -308,22 +308,22 @@ def draws_in(node: Node, noises: Sequence[Noise], of: str) -> tuple[int, ...]:
     return tuple(rows)
 
 
-def condition_in(node: Node, draws: Sequence[int], size: int) -> Condition:
+def condition_in(node: DocumentNode, draws: Sequence[int], size: int) -> LinearCondition:
     field = node.fields("noise", "data", "constant", "relation")
-    return Condition(linear_in(field, draws, size), field["relation"].one_of(RELATIONS))
+    return LinearCondition(linear_in(field, draws, size), field["relation"].one_of(RELATIONS))
 
 
-def number_in(node: Node, draws: Sequence[int], size: int) -> Linear:
+def number_in(node: DocumentNode, draws: Sequence[int], size: int) -> LinearForm:
     return linear_in(node.fields("noise", "data", "constant"), draws, size)
 
 
-def linear_in(field: Mapping[str, Node], draws: Sequence[int], size: int) -> Linear:
+def linear_in(field: Mapping[str, DocumentNode], draws: Sequence[int], size: int) -> LinearForm:
     noise = coefficients_in(field["noise"], draws, "noise that this event draws")
     data = coefficients_in(field["data"], range(size), "entry of the data")
-    return Linear(noise, data, field["constant"].rational())
+    return LinearForm(noise, data, field["constant"].rational())
 
 
-def coefficients_in(node: Node, known: Sequence[int], what: str) -> dict[int, Fraction]:
+def coefficients_in(node: DocumentNode, known: Sequence[int], what: str) -> dict[int, Fraction]:
     """The coefficients that are not 0."""
     found = {}
     for name, entry in node.mapping().items():
@@ -334,7 +334,7 @@ def coefficients_in(node: Node, known: Sequence[int], what: str) -> dict[int, Fr
     return found
 
 
-def vector_in(node: Node, size: int, what: str) -> tuple[Fraction, ...]:
+def vector_in(node: DocumentNode, size: int, what: str) -> tuple[Fraction, ...]:
     entries = node.entries()
     if len(entries) != size:
         raise node.flaw(f"{what} has {size} entries, as the data have, not {len(entries)}")

@@ -14,15 +14,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp_check.coverage import check_runs
-from veridp_check.document import NUMERIC, Flaw, Linear, text_of
-from veridp_check.induction_reader import QUERY, Alignment, Loop, Move, Place, Step
-from veridp_check.noise import Price
+from veridp_check.document import NUMERIC, CertificateFlaw, LinearForm, text_of
+from veridp_check.induction_reader import (
+    QUERY,
+    InductionAlignment,
+    InductionCertificate,
+    InductionMove,
+    InductionStep,
+    Place,
+)
+from veridp_check.noise import ShiftPrice
 from veridp_check.shifts import count
 
 Phases = Mapping[str, Sequence[tuple[int, str]]]  # from each phase: by how much the query may move, and the next phase
 
 
-def _phases(certificate: Loop) -> list[Phases]:
+def _phases(certificate: InductionCertificate) -> list[Phases]:
     """How queries move under the adjacency, step by step, for each polytope of differences; the first phase is first.
 
     linf: any query up or down. monotone: all up, or all down, or not at all. l1: one query moves, and the phase tells
@@ -40,36 +47,36 @@ def _phases(certificate: Loop) -> list[Phases]:
                 for way in ("up", "down"):
                     phases[f"{way} {age}"] = [(0, f"{way} {min(age + 1, oldest)}")]
             return [phases]
-    raise Flaw("/adjacency", f"there is no induction for neighbours under {certificate.adjacency!r}")
+    raise CertificateFlaw("/adjacency", f"there is no induction for neighbours under {certificate.adjacency!r}")
 
 
-def check_neighbours(certificate: Loop) -> str:
+def check_neighbours(certificate: InductionCertificate) -> str:
     """There is an alignment for each polytope of differences."""
     wanted = len(_phases(certificate))
     if len(certificate.alignments) != wanted:
         reason = f"{wanted} needed under {certificate.adjacency}, one for each polytope of differences"
-        raise Flaw("/alignments", f"{reason}, not {len(certificate.alignments)}")
+        raise CertificateFlaw("/alignments", f"{reason}, not {len(certificate.alignments)}")
     for a, (alignment, phases) in enumerate(zip(certificate.alignments, _phases(certificate), strict=True)):
         for p, each in enumerate(alignment.places):
             if each.phase not in phases:
-                raise Flaw(f"/alignments/{a}/places/{p}/phase", f"{certificate.adjacency} has no such phase")
+                raise CertificateFlaw(f"/alignments/{a}/places/{p}/phase", f"{certificate.adjacency} has no such phase")
         for m, move in enumerate(alignment.moves):
             if move.phase is not None and move.phase not in phases:
-                raise Flaw(f"/alignments/{a}/moves/{m}/phase", f"{certificate.adjacency} has no such phase")
+                raise CertificateFlaw(f"/alignments/{a}/moves/{m}/phase", f"{certificate.adjacency} has no such phase")
     return f"queries that move one after the other as {certificate.adjacency} has it, however many there are"
 
 
 # ------------------------------------------------------------------------------------------------------ the system
 
 
-def check_system(certificate: Loop) -> str:
+def check_system(certificate: InductionCertificate) -> str:
     """From every state, whatever its symbols and the query are, just one step can be taken; and one at the end.
 
     So each run is told by its steps, and its output by these and the numbers that they release.
     """
     for s, step in enumerate(certificate.steps):
         if step.output.count(NUMERIC) != len(step.numbers):
-            raise Flaw(
+            raise CertificateFlaw(
                 f"/steps/{s}/numbers", f"{step.output.count(NUMERIC)} needed, one for each {NUMERIC} of the output"
             )
     _check_ways(certificate, "start", None, 0)
@@ -82,17 +89,17 @@ def check_system(certificate: Loop) -> str:
     )
 
 
-def _check_ways(certificate: Loop, when: str, source: int | None, symbols: int) -> None:
+def _check_ways(certificate: InductionCertificate, when: str, source: int | None, symbols: int) -> None:
     numbered = [(s, step) for s, step in enumerate(certificate.steps) if (step.when, step.source) == (when, source)]
     where = when if source is None else f"{when} of state {source}"
     if not numbered:
-        raise Flaw("/steps", f"there is none for the {where}")
+        raise CertificateFlaw("/steps", f"there is none for the {where}")
     try:
         check_runs([step for _, step in numbered], certificate.noises, 1 + symbols, place="")
-    except Flaw as flaw:
+    except CertificateFlaw as flaw:
         which = flaw.place.strip("/")
         place = f"/steps/{numbered[int(which)][0]}" if which else "/steps"
-        raise Flaw(place, f"at the {where}: {flaw.reason}") from None
+        raise CertificateFlaw(place, f"at the {where}: {flaw.reason}") from None
 
 
 # ------------------------------------------------------------------------------------------------------- the moves
@@ -102,13 +109,13 @@ def _check_ways(certificate: Loop, when: str, source: int | None, symbols: int) 
 class _Taken:
     """A step taken from a place while the query moves by so much, with the move that the certificate has for it."""
 
-    step: Step
+    step: InductionStep
     source: Place | None
     target: Place | None
-    move: Move
+    move: InductionMove
     place: str
 
-    def change(self, expression: Linear) -> Fraction:
+    def change(self, expression: LinearForm) -> Fraction:
         """By how much the expression differs between the two runs."""
         differences = () if self.source is None else self.source.differences
         moves = dict(zip(self.step.draws, self.move.moves, strict=True))
@@ -118,7 +125,7 @@ class _Taken:
         return total
 
 
-def _taken(certificate: Loop, a: int) -> Iterator[_Taken]:
+def _taken(certificate: InductionCertificate, a: int) -> Iterator[_Taken]:
     """All moves that a run can come to under one polytope of differences; raises Flaw where one is not there."""
     alignment, phases = certificate.alignments[a], _phases(certificate)[a]
     table = _Table(alignment, f"/alignments/{a}")
@@ -143,21 +150,25 @@ def _taken(certificate: Loop, a: int) -> Iterator[_Taken]:
 class _Table:
     """The places and moves of an alignment, each to be found once."""
 
-    def __init__(self, alignment: Alignment, place: str) -> None:
+    def __init__(self, alignment: InductionAlignment, place: str) -> None:
         self.place = place
         self.places: dict[tuple[int, str], Place] = {}
         for p, each in enumerate(alignment.places):
             if self.places.setdefault((each.state, each.phase), each) is not each:
-                raise Flaw(f"{place}/places/{p}", f"state {each.state} in phase {each.phase!r} is listed twice")
-        self.moves: dict[tuple[int, str | None, Fraction], tuple[int, Move]] = {}
+                raise CertificateFlaw(
+                    f"{place}/places/{p}", f"state {each.state} in phase {each.phase!r} is listed twice"
+                )
+        self.moves: dict[tuple[int, str | None, Fraction], tuple[int, InductionMove]] = {}
         for m, move in enumerate(alignment.moves):
             if self.moves.setdefault((move.step, move.phase, move.query), (m, move))[0] != m:
-                raise Flaw(f"{place}/moves/{m}", "this move is listed twice")
+                raise CertificateFlaw(f"{place}/moves/{m}", "this move is listed twice")
 
-    def taken(self, s: int, step: Step, phase: str | None, by: int, following: str) -> _Taken:
+    def taken(self, s: int, step: InductionStep, phase: str | None, by: int, following: str) -> _Taken:
         key = (s, phase, Fraction(by))
         if key not in self.moves:
-            raise Flaw(f"{self.place}/moves", f"step {s} in phase {phase!r}, where the query moves by {by}, is missing")
+            raise CertificateFlaw(
+                f"{self.place}/moves", f"step {s} in phase {phase!r}, where the query moves by {by}, is missing"
+            )
         m, move = self.moves[key]
         source = None if step.source is None or phase is None else self._place(step.source, phase)
         target = None if step.target is None else self._place(step.target, following)
@@ -165,16 +176,16 @@ class _Table:
 
     def _place(self, state: int, phase: str) -> Place:
         if (state, phase) not in self.places:
-            raise Flaw(f"{self.place}/places", f"state {state} in phase {phase!r} is missing")
+            raise CertificateFlaw(f"{self.place}/places", f"state {state} in phase {phase!r} is missing")
         return self.places[state, phase]
 
 
-def _all(certificate: Loop) -> Iterator[_Taken]:
+def _all(certificate: InductionCertificate) -> Iterator[_Taken]:
     for a in range(len(certificate.alignments)):
         yield from _taken(certificate, a)
 
 
-def check_shifts(certificate: Loop) -> str:
+def check_shifts(certificate: InductionCertificate) -> str:
     """Every step keeps its conditions and the numbers that it releases, and leads to the differences stated next.
 
     With the noise of the step, its query and the symbols moved as stated, the left side of each condition changes by a
@@ -187,11 +198,11 @@ def check_shifts(certificate: Loop) -> str:
             change = each.change(condition.slack)
             if change < 0 or (change and condition.relation == "=="):
                 where = f"/steps/{each.move.step}/conditions/{k}"
-                raise Flaw(each.place, f"it changes condition {where} by {text_of(change)}")
+                raise CertificateFlaw(each.place, f"it changes condition {where} by {text_of(change)}")
         for k, number in enumerate(each.step.numbers):
             if change := each.change(number):
                 where = f"/steps/{each.move.step}/numbers/{k}"
-                raise Flaw(each.place, f"it changes the number {where} by {text_of(change)}")
+                raise CertificateFlaw(each.place, f"it changes the number {where} by {text_of(change)}")
         _check_updates(certificate, each)
         checked += 1
     return (
@@ -199,7 +210,7 @@ def check_shifts(certificate: Loop) -> str:
     )
 
 
-def _check_updates(certificate: Loop, each: _Taken) -> None:
+def _check_updates(certificate: InductionCertificate, each: _Taken) -> None:
     if each.target is None:
         return
     symbols = certificate.states[each.target.state].symbols
@@ -207,10 +218,10 @@ def _check_updates(certificate: Loop, each: _Taken) -> None:
         change = each.change(each.step.updates[name])
         if change != stated:
             where = f"state {each.target.state} in phase {each.target.phase!r} it is said to by {text_of(stated)}"
-            raise Flaw(each.place, f"it makes {name} differ by {text_of(change)}, but in {where}")
+            raise CertificateFlaw(each.place, f"it makes {name} differ by {text_of(change)}, but in {where}")
 
 
-def check_costs(certificate: Loop) -> str:
+def check_costs(certificate: InductionCertificate) -> str:
     """Every shift is one that the noise allows, and costs what is stated; noise in whole steps must stay.
 
     A query may move by any part of what is looked at, and a mean of whole steps is none.
@@ -221,29 +232,33 @@ def check_costs(certificate: Loop) -> str:
             noise = certificate.noises[row]
             price = noise.price(move)
             if price is None or (noise.whole and move):
-                raise Flaw(f"{each.place}/moves/{k}", f"{noise.kind} noise must not be moved by {text_of(move)}")
+                raise CertificateFlaw(
+                    f"{each.place}/moves/{k}", f"{noise.kind} noise must not be moved by {text_of(move)}"
+                )
             prices.append(price)
-        amount = Price.total(prices).amount
+        amount = ShiftPrice.total(prices).amount
         if amount != each.move.cost:
-            raise Flaw(f"{each.place}/cost", f"the moves cost {text_of(amount)}, not {text_of(each.move.cost)}")
+            raise CertificateFlaw(
+                f"{each.place}/cost", f"the moves cost {text_of(amount)}, not {text_of(each.move.cost)}"
+            )
     kinds = sorted({noise.kind for noise in certificate.noises}) or ["no"]
     return f"the moves are allowed for {' and '.join(kinds)} noise, and cost what is stated"
 
 
-def check_induction(certificate: Loop) -> str:
+def check_induction(certificate: InductionCertificate) -> str:
     """What a run may cost from each place on covers each step and what is left after it: so it covers every run."""
     for each in _all(certificate):
         rest = Fraction(0) if each.target is None else each.target.left
         if rest < 0:
-            raise Flaw(each.place, f"what is left after it is below 0: {text_of(rest)}")
+            raise CertificateFlaw(each.place, f"what is left after it is below 0: {text_of(rest)}")
         if each.source is not None and each.move.cost + rest > each.source.left:
             where = f"state {each.source.state} in phase {each.source.phase!r}"
             left, taken = text_of(each.source.left), text_of(each.move.cost + rest)
-            raise Flaw(each.place, f"from {where}, {left} is left, but it takes {taken}")
+            raise CertificateFlaw(each.place, f"from {where}, {left} is left, but it takes {taken}")
     return "no step takes more than what is left, so that no run does, however long"
 
 
-def check_epsilon(certificate: Loop) -> str:
+def check_epsilon(certificate: InductionCertificate) -> str:
     """No run costs more than ε from the start on."""
     worst = Fraction(0)
     for each in _all(certificate):
@@ -252,7 +267,7 @@ def check_epsilon(certificate: Loop) -> str:
             worst = max(worst, total)
             if total > certificate.epsilon:
                 most = text_of(certificate.epsilon)
-                raise Flaw(each.place, f"a run that starts so may cost {text_of(total)}, above ε = {most}")
+                raise CertificateFlaw(each.place, f"a run that starts so may cost {text_of(total)}, above ε = {most}")
     return f"the dearest run costs {text_of(worst)}, and ε is {text_of(certificate.epsilon)}"
 
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from veridp_check.document import (
     HEADER,
     RELATIONS,
-    Condition,
-    Linear,
-    Node,
+    DocumentNode,
+    LinearCondition,
+    LinearForm,
     Stated,
     arguments_in,
     coefficients_in,
@@ -22,7 +22,7 @@ from veridp_check.document import (
     noise_in,
     stated_in,
 )
-from veridp_check.noise import Noise
+from veridp_check.noise import NoiseDraw
 
 WHEN = ("start", "step", "end")
 MAX_PERIOD = 10_000  # steps
@@ -38,7 +38,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Step:
+class InductionStep:
     """One way to the loop (start), through its body (step), or from it (end). Expressions are in the noise that it
     draws, and as data the query and the symbols of the state that it is taken from."""
 
@@ -46,10 +46,10 @@ class Step:
     source: int | None
     target: int | None
     draws: tuple[int, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[LinearCondition, ...]
     output: tuple[str, ...]
-    numbers: tuple[Linear, ...]
-    updates: Mapping[str, Linear]
+    numbers: tuple[LinearForm, ...]
+    updates: Mapping[str, LinearForm]
 
     @property
     def weight(self) -> Fraction:
@@ -68,7 +68,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Move:
+class InductionMove:
     """The shifts of a step's noise, in a phase (None at the start), while the query moves by so much."""
 
     step: int
@@ -79,34 +79,34 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Alignment:
+class InductionAlignment:
     """Places and moves for one polytope of differences."""
 
     places: tuple[Place, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[InductionMove, ...]
 
 
 @dataclass(frozen=True)
-class Loop(Stated):
+class InductionCertificate(Stated):
     """What a certificate for every size says."""
 
     period: int
-    noises: tuple[Noise, ...]
+    noises: tuple[NoiseDraw, ...]
     states: tuple[State, ...]
-    steps: tuple[Step, ...]
-    alignments: tuple[Alignment, ...]
+    steps: tuple[InductionStep, ...]
+    alignments: tuple[InductionAlignment, ...]
 
 
-def read_induction(document: object) -> Loop:
+def read_induction(document: object) -> InductionCertificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = Node(document).fields(*HEADER, "period", "noises", "states", "steps", "alignments")
+    field = DocumentNode(document).fields(*HEADER, "period", "noises", "states", "steps", "alignments")
     for name in ("size", "domain"):
         if field[name].value is not None:
             raise field[name].flaw("null is needed: an induction is for every size, and for all numbers")
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     states = tuple(_state(node) for node in field["states"].entries())
     steps = tuple(_step(node, states, noises) for node in field["steps"].entries())
-    return Loop(
+    return InductionCertificate(
         **vars(stated_in(field)),
         period=field["period"].whole(least=1, most=MAX_PERIOD),
         noises=noises,
@@ -116,7 +116,7 @@ def read_induction(document: object) -> Loop:
     )
 
 
-def _state(node: Node) -> State:
+def _state(node: DocumentNode) -> State:
     field = node.fields("constants", "symbols")
     symbols = tuple(symbol.text() for symbol in field["symbols"].entries())
     constants = arguments_in(field["constants"])
@@ -125,7 +125,7 @@ def _state(node: Node) -> State:
     return State(constants, symbols)
 
 
-def _step(node: Node, states: Sequence[State], noises: Sequence[Noise]) -> Step:
+def _step(node: DocumentNode, states: Sequence[State], noises: Sequence[NoiseDraw]) -> InductionStep:
     field = node.fields("when", "from", "to", "draws", "conditions", "output", "numbers", "updates")
     when = field["when"].one_of(WHEN)
     source, target = (_state_number(field[name], states) for name in ("from", "to"))
@@ -139,7 +139,7 @@ def _step(node: Node, states: Sequence[State], noises: Sequence[Noise]) -> Step:
     wanted = () if target is None else states[target].symbols
     if sorted(updates) != sorted(wanted):
         raise field["updates"].flaw(f"each symbol of the next state is needed ({', '.join(wanted) or 'none'})")
-    return Step(
+    return InductionStep(
         when=when,
         source=source,
         target=target,
@@ -151,7 +151,7 @@ def _step(node: Node, states: Sequence[State], noises: Sequence[Noise]) -> Step:
     )
 
 
-def _state_number(node: Node, states: Sequence[State]) -> int | None:
+def _state_number(node: DocumentNode, states: Sequence[State]) -> int | None:
     if node.value is None:
         return None
     number = node.whole()
@@ -168,7 +168,7 @@ class _Reader:
     symbols: tuple[str, ...]
     has_query: bool
 
-    def linear(self, node: Node, more: Sequence[str]) -> Linear:
+    def linear(self, node: DocumentNode, more: Sequence[str]) -> LinearForm:
         field = node.fields("noise", "query", "state", "constant", *more)
         noise = coefficients_in(field["noise"], self.draws, "noise that this step draws")
         query = field["query"].rational()
@@ -179,21 +179,21 @@ class _Reader:
             if name not in self.symbols:
                 raise entry.flaw(f"{name} is no symbol of the state that this step is taken from")
             data[1 + self.symbols.index(name)] = entry.rational()
-        return Linear(noise, data, field["constant"].rational())
+        return LinearForm(noise, data, field["constant"].rational())
 
-    def condition(self, node: Node) -> Condition:
-        return Condition(self.linear(node, ("relation",)), node.mapping()["relation"].one_of(RELATIONS))
+    def condition(self, node: DocumentNode) -> LinearCondition:
+        return LinearCondition(self.linear(node, ("relation",)), node.mapping()["relation"].one_of(RELATIONS))
 
 
-def _alignment(node: Node, states: Sequence[State], steps: Sequence[Step]) -> Alignment:
+def _alignment(node: DocumentNode, states: Sequence[State], steps: Sequence[InductionStep]) -> InductionAlignment:
     field = node.fields("places", "moves")
-    return Alignment(
+    return InductionAlignment(
         tuple(_place(entry, states) for entry in field["places"].entries()),
         tuple(_move(entry, steps) for entry in field["moves"].entries()),
     )
 
 
-def _place(node: Node, states: Sequence[State]) -> Place:
+def _place(node: DocumentNode, states: Sequence[State]) -> Place:
     field = node.fields("state", "phase", "differences", "left")
     number = field["state"].whole()
     if number >= len(states):
@@ -206,7 +206,7 @@ def _place(node: Node, states: Sequence[State]) -> Place:
     return Place(number, field["phase"].text(), differences, field["left"].rational())
 
 
-def _move(node: Node, steps: Sequence[Step]) -> Move:
+def _move(node: DocumentNode, steps: Sequence[InductionStep]) -> InductionMove:
     field = node.fields("step", "phase", "query", "moves", "cost")
     number = field["step"].whole()
     if number >= len(steps):
@@ -215,4 +215,4 @@ def _move(node: Node, steps: Sequence[Step]) -> Move:
     if len(moves) != len(steps[number].draws):
         raise field["moves"].flaw(f"{len(steps[number].draws)} moves are needed, one for each draw, not {len(moves)}")
     phase = None if field["phase"].value is None else field["phase"].text()
-    return Move(number, phase, field["query"].rational(), moves, field["cost"].rational())
+    return InductionMove(number, phase, field["query"].rational(), moves, field["cost"].rational())

@@ -1,7 +1,7 @@
 """Linear conditions over rational and whole variables: whether they can hold together, exactly.
 
-A `System` decides by the simplex method for bounds (Dutertre and de Moura, A fast linear-arithmetic solver for DPLL(T),
-CAV 2006) in rationals. It says that conditions exclude each other only after verifying, on the conditions themselves,
+A `LinearSystem` decides by the simplex method for bounds (Dutertre and de Moura, A fast linear-arithmetic solver for
+DPLL(T), CAV 2006) in rationals. It says that conditions exclude each other only after verifying, on the conditions themselves,
 the combination of bounds that shows it. `cells` answers questions that depend on the signs of many expressions: it
 splits space along them, and evaluates the question once in each cell.
 """
@@ -30,41 +30,41 @@ class Undecided(Exception):
 
 
 @dataclass(frozen=True)
-class Affine:
+class LinearExpression:
     """constant + Σ coefficient · variable, with no coefficient of 0."""
 
     terms: Mapping[str, Fraction]
     constant: Fraction = ZERO
 
-    def __add__(self, other: Affine) -> Affine:
+    def __add__(self, other: LinearExpression) -> LinearExpression:
         terms = dict(self.terms)
         for name, coefficient in other.terms.items():
             terms[name] = terms.get(name, ZERO) + coefficient
-        return Affine({name: c for name, c in terms.items() if c}, self.constant + other.constant)
+        return LinearExpression({name: c for name, c in terms.items() if c}, self.constant + other.constant)
 
-    def __mul__(self, factor: Fraction) -> Affine:
-        return Affine({name: c * factor for name, c in self.terms.items() if factor}, self.constant * factor)
+    def __mul__(self, factor: Fraction) -> LinearExpression:
+        return LinearExpression({name: c * factor for name, c in self.terms.items() if factor}, self.constant * factor)
 
-    def __sub__(self, other: Affine) -> Affine:
+    def __sub__(self, other: LinearExpression) -> LinearExpression:
         return self + other * Fraction(-1)
 
     def at(self, point: Point) -> Fraction:
         return self.constant + sum((c * point[name] for name, c in self.terms.items()), start=ZERO)
 
 
-def variable(name: str) -> Affine:
-    return Affine({name: Fraction(1)})
+def variable(name: str) -> LinearExpression:
+    return LinearExpression({name: Fraction(1)})
 
 
-def number(value: Fraction | int) -> Affine:
-    return Affine({}, Fraction(value))
+def number(value: Fraction | int) -> LinearExpression:
+    return LinearExpression({}, Fraction(value))
 
 
 @dataclass(frozen=True)
-class Relation:
+class LinearRelation:
     """An expression that is `>=`, `>` or `==` 0."""
 
-    value: Affine
+    value: LinearExpression
     sign: str
 
     def holds(self, point: Point) -> bool:
@@ -72,7 +72,7 @@ class Relation:
         return value > 0 or (value == 0 and self.sign != ">") if self.sign != "==" else value == 0
 
 
-class System:
+class LinearSystem:
     """Relations that hold together, as far as is known; whole variables count as rational until a point is asked for.
 
     Each expression is a variable of its own with bounds. `rows` expresses some of the variables by the others, whose
@@ -88,8 +88,8 @@ class System:
         self.values: list[Value] = []
         self.rows: dict[int, dict[int, Fraction]] = {}
 
-    def copy(self) -> System:
-        other = System.__new__(System)
+    def copy(self) -> LinearSystem:
+        other = LinearSystem.__new__(LinearSystem)
         other.whole = self.whole
         other.places, other.forms = dict(self.places), list(self.forms)
         other.lower, other.upper, other.values = dict(self.lower), dict(self.upper), list(self.values)
@@ -98,7 +98,7 @@ class System:
 
     # ------------------------------------------------------------------------------------------------ assuming
 
-    def assume(self, relation: Relation) -> bool:
+    def assume(self, relation: LinearRelation) -> bool:
         """Whether the relation can hold too. Where it cannot, the system is of no more use."""
         terms, constant = relation.value.terms, relation.value.constant
         if not terms:
@@ -116,7 +116,7 @@ class System:
                 return False
         return self._repair()
 
-    def decided(self, value: Affine) -> tuple[bool, bool, bool]:
+    def decided(self, value: LinearExpression) -> tuple[bool, bool, bool]:
         """Whether the value can be below, at and above 0, by the bounds of this very expression alone."""
         if not value.terms:
             return value.constant < 0, value.constant == 0, value.constant > 0
@@ -248,12 +248,12 @@ class System:
 
     # -------------------------------------------------------------------------------------------------- points
 
-    def point(self, *more: Relation) -> Point | None:
+    def point(self, *more: LinearRelation) -> Point | None:
         """A point where all relations hold, these too, whole variables being whole; None where there is none.
 
         Raises Undecided where that takes too many steps.
         """
-        pending: list[tuple[System, Relation | None]] = [(self.copy(), None)]
+        pending: list[tuple[LinearSystem, LinearRelation | None]] = [(self.copy(), None)]
         if not all(pending[0][0].assume(relation) for relation in more):
             return None
         for _ in range(MAX_BRANCHES):
@@ -266,8 +266,8 @@ class System:
             if found is None:
                 return system._values()
             name, below = found
-            pending.append((system.copy(), Relation(variable(name) - number(below + 1), ">=")))
-            pending.append((system, Relation(number(below) - variable(name), ">=")))
+            pending.append((system.copy(), LinearRelation(variable(name) - number(below + 1), ">=")))
+            pending.append((system, LinearRelation(number(below) - variable(name), ">=")))
         raise Undecided(f"more than {MAX_BRANCHES} branches")
 
     def _fractional(self) -> tuple[str, int] | None:
@@ -300,7 +300,7 @@ def _normal(terms: Mapping[str, Fraction]) -> tuple[tuple[tuple[str, Fraction], 
     return tuple((name, terms[name] / lead) for name in names), lead
 
 
-def plane_of(value: Affine) -> Plane:
+def plane_of(value: LinearExpression) -> Plane:
     """The same for all expressions, and for these alone, that are 0 where this one is."""
     form, lead = _normal(value.terms)
     return form, value.constant / lead
@@ -323,28 +323,30 @@ class _Empty(Exception):
 class Cell(Generic[Answer]):
     """A part of space in which the question has one answer; it may have no point where variables are whole."""
 
-    system: System
+    system: LinearSystem
     answer: Answer
 
 
 class Ask:
     """Tells a question how an expression stands to 0 in the cell at hand."""
 
-    def __init__(self, system: System, answers: list[bool], pending: list[tuple[System, list[bool]]]) -> None:
+    def __init__(
+        self, system: LinearSystem, answers: list[bool], pending: list[tuple[LinearSystem, list[bool]]]
+    ) -> None:
         self.system, self.answers, self.pending = system, answers, pending
         self.asked = 0
 
-    def __call__(self, relation: Relation, boundary: bool = True) -> bool:
+    def __call__(self, relation: LinearRelation, boundary: bool = True) -> bool:
         """Whether the relation holds. Without its boundary, where the expression is 0 is left out of the cells."""
         if self.asked == len(self.answers):
             self.answers.append(self._split(relation, boundary))
         self.asked += 1
         return self.answers[self.asked - 1]
 
-    def _split(self, relation: Relation, boundary: bool) -> bool:
+    def _split(self, relation: LinearRelation, boundary: bool) -> bool:
         below, at, above = self.system.decided(relation.value)
-        less, more = Relation(relation.value * Fraction(-1), ">"), Relation(relation.value, ">")
-        sides: list[tuple[bool, Relation]] = []
+        less, more = LinearRelation(relation.value * Fraction(-1), ">"), LinearRelation(relation.value, ">")
+        sides: list[tuple[bool, LinearRelation]] = []
         if not boundary:
             sides += [(relation.sign != "==", more)] if above else []
             sides += [(False, less)] if below else []
@@ -355,7 +357,11 @@ class Ask:
         else:
             with_it = relation.sign == ">="
             sides += [(True, relation)] if above or (at and with_it) else []
-            sides += [(False, less if with_it else Relation(less.value, ">="))] if below or (at and not with_it) else []
+            sides += (
+                [(False, less if with_it else LinearRelation(less.value, ">="))]
+                if below or (at and not with_it)
+                else []
+            )
         found = []
         for number_, (answer, side) in enumerate(sides):
             system = self.system if number_ == len(sides) - 1 else self.system.copy()
@@ -369,16 +375,16 @@ class Ask:
 
 
 def cells(
-    question: Callable[[Ask], Answer], given: Sequence[Relation] = (), whole: frozenset[str] = frozenset()
+    question: Callable[[Ask], Answer], given: Sequence[LinearRelation] = (), whole: frozenset[str] = frozenset()
 ) -> Iterator[Cell[Answer]]:
     """The answers to the question in cells that cover all points where the given relations hold.
 
     The question is a function of nothing but what it asks. Raises Undecided where there are too many cells.
     """
-    start = System(whole)
+    start = LinearSystem(whole)
     if not all(start.assume(relation) for relation in given):
         return
-    pending: list[tuple[System, list[bool]]] = [(start, [])]
+    pending: list[tuple[LinearSystem, list[bool]]] = [(start, [])]
     for _ in range(MAX_CELLS):
         if not pending:
             return

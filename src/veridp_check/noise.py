@@ -39,7 +39,7 @@ def parameters_of(kind: str) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseDraw:
     """The noise of one draw: the place of the draw in a run, the kind, its parameters in the order of PARAMETERS."""
 
     draw: int
@@ -70,27 +70,27 @@ class Noise:
             return Fraction(0), self.parameters[0]
         return None, None
 
-    def price(self, move: Fraction) -> Price | None:
+    def price(self, move: Fraction) -> ShiftPrice | None:
         """What the move costs; None where noise of this kind must not be moved so."""
         if not move:
-            return Price(Fraction(0))
+            return ShiftPrice(Fraction(0))
         if self.kind in STEEPNESS_BOUNDED or (self.kind in UPWARDS and move > 0):
-            return Price(abs(move) / self.parameters[0])
+            return ShiftPrice(abs(move) / self.parameters[0])
         if self.kind == "geometric" and move > 0 and move.denominator == 1 and self.parameters[0] < 1:
             # f(k) = (1 - p)^(k - 1) p, so f(k)/f(k + Δ) = (1 - p)^(-Δ)
-            return Price(move * log_above(1 / (1 - self.parameters[0])), rounded=True)
+            return ShiftPrice(move * log_above(1 / (1 - self.parameters[0])), rounded=True)
         return None
 
 
 @dataclass(frozen=True)
-class Price:
+class ShiftPrice:
     """A rational that is the cost or, where rounded, a trifle above it."""
 
     amount: Fraction
     rounded: bool = False
 
     @classmethod
-    def total(cls, prices: Sequence[Price]) -> Price:
+    def total(cls, prices: Sequence[ShiftPrice]) -> ShiftPrice:
         return cls(sum((p.amount for p in prices), start=Fraction(0)), any(p.rounded for p in prices))
 
 
@@ -151,7 +151,7 @@ def exp_above(x: Fraction) -> Fraction:
     return Fraction(high, one) if x > 0 else Fraction(one, low)
 
 
-def probability_between(noise: Noise, low: Fraction | None, high: Fraction | None) -> Fraction | None:
+def probability_between(noise: NoiseDraw, low: Fraction | None, high: Fraction | None) -> Fraction | None:
     """The probability that the noise is at least `low` and at most `high`.
 
     None where it is not rational, or is a rational of too many digits to compute with.

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.alignment_reader import Box, Hull, Rule, Shift, Table
-from veridp_check.document import Flaw, decimal_of, text_of
-from veridp_check.noise import Noise, Price
+from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, EventShift, ShiftRule, ShiftTable
+from veridp_check.document import CertificateFlaw, decimal_of, text_of
+from veridp_check.noise import NoiseDraw, ShiftPrice
 
 ROUNDING = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
 MOST_BITS = 16  # a table of more than 2^this shifts is not gone through
@@ -38,21 +38,21 @@ class Kept:
 class Carried:
     """Shifts of some noise for the differences of a polytope, what they must keep, and where they stand."""
 
-    noises: Sequence[Noise]
+    noises: Sequence[NoiseDraw]
     kept: Sequence[Kept]
-    polytope: Box | Hull
-    shifts: Table | Rule
+    polytope: DifferenceBox | DifferenceHull
+    shifts: ShiftTable | ShiftRule
     place: str
 
     @property
     def cost(self) -> Fraction:
         """What the shifts are said to cost at most."""
-        return self.shifts.cost if isinstance(self.shifts, Rule) else max(s.cost for s in self.shifts.shifts)
+        return self.shifts.cost if isinstance(self.shifts, ShiftRule) else max(s.cost for s in self.shifts.shifts)
 
 
 def check_kept(at: Carried) -> int:
     """The number of shifts or rules that were found to keep what they must; raises Flaw where one does not."""
-    if isinstance(at.shifts, Rule):
+    if isinstance(at.shifts, ShiftRule):
         _check_rule(at, at.shifts)
         return 1
     return _check_table(at, at.shifts)
@@ -60,7 +60,7 @@ def check_kept(at: Carried) -> int:
 
 def check_cost(at: Carried) -> None:
     """Raise Flaw where a move is none that the noise allows, or a cost that is stated is not what the moves cost."""
-    if isinstance(at.shifts, Rule):
+    if isinstance(at.shifts, ShiftRule):
         _check_rule_cost(at, at.shifts)
         return
     for k, shift in enumerate(at.shifts.shifts):
@@ -73,7 +73,7 @@ def depends_on_whole(at: Carried) -> str | None:
     for k, noise in enumerate(at.noises):
         if not noise.whole:
             continue
-        if isinstance(at.shifts, Rule):
+        if isinstance(at.shifts, ShiftRule):
             if any(at.shifts.moves[k].slopes.values()):
                 return f"{at.place}/rule/{k}"
         elif at.shifts.entries:
@@ -93,31 +93,35 @@ def count(number: int, noun: str) -> str:
 # ---------------------------------------------------------------------------------------------------- what is kept
 
 
-def _check_table(at: Carried, table: Table) -> int:
+def _check_table(at: Carried, table: ShiftTable) -> int:
     differences = _differences(at, table)
     if len(table.shifts) != len(differences):
         what = "corner" if table.at == "corners" else "whole difference"
         reason = f"{count(len(differences), 'shift')} needed, one for each {what} of the entries"
-        raise Flaw(f"{at.place}/table", f"{reason}, not {len(table.shifts)}")
-    unit = _unit([*at.polytope.low, *at.polytope.high]) if isinstance(at.polytope, Box) else 1
+        raise CertificateFlaw(f"{at.place}/table", f"{reason}, not {len(table.shifts)}")
+    unit = _unit([*at.polytope.low, *at.polytope.high]) if isinstance(at.polytope, DifferenceBox) else 1
     rows = [_Row.of(kept, at.polytope, table.entries, unit) for kept in at.kept]
     for k, (difference, shift) in enumerate(zip(differences, table.shifts, strict=True)):
         _check_shift(rows, difference, shift, unit, f"{at.place}/table/{k}")
     return len(differences)
 
 
-def _differences(at: Carried, table: Table) -> list[dict[int, Fraction]]:
+def _differences(at: Carried, table: ShiftTable) -> list[dict[int, Fraction]]:
     """The differences that a table has shifts for, in their order."""
-    if isinstance(at.polytope, Hull):
+    if isinstance(at.polytope, DifferenceHull):
         size = len(at.polytope.corners[0])
         if table.at != "corners":
-            raise Flaw(f"{at.place}/at", "corners are needed, as the differences are given by them")
+            raise CertificateFlaw(f"{at.place}/at", "corners are needed, as the differences are given by them")
         if table.entries != tuple(range(size)):
-            raise Flaw(f"{at.place}/entries", "all entries are needed, as the differences are given by corners")
+            raise CertificateFlaw(
+                f"{at.place}/entries", "all entries are needed, as the differences are given by corners"
+            )
         return [dict(enumerate(corner)) for corner in at.polytope.corners]
     many = {"corners": 2, "whole": max(map(_whole_count, at.polytope.low, at.polytope.high))}[table.at]
     if len(table.entries) * math.log2(many or 1) > MOST_BITS or len(table.entries) > MOST_BITS:
-        raise Flaw(f"{at.place}/entries", f"so many entries have more than 2^{MOST_BITS} differences; give a rule")
+        raise CertificateFlaw(
+            f"{at.place}/entries", f"so many entries have more than 2^{MOST_BITS} differences; give a rule"
+        )
     return list(getattr(at.polytope, table.at)(table.entries))
 
 
@@ -141,9 +145,9 @@ class _Row:
     kept: Kept
 
     @classmethod
-    def of(cls, kept: Kept, polytope: Box | Hull, entries: Sequence[int], unit: int) -> _Row:
+    def of(cls, kept: Kept, polytope: DifferenceBox | DifferenceHull, entries: Sequence[int], unit: int) -> _Row:
         rest = {i: c for i, c in kept.data.items() if i not in entries}
-        low, high = _bounds(rest, polytope) if isinstance(polytope, Box) else (Fraction(0), Fraction(0))
+        low, high = _bounds(rest, polytope) if isinstance(polytope, DifferenceBox) else (Fraction(0), Fraction(0))
         own = _unit([*kept.noise.values(), *kept.data.values(), kept.spare])
         return cls(
             [(k, _times(c, own)) for k, c in kept.noise.items()],
@@ -168,7 +172,9 @@ def _times(number: Fraction, unit: int) -> int:
     return number.numerator * factor
 
 
-def _check_shift(rows: Sequence[_Row], difference: Mapping[int, Fraction], shift: Shift, unit: int, place: str) -> None:
+def _check_shift(
+    rows: Sequence[_Row], difference: Mapping[int, Fraction], shift: EventShift, unit: int, place: str
+) -> None:
     finer = math.lcm(unit, _unit([*shift.moves, *difference.values()]))
     moves = [_times(move, finer) for move in shift.moves]
     data = {i: _times(value, finer) for i, value in difference.items()}
@@ -186,9 +192,9 @@ def _check_shift(rows: Sequence[_Row], difference: Mapping[int, Fraction], shift
             raise _changed(Fraction(least, row.own * finer), Fraction(most, row.own * finer), row.kept, place, where)
 
 
-def _check_rule(at: Carried, rule: Rule) -> None:
-    if not isinstance(at.polytope, Box):
-        raise Flaw(f"{at.place}/rule", "a rule is for a box, not for corners")
+def _check_rule(at: Carried, rule: ShiftRule) -> None:
+    if not isinstance(at.polytope, DifferenceBox):
+        raise CertificateFlaw(f"{at.place}/rule", "a rule is for a box, not for corners")
     for kept in at.kept:
         slopes = dict(kept.data)
         constant = kept.spare
@@ -201,11 +207,11 @@ def _check_rule(at: Carried, rule: Rule) -> None:
             raise _changed(least, most, kept, f"{at.place}/rule", "for some difference")
 
 
-def _changed(least: Fraction, most: Fraction, kept: Kept, place: str, where: str) -> Flaw:
-    return Flaw(place, f"{where} it changes {kept.what} by {text_of(least if least < 0 else most)}")
+def _changed(least: Fraction, most: Fraction, kept: Kept, place: str, where: str) -> CertificateFlaw:
+    return CertificateFlaw(place, f"{where} it changes {kept.what} by {text_of(least if least < 0 else most)}")
 
 
-def _bounds(slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fraction]:
+def _bounds(slopes: Mapping[int, Fraction], box: DifferenceBox) -> tuple[Fraction, Fraction]:
     """The least and the largest value of Σ slope · entry in the box."""
     ends = [(slope * box.low[i], slope * box.high[i]) for i, slope in slopes.items()]
     return sum((min(e) for e in ends), start=Fraction(0)), sum((max(e) for e in ends), start=Fraction(0))
@@ -214,7 +220,7 @@ def _bounds(slopes: Mapping[int, Fraction], box: Box) -> tuple[Fraction, Fractio
 # ---------------------------------------------------------------------------------------------------------------- costs
 
 
-def _total(noises: Sequence[Noise], moves: Sequence[Fraction], place: str, names: Sequence[int]) -> Price:
+def _total(noises: Sequence[NoiseDraw], moves: Sequence[Fraction], place: str, names: Sequence[int]) -> ShiftPrice:
     """What the moves cost together; the place of each is its name within `place`."""
     prices = []
     for noise, move, name in zip(noises, moves, names, strict=True):
@@ -222,26 +228,26 @@ def _total(noises: Sequence[Noise], moves: Sequence[Fraction], place: str, names
             continue
         price = noise.price(move)
         if price is None:
-            raise Flaw(f"{place}/{name}", f"{noise.kind} noise must not be moved by {text_of(move)}")
+            raise CertificateFlaw(f"{place}/{name}", f"{noise.kind} noise must not be moved by {text_of(move)}")
         prices.append(price)
-    return Price.total(prices)
+    return ShiftPrice.total(prices)
 
 
-def _check_stated(price: Price, stated: Fraction, place: str) -> None:
+def _check_stated(price: ShiftPrice, stated: Fraction, place: str) -> None:
     if not price.amount <= stated <= price.amount * (1 + (ROUNDING if price.rounded else 0)):
         amount = f"just under {decimal_of(price.amount)}" if price.rounded else text_of(price.amount)
-        raise Flaw(place, f"the moves cost {amount}, not {text_of(stated)}")
+        raise CertificateFlaw(place, f"the moves cost {amount}, not {text_of(stated)}")
 
 
-def _check_rule_cost(at: Carried, rule: Rule) -> None:
+def _check_rule_cost(at: Carried, rule: ShiftRule) -> None:
     """The price is convex in the move, which is affine in the difference: so it is largest at a corner.
 
     Noises whose moves have no entry of the difference in common can be at their dearest together; for those that have,
     all corners of their entries are tried, or where these are too many, what each costs at most is added up.
     """
     box = at.polytope
-    if not isinstance(box, Box):
-        raise Flaw(f"{at.place}/rule", "a rule is for a box, not for corners")
+    if not isinstance(box, DifferenceBox):
+        raise CertificateFlaw(f"{at.place}/rule", "a rule is for a box, not for corners")
     totals = []
     for group in _linked(rule):
         place = f"{at.place}/rule"
@@ -249,7 +255,9 @@ def _check_rule_cost(at: Carried, rule: Rule) -> None:
         for k, noise in zip(group, chosen, strict=True):
             move = rule.moves[k]
             if noise.whole and any(x.denominator != 1 for x in (move.constant, *move.slopes.values())):
-                raise Flaw(f"{place}/{k}", f"{noise.kind} noise moves in whole steps, so whole numbers are needed")
+                raise CertificateFlaw(
+                    f"{place}/{k}", f"{noise.kind} noise moves in whole steps, so whole numbers are needed"
+                )
         entries = sorted({i for k in group for i in rule.moves[k].slopes})
         if len(entries) <= MANY:
             tried = [[_moved(rule, k, difference) for k in group] for difference in box.corners(entries)]
@@ -259,17 +267,19 @@ def _check_rule_cost(at: Carried, rule: Rule) -> None:
             low, high = _bounds(rule.moves[k].slopes, box)
             ends = [_total([noise], [rule.moves[k].constant + end], place, [k]) for end in (low, high)]
             totals.append(max(ends, key=lambda price: price.amount))
-    price = Price.total(totals)
+    price = ShiftPrice.total(totals)
     if rule.cost < price.amount:
-        raise Flaw(f"{at.place}/cost", f"the moves may cost {text_of(price.amount)}, not only {text_of(rule.cost)}")
+        raise CertificateFlaw(
+            f"{at.place}/cost", f"the moves may cost {text_of(price.amount)}, not only {text_of(rule.cost)}"
+        )
 
 
-def _moved(rule: Rule, k: int, difference: Mapping[int, Fraction]) -> Fraction:
+def _moved(rule: ShiftRule, k: int, difference: Mapping[int, Fraction]) -> Fraction:
     move = rule.moves[k]
     return move.constant + sum((slope * difference[i] for i, slope in move.slopes.items()), start=Fraction(0))
 
 
-def _linked(rule: Rule) -> list[list[int]]:
+def _linked(rule: ShiftRule) -> list[list[int]]:
     """The noises in groups that have no entry of the difference in common."""
     groups: list[tuple[list[int], set[int]]] = []
     for k, move in enumerate(rule.moves):

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from veridp_check.linear import Affine, Plane, Relation, System, plane_of
+from veridp_check.linear import LinearExpression, LinearRelation, LinearSystem, Plane, plane_of
 
 MAX_FACETS = 20_000
-Positive = Sequence[Affine]  # expressions that are positive
+Positive = Sequence[LinearExpression]  # expressions that are positive
 
 
 def tile(part: Positive, regions: Sequence[Positive]) -> bool:
@@ -62,7 +62,11 @@ class _Cover:
         )
 
     def _facet_is_covered(
-        self, part: Positive, regions: Sequence[dict[Plane, Affine]], region: dict[Plane, Affine], key: Plane
+        self,
+        part: Positive,
+        regions: Sequence[dict[Plane, LinearExpression]],
+        region: dict[Plane, LinearExpression],
+        key: Plane,
     ) -> bool:
         self.facets += 1
         if self.facets > MAX_FACETS:
@@ -74,15 +78,15 @@ class _Cover:
         return self.covers(facet, [[on_plane(v, edge) for k, v in one.items() if k != key] for one in behind])
 
 
-def on_plane(value: Affine, plane: Affine) -> Affine:
+def on_plane(value: LinearExpression, plane: LinearExpression) -> LinearExpression:
     """The value where the plane's expression is 0, without the first variable of that."""
     name = min(plane.terms)
     return value - plane * (value.terms.get(name, Fraction(0)) / plane.terms[name])
 
 
-def _planes(region: Positive) -> dict[Plane, Affine] | None:
+def _planes(region: Positive) -> dict[Plane, LinearExpression] | None:
     """The conditions of the region by their hyperplanes; None where two exclude each other, or one can never hold."""
-    found: dict[Plane, Affine] = {}
+    found: dict[Plane, LinearExpression] = {}
     for value in region:
         if not value.terms:
             if value.constant <= 0:
@@ -95,18 +99,18 @@ def _planes(region: Positive) -> dict[Plane, Affine] | None:
     return found
 
 
-def _front(value: Affine) -> bool:
+def _front(value: LinearExpression) -> bool:
     """On which side of its hyperplane the value is positive."""
     return value.terms[min(value.terms)] > 0
 
 
-def _system(values: Positive) -> System | None:
+def _system(values: Positive) -> LinearSystem | None:
     """The points where all values are positive; None where there are none."""
-    system = System()
-    return system if all(system.assume(Relation(value, ">")) for value in values) else None
+    system = LinearSystem()
+    return system if all(system.assume(LinearRelation(value, ">")) for value in values) else None
 
 
-def _can_be(space: System, *values: Affine) -> bool:
+def _can_be(space: LinearSystem, *values: LinearExpression) -> bool:
     """Whether these values are positive somewhere in the space."""
     system = space.copy()
-    return all(system.assume(Relation(value, ">")) for value in values)
+    return all(system.assume(LinearRelation(value, ">")) for value in values)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from veridp.accounting import (
-    Basis,
+    GuaranteeBasis,
     Leaf,
     Parallel,
     PostProcessed,
@@ -158,15 +158,15 @@ def verdict(standing: Standing) -> Verdict:
 def test_a_leaf_that_is_only_not_refuted_taints_the_whole() -> None:
     doubtful = Leaf.judged(verdict(Standing.NOT_REFUTED), "median")
     found = account(Sequential([Leaf.laplace(0.1), PostProcessed(Repeated(2, doubtful))]), second_opinion=False)
-    assert found.basis is Basis.NOT_REFUTED
+    assert found.basis is GuaranteeBasis.NOT_REFUTED
     assert found.not_refuted == ("median",)
     assert "not refuted: no more is known of median" in str(found)
 
 
 def test_the_weakest_basis_counts() -> None:
     proved = Leaf.judged(verdict(Standing.PROVED), "count")
-    assert account(proved, second_opinion=False).basis is Basis.PROVED
-    assert account(Sequential([proved, Leaf.claimed(0.1)]), second_opinion=False).basis is Basis.CLAIMED
+    assert account(proved, second_opinion=False).basis is GuaranteeBasis.PROVED
+    assert account(Sequential([proved, Leaf.claimed(0.1)]), second_opinion=False).basis is GuaranteeBasis.CLAIMED
 
 
 def test_a_refuted_leaf_is_refused() -> None:
@@ -179,7 +179,7 @@ def test_a_proof_makes_a_leaf() -> None:
         return queries[0] + rng.laplace(scale=4)
 
     leaf = Leaf.proved(prove(Mechanism(noisy, adjacency=adjacency("l1")), size=1))
-    assert leaf.basis is Basis.PROVED
+    assert leaf.basis is GuaranteeBasis.PROVED
     assert account(leaf, 0.0, second_opinion=False)["basic"].epsilon == 0.25
 
 
@@ -221,9 +221,9 @@ def test_exact_losses_of_a_finite_mechanism_compose_exactly() -> None:
         return sum(mass * -math.expm1(epsilon - loss) for loss, mass in losses.items() if loss > epsilon)
 
     assert delta(found[PLD].epsilon) == pytest.approx(1e-3, rel=1e-6)
-    assert found.basis is Basis.EXACT
+    assert found.basis is GuaranteeBasis.EXACT
     assert "only if these are the worst" in found.standing
-    assert account(Leaf.exact(comparison, dominating=True), second_opinion=False).basis is Basis.CLAIMED
+    assert account(Leaf.exact(comparison, dominating=True), second_opinion=False).basis is GuaranteeBasis.CLAIMED
 
 
 def test_exact_losses_in_both_directions() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from veridp.accounting.pairs import Envelope, Finite, GaussianPair, LaplacePair, Pair
+from veridp.accounting.pairs import DominatingPair, Envelope, Finite, GaussianPair, LaplacePair
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 from veridp.engines.exact import compare
 from veridp.errors import BadInput
@@ -61,7 +61,7 @@ def test_samples_against_mixtures_written_out(left: np.ndarray, right: np.ndarra
 
 
 @pytest.mark.parametrize("pair", [LaplacePair(0.8), GaussianPair(0.5), Finite.claimed(0.5, 0.01)])
-def test_symmetric_pairs_are_their_own_reverse(pair: Pair) -> None:
+def test_symmetric_pairs_are_their_own_reverse(pair: DominatingPair) -> None:
     """H(-ε) of P against Q is 1 - e^-ε + e^-ε H(ε) of Q against P, and here the two are the same."""
     forward = pair.delta(EPSILONS)
     backward = pair.delta(-EPSILONS)
@@ -106,14 +106,14 @@ def test_powers_against_all_outputs_written_out(left: np.ndarray, right: np.ndar
 
 @pytest.mark.parametrize("pair", [LaplacePair(0.5), GaussianPair(0.5), Finite.claimed(0.5, 1e-6)])
 @pytest.mark.parametrize("delta", [1e-5, 1e-2, 0.4])
-def test_epsilon_inverts_delta(pair: Pair, delta: float) -> None:
+def test_epsilon_inverts_delta(pair: DominatingPair, delta: float) -> None:
     epsilon = pair.epsilon(delta)
     found = pair.delta(np.array([epsilon]))[0]
     assert found == pytest.approx(delta, rel=1e-6) or (epsilon == 0 and found <= delta)
 
 
 CLAIMED = Finite.claimed(0.25, 1e-4)
-AT_THE_LEAK: dict[str, tuple[Pair, float, float]] = {
+AT_THE_LEAK: dict[str, tuple[DominatingPair, float, float]] = {
     "a claim": (CLAIMED, 1e-4, 0.25),
     "a sample loses a record": (RemovedFromSample(CLAIMED, 0.5), 0.5e-4, math.log(0.5 + 0.5 * math.exp(0.25))),
     "a sample gains a record": (AddedToSample(CLAIMED, 0.5), 0.0, math.log(2)),
@@ -143,7 +143,7 @@ def test_what_is_no_distribution_is_refused() -> None:
 @given(st.floats(0.05, 2.0), st.floats(0.01, 1.0), st.floats(-1.0, 3.0))
 def test_delta_at_one_epsilon_is_that_of_the_tails(ratio: float, rate: float, epsilon: float) -> None:
     """The closed forms against probabilities of losses above ε, whose difference is right to about 1e-15."""
-    inner: list[Pair] = [LaplacePair(ratio), GaussianPair(ratio), Finite.claimed(ratio, 0.01)]
+    inner: list[DominatingPair] = [LaplacePair(ratio), GaussianPair(ratio), Finite.claimed(ratio, 0.01)]
     sampled = (RemovedFromSample, AddedToSample, SampledWithoutReplacement)
     pairs = [*inner, *(kind(pair, rate) for kind in sampled for pair in inner), Envelope(tuple(inner))]
     for pair in pairs:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from veridp.accounting import Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled, account
 from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import Part
+from veridp.accounting.lattice import LatticePart
 from veridp.accounting.pairs import Finite
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample
-from veridp.accounting.tree import Node
+from veridp.accounting.tree import ReleaseNode
 
 SIMPLE = ("basic", "advanced", "zCDP", "RDP")
 PLD = "privacy loss distribution"
@@ -27,7 +27,7 @@ LEAVES = st.one_of(
 )
 
 
-def nodes(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+def nodes(inner: st.SearchStrategy[ReleaseNode]) -> st.SearchStrategy[ReleaseNode]:
     return st.one_of(
         st.lists(inner, min_size=1, max_size=3).map(Sequential),
         st.lists(inner, min_size=1, max_size=3).map(lambda parts: Parallel({str(n): p for n, p in enumerate(parts)})),
@@ -39,7 +39,7 @@ def nodes(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 @settings(max_examples=20, deadline=None)
 @given(st.recursive(LEAVES, nodes, max_leaves=4), st.sampled_from([1e-2, 1e-3]))
-def test_no_method_is_below_the_tight_one(release: Node, delta: float) -> None:
+def test_no_method_is_below_the_tight_one(release: ReleaseNode, delta: float) -> None:
     found = account(release, delta, step=1e-3, second_opinion=False)
     tight = found[PLD].epsilon
     for method in SIMPLE:
@@ -49,7 +49,7 @@ def test_no_method_is_below_the_tight_one(release: Node, delta: float) -> None:
 @pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.recursive(LEAVES, nodes, max_leaves=3), st.sampled_from([1e-2, 3e-4]))
-def test_dp_accounting_agrees_on_random_releases(release: Node, delta: float) -> None:
+def test_dp_accounting_agrees_on_random_releases(release: ReleaseNode, delta: float) -> None:
     """On the same lattice, or exactly: a step of it is how much more dp-accounting may say of a single claim.
 
     No δ that is asked for is the mass of infinite losses: there, the rounding of that mass decides what
@@ -83,5 +83,5 @@ def test_samples_of_finite_mechanisms_against_all_outputs(p: list[int], q: list[
             mine, theirs = np.multiply.outer(mine, first).ravel(), np.multiply.outer(theirs, second).ravel()
         for epsilon in (0.0, 0.1, 0.5):
             brute = float(np.maximum(mine - math.exp(epsilon) * theirs, 0.0).sum())
-            found = Composition([Part(sampled, count)]).delta(epsilon)
+            found = Composition([LatticePart(sampled, count)]).delta(epsilon)
             assert brute - 1e-12 <= found <= brute + 1e-6

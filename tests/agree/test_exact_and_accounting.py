@@ -12,8 +12,8 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridp.accounting import Composition, Part
-from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
+from veridp.accounting import Composition, LatticePart
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.engines.exact import compare
 
 STEP = 1e-3  # of dp-accounting's lattice
@@ -39,7 +39,7 @@ class Answer:
         return value + rng.geometric(chance) - rng.geometric(chance)
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> DominatingPair:
         """What our accountant composes."""
         if self.kind == "geometric":
             return self._two_sided_geometric()
@@ -90,7 +90,7 @@ def test_single_answers(answer: Answer) -> None:
 def test_releases_of_several_answers(answers: list[Answer]) -> None:
     """Exact and our accountant enclose the same δ; dp-accounting rounds losses up by half a step each, or less."""
     comparison = compare(released(answers), [0], [1])
-    ours = Composition([Part(answer.pair) for answer in answers])
+    ours = Composition([LatticePart(answer.pair) for answer in answers])
     theirs = privacy_loss_distribution.identity(STEP)
     for answer in answers:
         theirs = theirs.compose(answer.distribution())

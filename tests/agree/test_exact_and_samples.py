@@ -22,7 +22,7 @@ from scipy import stats
 import veridp
 from veridp.engines.exact import distribution as law
 from veridp.engines.exact.entry_loss import Numbers
-from veridp.engines.exact.event import Span
+from veridp.engines.exact.event import NumberSpan
 from veridp.sampling.sample import sample
 from veridp.sampling.tally import tally
 
@@ -107,7 +107,7 @@ def exact_cells(mechanism: Any, query: float) -> dict[Any, float]:
         numbers = Numbers(tuple(pieces))
         ends = [-math.inf, *CUTS, math.inf] if key.free else [-math.inf, math.inf]
         for place, (low, high) in enumerate(itertools.pairwise(ends)):
-            spans = [Span(low, high - 1e-3 if numbers_are_whole(key) else high)] if key.free else []
+            spans = [NumberSpan(low, high - 1e-3 if numbers_are_whole(key) else high)] if key.free else []
             constants = tuple(leaf for leaf in form if isinstance(leaf, str | bool))
             cells[constants, place if key.free else None] += math.exp(numbers.log_mass(spans))  # type: ignore[assignment]
     return dict(cells)

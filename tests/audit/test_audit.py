@@ -10,7 +10,7 @@ import pytest
 
 import veridp
 from veridp.audit import explored, sampled
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
 from veridp.claim import CLAIM_TOLERANCE, Claim, Interval, Standing, Verdict, Witness
@@ -120,7 +120,7 @@ def test_a_reused_seed_is_shown_at_its_line(name: str, words: str) -> None:
 def test_a_seed_that_follows_from_rng_is_no_mistake() -> None:
     from veridp.audit.randomness import reused_noise
 
-    assert reused_noise(Case.of(load(f"{MISTAKES}:seeded_from_rng"), 3, 0.05, 0)) == []
+    assert reused_noise(AuditCase.of(load(f"{MISTAKES}:seeded_from_rng"), 3, 0.05, 0)) == []
 
 
 def test_entries_that_share_noise_are_named() -> None:
@@ -186,7 +186,7 @@ def found(confidence: float = 1.0) -> Witness:
 
 @pytest.fixture
 def findings() -> Findings:
-    return Findings(Case.of(veridp.catalogue["laplace"], 1, 0.05, 0), Deadline(60.0), None)
+    return Findings(AuditCase.of(veridp.catalogue["laplace"], 1, 0.05, 0), Deadline(60.0), None)
 
 
 def test_a_computed_witness_above_a_proof_is_a_fault(findings: Findings) -> None:

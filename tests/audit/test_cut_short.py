@@ -17,7 +17,7 @@ import pytest
 
 import veridp
 from veridp.audit import explored, sampled
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
 from veridp.budget.child_process import NOTHING, Ended
@@ -190,7 +190,7 @@ def test_no_step_is_begun_after_the_deadline(laplace: veridp.Mechanism, monkeypa
         attempts.append(deadline)
         return Ended(NOTHING, CutShort("cut short"))
 
-    case = Case.of(laplace, None, 0.05, 0)
+    case = AuditCase.of(laplace, None, 0.05, 0)
     findings = Findings(case, Deadline(1.0, started=-10.0), None)
     findings.running, findings.closed = "sniper", {"pilot"}
     monkeypatch.setattr(module, "attempt", ended_at_once)

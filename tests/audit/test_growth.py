@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.audit.growth import look_for_caveats
 from veridp.budget import Deadline
@@ -24,7 +24,7 @@ def clipped(rng: Any, data: Any) -> Any:
 
 def looked_at(function: Any, **settings: Any) -> Findings:
     mechanism = veridp.mechanism(epsilon=1.0, size=2, **settings)(function)
-    findings = Findings(Case.of(mechanism, None, 0.05, 0), Deadline(600.0), None)
+    findings = Findings(AuditCase.of(mechanism, None, 0.05, 0), Deadline(600.0), None)
     look_for_caveats(findings)
     return findings
 

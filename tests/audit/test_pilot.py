@@ -12,7 +12,7 @@ import pytest
 import veridp
 from veridp import budget
 from veridp.audit import pilot
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, within
 from veridp.claim import Standing
 from veridp.errors import BadOutput, CutShort, MechanismFailed
@@ -41,8 +41,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def case_of(function: Any) -> Case:
-    return Case.of(as_mechanism(function).claiming(1.0, None), 1, 0.05, 0)
+def case_of(function: Any) -> AuditCase:
+    return AuditCase.of(as_mechanism(function).claiming(1.0, None), 1, 0.05, 0)
 
 
 def test_the_first_run_is_one_run(clock: Clock) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.rounding import rounded_witness
 from veridp.claim import CLAIM_TOLERANCE, Interval, Witness
-from veridp.engines.exact.event import Entry, Event, Span
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.mechanism import Mechanism
 
 
@@ -18,13 +18,13 @@ def noisy(rng: Any, data: Any, *, scale: float) -> Any:
     return data[0] + rng.laplace(scale=scale)
 
 
-def below(end: float) -> Event:
-    return Event(within=((Entry(((0, 1.0),), ("output",)), (Span(-math.inf, end),)),))
+def below(end: float) -> ExactEvent:
+    return ExactEvent(within=((LinearEntry(((0, 1.0),), ("output",)), (NumberSpan(-math.inf, end),)),))
 
 
-def case(scale: float, epsilon: float = 1.0, **settings: Any) -> Case:
+def case(scale: float, epsilon: float = 1.0, **settings: Any) -> AuditCase:
     mechanism = Mechanism(noisy, epsilon=epsilon, arguments={"scale": scale}).stating(**settings)
-    return Case.of(mechanism, 1, 0.05, 0)
+    return AuditCase.of(mechanism, 1, 0.05, 0)
 
 
 def witness(left: float, right: float, end: float, scale: float) -> Witness:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import veridp
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.target import load
 
@@ -141,7 +141,7 @@ def test_an_object_that_cannot_be_written_out_is_asked_for(capfd: pytest.Capture
     lock = threading.Lock()  # cannot be pickled
     odd = veridp.mechanism(epsilon=1.0, size=1)(lambda rng, data: data[0] + rng.laplace(scale=0.5 + lock.locked()))
     witness = veridp.exact.compare(odd, [0.0], [1.0]).witness
-    text = snippet(Case.of(odd, None, 0.05, 0), witness)
+    text = snippet(AuditCase.of(odd, None, 0.05, 0), witness)
     assert "audited = ...  # put here the object that was audited" in text
     exec(text.replace("audited = ...", "audited = lambda rng, data: data[0] + rng.laplace(scale=0.5)"), {})  # noqa: S102
     assert capfd.readouterr().out.strip() == str(witness)

@@ -79,15 +79,15 @@ def files(own_folder: Path) -> None:
 def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database of a collection, and a server that accepts dogs."""
     from veridp.collect import Task
-    from veridp.collect.messages import Verdict
+    from veridp.collect.messages import SessionVerdict
     from veridp.collect.reasons import Reason, Refused
     from veridp.collect.service import joining, store
     from veridp.collect.service.database import Database
 
-    def join(server: object, name: str, value: str, *_: object) -> Verdict:
+    def join(server: object, name: str, value: str, *_: object) -> SessionVerdict:
         if value != "dog":
             raise Refused(Reason.UNKNOWN_TOKEN, "another one")
-        return Verdict(b"", b"", True, "", (1,))
+        return SessionVerdict(b"", b"", True, "", (1,))
 
     monkeypatch.setattr(joining, "join", join)
     monkeypatch.setenv("VERIDP_TOKEN", "a token of the tests")

@@ -14,17 +14,17 @@ from scipy.optimize import linprog
 
 from veridp.collect import PMHO, Rates, Task, rates
 from veridp.collect.attacks import play_vector
-from veridp.collect.guarantee import SOME_SESSION, Standing, robustness, scores
+from veridp.collect.guarantee import SOME_SESSION, PoisoningStanding, robustness, scores
 from veridp.collect.layout import Counts, Layout
 from veridp.errors import BadInput
 
 STANDINGS = {
-    "vgrr": Standing.ROBUST,
-    "voue": Standing.SEMI_ROBUST,
-    "volh": Standing.ROBUST,
-    "grr-ho": Standing.ROBUST,
-    "sr-ho": Standing.ROBUST,
-    "pm-ho": Standing.NOT_ROBUST,
+    "vgrr": PoisoningStanding.ROBUST,
+    "voue": PoisoningStanding.SEMI_ROBUST,
+    "volh": PoisoningStanding.ROBUST,
+    "grr-ho": PoisoningStanding.ROBUST,
+    "sr-ho": PoisoningStanding.ROBUST,
+    "pm-ho": PoisoningStanding.NOT_ROBUST,
 }
 
 
@@ -38,13 +38,13 @@ def test_how_each_protocol_stands(mechanism: str, epsilon: float, small_task: Ca
     task = small_task(mechanism, epsilon=epsilon, **({"resolution": 16} if mechanism == "pm-ho" else {}))
     found = robustness(task.protocol, targets_of(task))
     assert found.standing == STANDINGS[mechanism]
-    assert (found.best_accepted == found.best_input) == (found.standing == Standing.ROBUST)
+    assert (found.best_accepted == found.best_input) == (found.standing == PoisoningStanding.ROBUST)
     assert found.best_input <= found.best_accepted < found.unprotected
     assert robustness(task.protocol).standing == STANDINGS[mechanism]  # two targets, if none are named
 
 
 def test_a_window_of_one_bin_is_robust_as_it_is_randomised_response(small_task: Callable[..., Task]) -> None:
-    assert robustness(small_task("pm-ho", epsilon=3.0, resolution=5).protocol).standing == Standing.ROBUST
+    assert robustness(small_task("pm-ho", epsilon=3.0, resolution=5).protocol).standing == PoisoningStanding.ROBUST
 
 
 def compositions(layout: Layout) -> list[Counts]:

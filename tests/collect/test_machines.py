@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from veridp.collect import SCHEMES, Client, FileVault, MemoryVault, Reason, Refused, Session, Stage, Task
+from veridp.collect import SCHEMES, Client, FileVault, MemoryVault, Reason, Refused, Session, SessionStage, Task
 from veridp.collect.attacks import new_session, play_honest
 from veridp.collect.challenge import promise, selected
 from veridp.collect.context import Context
-from veridp.collect.messages import Challenge, Opening, Verdict
+from veridp.collect.messages import Challenge, Opening, SessionVerdict
 from veridp.errors import BadInput
 
 NOW = 1000.0
@@ -47,11 +47,11 @@ def reason_of(step: Callable[[], object]) -> Reason:
 def test_a_session_from_commitment_to_verdict(task: Task, kind: str, example: Callable[[Task], object]) -> None:
     task = replace(task, scheme=kind)
     session, client = begun(task), client_of(task)
-    assert session.stage == Stage.INVITED
+    assert session.stage == SessionStage.INVITED
     session = session.committed(client.commit(session.invitation, example(task)), NOW, task.verifier)
-    assert session.stage == Stage.CHALLENGED
+    assert session.stage == SessionStage.CHALLENGED
     session = session.opened(client.open(session.challenge), NOW, task.verifier)
-    assert session.stage == Stage.ACCEPTED
+    assert session.stage == SessionStage.ACCEPTED
     assert session.verdict is not None
     assert client.finish(session.verdict).outputs == client.outputs
     assert client.verdict == session.verdict
@@ -86,7 +86,7 @@ def test_every_wrong_order_is_refused(small_task: Callable[..., Task]) -> None:
             run = {
                 "c": lambda: client.commit(reference.invitation, "bee"),  # noqa: B023
                 "o": lambda: client.open(challenge),  # noqa: B023
-                "f": lambda: client.finish(Verdict(verdict.task, verdict.session, False, "expired", ())),  # noqa: B023
+                "f": lambda: client.finish(SessionVerdict(verdict.task, verdict.session, False, "expired", ())),  # noqa: B023
             }[step]
             if allowed:
                 run()
@@ -356,7 +356,7 @@ def test_a_client_killed_while_it_opens_has_kept_the_challenge(small_task: Calla
     assert reason_of(lambda: client.open(replace(_challenge(session), nonce=bytes(32)))) == Reason.SECOND_CHALLENGE
     session = session.committed(client.commit(session.invitation, "bee"), NOW, task.verifier)
     decided = session.opened(client.open(session.challenge), NOW, task.verifier)
-    assert decided.stage == Stage.ACCEPTED
+    assert decided.stage == SessionStage.ACCEPTED
 
 
 def _challenge(session: Session) -> Challenge:

@@ -15,7 +15,7 @@ from veridp.collect.messages import (
     Invitation,
     Message,
     Opening,
-    Verdict,
+    SessionVerdict,
     decode,
     encode,
 )
@@ -28,7 +28,7 @@ MESSAGES = st.one_of(
     st.builds(Commit, TASK, SESSION, st.binary(max_size=80)),
     st.builds(Challenge, TASK, SESSION, TASK),
     st.builds(Opening, TASK, SESSION, st.lists(WHOLE).map(tuple), st.binary(max_size=40), st.binary(max_size=40)),
-    st.builds(Verdict, TASK, SESSION, st.booleans(), st.text(max_size=20), st.lists(WHOLE).map(tuple)),
+    st.builds(SessionVerdict, TASK, SESSION, st.booleans(), st.text(max_size=20), st.lists(WHOLE).map(tuple)),
 )
 
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_named() -> None:
     assert reason_of(packed(1, 2, bytes(32), bytes(16)), Commit) == Reason.MALFORMED
     assert reason_of(packed(1, 4, bytes(32), bytes(16), [True], b"", b""), Opening) == Reason.MALFORMED
     assert reason_of(packed(1, 4, bytes(32), bytes(16), [-1], b"", b""), Opening) == Reason.MALFORMED
-    assert reason_of(packed(1, 5, bytes(32), bytes(16), 1, "", []), Verdict) == Reason.MALFORMED
+    assert reason_of(packed(1, 5, bytes(32), bytes(16), 1, "", []), SessionVerdict) == Reason.MALFORMED
 
 
 def test_the_longer_encoding_of_a_number_is_refused() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from veridp.collect import SCHEMES, Task
-from veridp.collect.attacks import Checked, forged, play_honest, play_vector
+from veridp.collect.attacks import VerifiedCollection, forged, play_honest, play_vector
 from veridp.local import GRR, SR
 from veridp.local.poisoning.attack import CheckedProtocol, Freedom, Unchecked
 from veridp.local.poisoning.frequency import MGA, RIA
@@ -18,7 +18,7 @@ from veridp.local.poisoning.means import IPA, OPA, LargestInput
 
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_output_poisoning_is_rejected_and_input_poisoning_passes(kind: str, small_task: Callable[..., Task]) -> None:
-    checked = Checked(small_task("sr-ho", scheme=kind))
+    checked = VerifiedCollection(small_task("sr-ho", scheme=kind))
     oracle = SR(0.0, 4.0, math.log(2))
     assert isinstance(checked, CheckedProtocol)
     assert not OPA(0.05, oracle).allowed_by(checked)
@@ -28,7 +28,7 @@ def test_output_poisoning_is_rejected_and_input_poisoning_passes(kind: str, smal
 
 
 def test_what_each_protocol_permits(task: Task) -> None:
-    checked = Checked(task)
+    checked = VerifiedCollection(task)
     permitted = {freedom for freedom in Freedom if checked.permits(freedom)}
     always = {Freedom.INPUT, Freedom.ABSENCE, Freedom.WITHDRAWAL}
     assert permitted == always | ({Freedom.SEVERAL_INPUTS} if task.mechanism == "voue" else set())
@@ -38,8 +38,8 @@ def test_what_each_protocol_permits(task: Task) -> None:
 def test_maximal_gain_attacks_are_rejected(small_task: Callable[..., Task]) -> None:
     """MGA sends crafted reports; of the protocols none lets a client choose its report."""
     oracle = GRR(5, math.log(2))
-    assert not MGA(0.05, oracle, (0, 1)).allowed_by(Checked(small_task("vgrr")))
-    assert RIA(0.05, oracle, (0, 1)).allowed_by(Checked(small_task("vgrr")))
+    assert not MGA(0.05, oracle, (0, 1)).allowed_by(VerifiedCollection(small_task("vgrr")))
+    assert RIA(0.05, oracle, (0, 1)).allowed_by(VerifiedCollection(small_task("vgrr")))
 
 
 def test_a_poisoned_collection_is_as_good_as_one_without(small_task: Callable[..., Task]) -> None:

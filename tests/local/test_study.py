@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from veridp.errors import BadInput
-from veridp.local.study import People, Settings, adult_ages, evaluate
+from veridp.local.study import People, StudySettings, adult_ages, evaluate
 from veridp.report.local import agreement, study_csv, study_page
 
-FEW = Settings(epsilons=(1.0, 10.0), levels=(20,), sizes=(20,), few_epsilons=(1.0,), betas=(0.1, 0.5), repetitions=8)
+FEW = StudySettings(
+    epsilons=(1.0, 10.0), levels=(20,), sizes=(20,), few_epsilons=(1.0,), betas=(0.1, 0.5), repetitions=8
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +83,7 @@ def test_the_published_numbers_come_out(study: Any) -> None:
 
 
 def test_results_depend_on_the_seed_alone() -> None:
-    tiny = Settings(
+    tiny = StudySettings(
         epsilons=(1.0,), levels=(10,), sizes=(10,), few_epsilons=(1.0,), betas=(0.1,), repetitions=2, seed=3
     )
     people = People.own("column", np.arange(200.0))
@@ -129,4 +131,4 @@ def test_ones_own_column_brings_its_own_thresholds() -> None:
     with pytest.raises(BadInput, match="two values or more"):
         People.own("column", [1.0, 1.0])
     with pytest.raises(BadInput, match="repeat at least twice"):
-        Settings(repetitions=1)
+        StudySettings(repetitions=1)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.errors import BadOutput
-from veridp.kernel.identity import Pairs, Raised
+from veridp.kernel.identity import DictItems, Raised
 from veridp.kernel.template import Kind, identity
 from veridp.sampling.encode import encode, encode_array
 from veridp.sampling.outputs import Outputs, concatenate
@@ -33,7 +33,7 @@ def frozen(value: object) -> object:
     if isinstance(value, list | tuple):
         return tuple(frozen(entry) for entry in value)
     if isinstance(value, dict):
-        return Pairs((key, frozen(value[key])) for key in sorted(value))
+        return DictItems((key, frozen(value[key])) for key in sorted(value))
     return value
 
 

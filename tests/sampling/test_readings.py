@@ -17,7 +17,7 @@ import pytest
 from scipy import integrate, stats
 
 from veridp.errors import BadInput
-from veridp.kernel.identity import Pairs
+from veridp.kernel.identity import DictItems
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
@@ -180,7 +180,7 @@ QUERIES = [0.0, 2.0, 1.0]
 SCORES = [1.0, 2.0, 0.0]
 UNIFORM = dict.fromkeys(itertools.permutations([1.5, 2.5, 3.5]), 1 / 6)
 NESTED = {
-    (coin, Pairs((("a", None), ("b", hit)))): 0.5 * (0.25 if hit else 0.75)
+    (coin, DictItems((("a", None), ("b", hit)))): 0.5 * (0.25 if hit else 0.75)
     for coin in ((), ("heads",))
     for hit in (True, False)
 }

@@ -331,7 +331,7 @@ def test_a_block_that_kills_every_worker_is_named() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_pool_that_loses_a_worker_beside_a_cancelled_task_is_not_waited_for() -> None:
-    crew = pool.Crew(1, threads=False)
+    crew = pool.WorkerPool(1, threads=False)
     with pool.hidden_main():
         futures = [crew.executor.submit(time.sleep, 600) for _ in range(5)]
     assert futures[3].cancel()  # the first two or three are with the worker

@@ -10,32 +10,32 @@ import pytest
 
 from veridp_check import coverage
 from veridp_check.coverage import check_runs
-from veridp_check.document import Condition, Flaw, Linear
-from veridp_check.noise import Noise
+from veridp_check.document import CertificateFlaw, LinearCondition, LinearForm
+from veridp_check.noise import NoiseDraw
 
-NOISES = [Noise(0, "laplace", (Fraction(1),)), Noise(1, "geometric", (Fraction(1, 2),))]
+NOISES = [NoiseDraw(0, "laplace", (Fraction(1),)), NoiseDraw(1, "geometric", (Fraction(1, 2),))]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    conditions: tuple[Condition, ...]
+    conditions: tuple[LinearCondition, ...]
     weight: Fraction = Fraction(1)
 
 
-def random_tree(rng: np.random.Generator, depth: int, path: tuple[Condition, ...] = ()) -> list[Leaf]:
+def random_tree(rng: np.random.Generator, depth: int, path: tuple[LinearCondition, ...] = ()) -> list[Leaf]:
     """The leaves of a random decision tree over two noises and a datum; some questions are asked with a factor."""
     if depth == 0 or (path and rng.random() < 0.2):
         return [Leaf(path)]
     row = int(rng.integers(3))
     noise = {row: Fraction(1)} if row < 2 else {}
-    slack = Linear(noise, {0: Fraction(int(rng.integers(1, 4)))}, Fraction(len(path), 3) + int(rng.integers(2)))
+    slack = LinearForm(noise, {0: Fraction(int(rng.integers(1, 4)))}, Fraction(len(path), 3) + int(rng.integers(2)))
     factor = Fraction(int(rng.integers(1, 4)))
-    back = Linear(
+    back = LinearForm(
         {r: -c * factor for r, c in slack.noise.items()},
         {e: -c * factor for e, c in slack.data.items()},
         -slack.constant * factor,
     )
-    yes, no = (Condition(slack, ">="), Condition(back, ">"))
+    yes, no = (LinearCondition(slack, ">="), LinearCondition(back, ">"))
     return random_tree(rng, depth - 1, (*path, yes)) + random_tree(rng, depth - 1, (*path, no))
 
 
@@ -53,9 +53,9 @@ def test_a_decision_tree_is_seen_without_a_solver_and_its_faults_are_found(seed,
     possible = [leaf for leaf in leaves if not repeated]
     for leaf in possible:
         if _reached(leaf, rng):
-            with pytest.raises(Flaw, match="no event covers"):
+            with pytest.raises(CertificateFlaw, match="no event covers"):
                 check_runs([other for other in leaves if other is not leaf], NOISES, 1)
-            with pytest.raises(Flaw, match="overlaps"):
+            with pytest.raises(CertificateFlaw, match="overlaps"):
                 check_runs([*leaves, leaf], NOISES, 1)
 
 
@@ -76,9 +76,11 @@ def _reached(leaf: Leaf, rng: np.random.Generator) -> bool:
 
 
 def test_a_boundary_of_whole_noise_must_be_of_one_side():
-    slack, back = Linear({1: Fraction(1)}, {}, Fraction(-3)), Linear({1: Fraction(-1)}, {}, Fraction(3))
+    slack, back = LinearForm({1: Fraction(1)}, {}, Fraction(-3)), LinearForm({1: Fraction(-1)}, {}, Fraction(3))
     for relations, fault in (((">=", ">="), "overlaps"), ((">", ">"), "no event covers")):
-        events = [Leaf((Condition(each, relation),)) for each, relation in zip((slack, back), relations, strict=True)]
-        with pytest.raises(Flaw, match=fault):
+        events = [
+            Leaf((LinearCondition(each, relation),)) for each, relation in zip((slack, back), relations, strict=True)
+        ]
+        with pytest.raises(CertificateFlaw, match=fault):
             check_runs(events, NOISES, 1)
-    check_runs([Leaf((Condition(slack, ">="),)), Leaf((Condition(back, ">"),))], NOISES, 1)
+    check_runs([Leaf((LinearCondition(slack, ">="),)), Leaf((LinearCondition(back, ">"),))], NOISES, 1)

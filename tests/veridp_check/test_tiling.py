@@ -9,19 +9,19 @@ from fractions import Fraction
 import pytest
 
 from veridp_check import tiling
-from veridp_check.linear import Affine, Point, number, variable
+from veridp_check.linear import LinearExpression, Point, number, variable
 from veridp_check.tiling import tile
 
 NAMES = ("x", "y", "z")
 
 
-def largest_of(count: int) -> list[list[Affine]]:
+def largest_of(count: int) -> list[list[LinearExpression]]:
     """For each of some numbers, the points where it is the largest."""
     values = [variable(f"n{k}") for k in range(count)]
     return [[mine - other for other in values if other is not mine] for mine in values]
 
 
-def holding(regions: list[list[Affine]], point: Point) -> int | None:
+def holding(regions: list[list[LinearExpression]], point: Point) -> int | None:
     """How many regions the point is in; None where it is on a boundary."""
     values = [[value.at(point) for value in region] for region in regions]
     if any(value == 0 for value in itertools.chain.from_iterable(values)):
@@ -29,12 +29,14 @@ def holding(regions: list[list[Affine]], point: Point) -> int | None:
     return sum(all(value > 0 for value in region) for region in values)
 
 
-def random_value(rng: random.Random) -> Affine:
+def random_value(rng: random.Random) -> LinearExpression:
     terms = {name: Fraction(rng.randint(-2, 2)) for name in NAMES}
-    return Affine({name: c for name, c in terms.items() if c} or {"x": Fraction(1)}, Fraction(rng.randint(-4, 4), 2))
+    return LinearExpression(
+        {name: c for name, c in terms.items() if c} or {"x": Fraction(1)}, Fraction(rng.randint(-4, 4), 2)
+    )
 
 
-def halved(rng: random.Random, depth: int) -> list[list[Affine]]:
+def halved(rng: random.Random, depth: int) -> list[list[LinearExpression]]:
     """The leaves of a tree of random halvings: neighbours of a facet are often several regions."""
     if depth == 0 or rng.random() < 0.1:
         return [[]]

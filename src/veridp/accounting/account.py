@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from veridp.accounting.composition import Composition
 from veridp.accounting.concentrated import concentrated, spared
 from veridp.accounting.domination import Domination
-from veridp.accounting.lattice import Part
+from veridp.accounting.lattice import LatticePart
 from veridp.accounting.pairs import together
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import Bound, advanced, basic
 from veridp.accounting.tree import (
     RECORDS,
-    Basis,
-    Node,
-    Pairs,
+    DominatingPairs,
+    GuaranteeBasis,
     Parallel,
+    ReleaseNode,
     Subsampled,
     places,
     relation_of,
@@ -41,10 +41,10 @@ class Account:
     `not_refuted` names the leaves that no more is known of than that nothing was found against them.
     """
 
-    release: Node
+    release: ReleaseNode
     delta: float
     bounds: tuple[Bound, ...]
-    basis: Basis
+    basis: GuaranteeBasis
     not_refuted: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 
@@ -82,9 +82,9 @@ class Account:
             names = ", ".join(self.not_refuted)
             return f"not refuted: no more is known of {names}, so no more is known of the whole"
         return {
-            Basis.PROVED: "every leaf is proved",
-            Basis.EXACT: "exact between the inputs compared; for other neighbours only if these are the worst",
-            Basis.CLAIMED: "as good as the claims of its leaves",
+            GuaranteeBasis.PROVED: "every leaf is proved",
+            GuaranteeBasis.EXACT: "exact between the inputs compared; for other neighbours only if these are the worst",
+            GuaranteeBasis.CLAIMED: "as good as the claims of its leaves",
         }[self.basis]
 
     def __str__(self) -> str:
@@ -96,7 +96,9 @@ class Account:
         return "\n".join([*lines, self.standing, *self.assumptions])
 
 
-def account(release: Node, delta: float = DELTA, *, step: float | None = None, second_opinion: bool = True) -> Account:
+def account(
+    release: ReleaseNode, delta: float = DELTA, *, step: float | None = None, second_opinion: bool = True
+) -> Account:
     """What the release costs at this δ, by basic and advanced composition, zCDP, RDP and privacy loss distributions.
 
     All but the lines of dp-accounting are computed here, from closed forms and exact losses; `step` is the distance of
@@ -120,14 +122,14 @@ def account(release: Node, delta: float = DELTA, *, step: float | None = None, s
         *(dp_accounting_bounds(parts, delta, step) if second_opinion else ()),
     ]
     leaves = list(release.leaves())
-    basis = Basis.PROVED
+    basis = GuaranteeBasis.PROVED
     for leaf in leaves:
         basis = basis.weaker(leaf.basis)
-    named = dict.fromkeys(leaf.name for leaf in leaves if leaf.basis is Basis.NOT_REFUTED)
+    named = dict.fromkeys(leaf.name for leaf in leaves if leaf.basis is GuaranteeBasis.NOT_REFUTED)
     return Account(release, delta, tuple(bounds), basis, tuple(named), tuple(_assumptions(release)))
 
 
-def _assumptions(release: Node) -> Iterable[str]:
+def _assumptions(release: ReleaseNode) -> Iterable[str]:
     kinds = {type(node) for _, node in places(release)}
     relation = relation_of(release)
     for leaf in {leaf.name: leaf for leaf in release.leaves() if leaf.relation not in (None, *RECORDS)}.values():
@@ -142,7 +144,7 @@ def _assumptions(release: Node) -> Iterable[str]:
 # --------------------------------------------------------------------------------------------------- methods
 
 
-def _zcdp(release: Node, delta: float, domination: Domination) -> Bound:
+def _zcdp(release: ReleaseNode, delta: float, domination: Domination) -> Bound:
     found = concentrated(release, domination)
     paid = found.leak <= delta and math.isfinite(found.rho)
     epsilon = epsilon_of_zcdp(found.rho, spared(delta, found.leak)) if paid else math.inf
@@ -150,7 +152,7 @@ def _zcdp(release: Node, delta: float, domination: Domination) -> Bound:
     return Bound("zCDP", epsilon, delta, note)
 
 
-def _rdp(parts: Mapping[Pairs, int], delta: float) -> Bound:
+def _rdp(parts: Mapping[DominatingPairs, int], delta: float) -> Bound:
     """Rényi divergences add up at every order."""
     spare = spared(delta, together((max(p.infinite for p in pairs.directions), k) for pairs, k in parts.items()))
     if spare <= 0:
@@ -161,12 +163,12 @@ def _rdp(parts: Mapping[Pairs, int], delta: float) -> Bound:
     return Bound("RDP", epsilon_of_rdp(total, ORDERS, spare), delta)
 
 
-def _losses(parts: Mapping[Pairs, int], delta: float, step: float | None) -> Bound:
+def _losses(parts: Mapping[DominatingPairs, int], delta: float, step: float | None) -> Bound:
     """The distribution of the privacy loss, convolved."""
     directions = {
         tuple((getattr(pairs, side), count) for pairs, count in parts.items()) for side in ("removed", "added")
     }
-    composed = [Composition((Part(pair, count) for pair, count in direction), step) for direction in directions]
+    composed = [Composition((LatticePart(pair, count) for pair, count in direction), step) for direction in directions]
     epsilon = max((composition.epsilon(delta) for composition in composed), default=0.0)
     exact = all(composition.exact for composition in composed)
     note = "exact up to rounding" if exact else "rounded up on a lattice"

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridp.accounting.pairs import Envelope, Finite, GaussianPair, LaplacePair, Pair, tails_on
+from veridp.accounting.pairs import DominatingPair, Envelope, Finite, GaussianPair, LaplacePair, tails_on
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 
 if TYPE_CHECKING:
     from veridp.accounting.simple import Bound
-    from veridp.accounting.tree import Pairs
+    from veridp.accounting.tree import DominatingPairs
 
 STEP = 1e-4  # its own default for the distance of the lattice
 FINEST = 2_000_000  # points that a single distribution may take on its lattice
 INSTALL = "dp-accounting is not installed; pip install 'veridp[accounting]'"
 
 
-def dp_accounting_bounds(parts: Mapping[Pairs, int], delta: float, step: float | None) -> Iterator[Bound]:
+def dp_accounting_bounds(parts: Mapping[DominatingPairs, int], delta: float, step: float | None) -> Iterator[Bound]:
     """Its RDP and its privacy loss distributions; a line that says why, where it has no answer."""
     from veridp.accounting.simple import Bound
 
@@ -46,7 +46,7 @@ class _NotThere(Exception):
     """dp-accounting has nothing for a part."""
 
 
-def _rdp(parts: Mapping[Pairs, int], delta: float, step: float) -> float:
+def _rdp(parts: Mapping[DominatingPairs, int], delta: float, step: float) -> float:
     import dp_accounting
 
     accountant = dp_accounting.rdp.RdpAccountant()
@@ -70,7 +70,7 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _event(pairs: Pairs) -> Any:
+def _event(pairs: DominatingPairs) -> Any:
     import dp_accounting
 
     pair = pairs.removed
@@ -79,7 +79,7 @@ def _event(pairs: Pairs) -> Any:
     return _single_event(pair)
 
 
-def _single_event(pair: Pair) -> Any:
+def _single_event(pair: DominatingPair) -> Any:
     import dp_accounting
 
     if isinstance(pair, GaussianPair) and pair.ratio:
@@ -89,7 +89,7 @@ def _single_event(pair: Pair) -> Any:
     raise _NotThere("it has no RDP for some part")
 
 
-def _distribution(parts: Mapping[Pairs, int], delta: float, step: float) -> float:
+def _distribution(parts: Mapping[DominatingPairs, int], delta: float, step: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
     total = privacy_loss_distribution.identity(step)
@@ -98,7 +98,7 @@ def _distribution(parts: Mapping[Pairs, int], delta: float, step: float) -> floa
     return float(total.get_epsilon_for_delta(delta))
 
 
-def _of_pairs(pairs: Pairs, step: float) -> Any:
+def _of_pairs(pairs: DominatingPairs, step: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     own = _own(pairs.removed, pairs.added, step)
@@ -108,7 +108,7 @@ def _of_pairs(pairs: Pairs, step: float) -> Any:
     return pld.PrivacyLossDistribution(removed, added)
 
 
-def _own(removed: Pair, added: Pair, step: float) -> Any | None:
+def _own(removed: DominatingPair, added: DominatingPair, step: float) -> Any | None:
     """Its own distribution, where it has one."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -125,7 +125,7 @@ def _own(removed: Pair, added: Pair, step: float) -> Any | None:
     return None
 
 
-def _mass_function(pair: Pair, step: float) -> Any:
+def _mass_function(pair: DominatingPair, step: float) -> Any:
     """Its mass function from our δ at the points of its lattice."""
     from dp_accounting.pld import pld_pmf
 

@@ -19,7 +19,7 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 INPUTS = 8  # on which the function is run to see what it calls
 
 
-class Attacked(Protocol):
+class AttackBound(Protocol):
     """What an attack has to tell: `veridp.sniper.search` returns one."""
 
     @property
@@ -30,7 +30,7 @@ class Attacked(Protocol):
 
 
 @dataclass(frozen=True)
-class Line:
+class ComposedBounds:
     """The ledger's bound, the exact ε of the worst pair found, and a lower bound by an attack; None where not known."""
 
     name: str
@@ -61,20 +61,20 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class ComposedCost:
     """What the mechanisms that a function calls cost together; `every` tells whether all ways through it were seen."""
 
     bound: Bound
     every: bool
 
 
-def ledger_of(mechanism: Mechanism, size: int, delta: float | None = None) -> Ledger:
+def ledger_of(mechanism: Mechanism, size: int, delta: float | None = None) -> ComposedCost:
     """The ledger's bound on a function that calls mechanisms, from what it calls on a few inputs of this size."""
     pairs = mechanism.adjacency.pairs(size, mechanism.domain)
     inputs = [side for pair in itertools.islice(pairs, INPUTS // 2) for side in (pair.left, pair.right)]
     recorded = releases_of(mechanism, *inputs)
     bounds = [_bound(release, delta) for release in recorded.releases]
-    return Ledger(max(bounds, key=lambda bound: bound.epsilon), recorded.every)
+    return ComposedCost(max(bounds, key=lambda bound: bound.epsilon), recorded.every)
 
 
 def line(
@@ -83,9 +83,9 @@ def line(
     *,
     delta: float | None = None,
     seconds: float = 60.0,
-    attack: Callable[[Mechanism, int, float], Attacked] | None = None,
+    attack: Callable[[Mechanism, int, float], AttackBound] | None = None,
     **arguments: Any,
-) -> Line:
+) -> ComposedBounds:
     """The three numbers of a function that calls mechanisms, for inputs of one size, with `seconds` for each of the
     first two.
 
@@ -98,7 +98,7 @@ def line(
     bound, length = mechanism, size
     ledger = contained(lambda _: ledger_of(bound, length, delta), Deadline(seconds), known=(mechanism,))
     attacked = None if attack is None else attack(mechanism, size, ledger.bound.delta)
-    return Line(
+    return ComposedBounds(
         str(mechanism),
         ledger.bound,
         ledger.every,

@@ -19,9 +19,9 @@ import math
 from collections.abc import Iterable
 from functools import cached_property
 
-from veridp.accounting.lattice import OUTSIDE, Part, aligned, merged, multiplied_out, on_lattice
-from veridp.accounting.pairs import ALIKE, Finite, Pair, epsilon_of_leak, together
-from veridp.accounting.tilting import Sum
+from veridp.accounting.lattice import OUTSIDE, LatticePart, aligned, merged, multiplied_out, on_lattice
+from veridp.accounting.pairs import ALIKE, DominatingPair, Finite, epsilon_of_leak, together
+from veridp.accounting.tilting import LossSum
 from veridp.errors import BadInput
 
 TRIMMED = 1e-10  # of δ: largest losses that weigh no more count as infinite
@@ -35,11 +35,11 @@ class Composition:
     upper bounds, from losses on a lattice with steps of `step`.
     """
 
-    def __init__(self, parts: Iterable[Part], step: float | None = None) -> None:
+    def __init__(self, parts: Iterable[LatticePart], step: float | None = None) -> None:
         if step is not None and not 0 < step < math.inf:
             raise BadInput(f"step = {step!r} is no distance between losses; give a number > 0")
         self.step = step
-        self.parts = [part for part in parts if part.count > 0] or [Part(ALIKE)]
+        self.parts = [part for part in parts if part.count > 0] or [LatticePart(ALIKE)]
         self._rows = aligned(self.parts) if step is None else None
         if self._rows is None and step is None:
             self.parts = multiplied_out(merged(self.parts))
@@ -47,22 +47,22 @@ class Composition:
         self.exact = self._rows is not None or self._single is not None
 
     @property
-    def _single(self) -> Pair | None:
+    def _single(self) -> DominatingPair | None:
         """The only part, where no lattice is needed or asked for."""
         alone = len(self.parts) == 1 and self.parts[0].count == 1
         return self.parts[0].pair if alone and (self.step is None or self.parts[0].pair.atoms) else None
 
     @cached_property
-    def _sum(self) -> Sum:
+    def _sum(self) -> LossSum:
         """All losses there are."""
-        return Sum(self._rows or on_lattice(self.parts, self.step))
+        return LossSum(self._rows or on_lattice(self.parts, self.step))
 
-    def _sum_for(self, delta: float) -> Sum:
+    def _sum_for(self, delta: float) -> LossSum:
         """The losses without the largest, as far as these matter too little at this δ."""
         spare = TRIMMED * (delta - self.infinite)
         if self._rows is None:
-            return Sum(on_lattice(self.parts, self.step, spare))
-        return Sum([row.trimmed(spare / (len(self._rows) * row.count)) for row in self._rows])
+            return LossSum(on_lattice(self.parts, self.step, spare))
+        return LossSum([row.trimmed(spare / (len(self._rows) * row.count)) for row in self._rows])
 
     @property
     def infinite(self) -> float:
@@ -91,7 +91,7 @@ class Composition:
         decided = epsilon_of_leak(delta, self.infinite, self.largest_finite)
         return min(self._sum_for(delta).epsilon(delta), self.largest_finite) if decided is None else decided
 
-    def pair(self) -> Pair:
+    def pair(self) -> DominatingPair:
         """All the parts as one pair, to be sampled or composed further."""
         if self._single is not None:
             return self._single

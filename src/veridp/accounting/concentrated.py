@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from veridp.accounting.domination import Domination
-from veridp.accounting.pairs import Finite, GaussianPair, Pair, together
-from veridp.accounting.tree import Leaf, Node, Parallel, Repeated, Subsampled
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, together
+from veridp.accounting.tree import Leaf, Parallel, ReleaseNode, Repeated, Subsampled
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Concentrated:
     leak: float
 
 
-def concentrated(node: Node, domination: Domination) -> Concentrated:
+def concentrated(node: ReleaseNode, domination: Domination) -> Concentrated:
     """The ρ and the leak of a node of the release whose pairs are given."""
     if isinstance(node, Leaf):
         leak = max(pair.infinite for pair in node.pairs.directions)
@@ -45,7 +45,7 @@ def spared(delta: float, leak: float) -> float:
     return (delta - leak) / (1 - leak) if leak < delta else 0.0
 
 
-def _rho(pair: Pair) -> float:
+def _rho(pair: DominatingPair) -> float:
     if isinstance(pair, GaussianPair):
         return pair.ratio**2 / 2
     return _largest(pair.atoms) ** 2 / 2 if pair.atoms is not None else pair.supremum**2 / 2

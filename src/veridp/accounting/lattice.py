@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import ALIKE, SAME, Finite, GaussianPair, Pair, Span, dots, tails_on
+from veridp.accounting.pairs import ALIKE, SAME, DominatingPair, Finite, GaussianPair, LossSpan, dots, tails_on
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
@@ -28,15 +28,15 @@ TILTS = np.geomspace(1e-3, 1e3, 100)  # the tilts to choose from, times 1 / (sta
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class LatticePart:
     """A pair, and how many times it takes part."""
 
-    pair: Pair
+    pair: DominatingPair
     count: int = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class LatticeRow:
     """The losses `offset + (first + k) · step` of one part with their masses, and how many times it takes part."""
 
     offset: float
@@ -54,7 +54,7 @@ class Row:
         """ln Σ mass · e^(tilt · loss)."""
         return float(_log_moments(self.losses, self.masses, np.array([tilt]))[0])
 
-    def trimmed(self, mass: float) -> Row:
+    def trimmed(self, mass: float) -> LatticeRow:
         """Without its largest losses, as far as these weigh no more than this: they count as lost."""
         tail = np.cumsum(self.masses[::-1])
         cut = int(np.searchsorted(tail, mass, side="right"))
@@ -124,30 +124,30 @@ def deviation(sketches: Sequence[Sketch]) -> float:
     return math.sqrt(math.fsum(sketch.variance for sketch in sketches))
 
 
-def window_of(rows: Sequence[Row], tilt: float) -> Span:
+def window_of(rows: Sequence[LatticeRow], tilt: float) -> LossSpan:
     """Where the tilted sum lies but for a mass of e^OUTSIDE on either side."""
     here = math.fsum(row.count * row.log_moment(tilt) for row in rows)
     return _window([row.sketch for row in rows], tilt, here, rows[0].step)
 
 
-def _window(sketches: Sequence[Sketch], tilt: float, log_moment: float, step: float) -> Span:
+def _window(sketches: Sequence[Sketch], tilt: float, log_moment: float, step: float) -> LossSpan:
     """The same by Chernoff's inequality, from bounds on the moments and the moment at the tilt."""
     further = TILTS / max(deviation(sketches), step)
     up = np.min((sum_log_moments(sketches, tilt + further) - log_moment - OUTSIDE) / further)
     down = np.max((log_moment + OUTSIDE - sum_log_moments(sketches, tilt - further)) / further)
     lowest = math.fsum(sketch.count * float(sketch.losses[0]) for sketch in sketches)
     highest = math.fsum(sketch.count * float(sketch.losses[-1]) for sketch in sketches)
-    return Span(max(float(down), lowest), min(float(up), highest))
+    return LossSpan(max(float(down), lowest), min(float(up), highest))
 
 
-def log_moments(pair: Pair, tilts: Array) -> Array:
+def log_moments(pair: DominatingPair, tilts: Array) -> Array:
     """ln E[e^(tilt · loss)] over the finite losses of a pair, at tilts > 0: exactly where these are few, else from
     above."""
     found = sketched(pair)
     return np.full(len(tilts), math.inf) if found is None else found.log_moments(tilts)
 
 
-def sketched(pair: Pair, count: int = 1) -> Sketch | None:
+def sketched(pair: DominatingPair, count: int = 1) -> Sketch | None:
     """A pair's losses where these are few, else on levels that are closest around 0; None where some are out of sight.
 
     Moments at tilts > 0 can only grow by it.
@@ -166,7 +166,7 @@ def sketched(pair: Pair, count: int = 1) -> Sketch | None:
     return Sketch(levels, dots(levels, tails), count)
 
 
-def multiplied_out(parts: list[Part]) -> list[Part]:
+def multiplied_out(parts: list[LatticePart]) -> list[LatticePart]:
     """The parts with finitely many losses as one, exactly, if these are not too many together."""
     total: Finite | None = ALIKE
     rest = [part for part in parts if part.pair.atoms is None]
@@ -176,17 +176,17 @@ def multiplied_out(parts: list[Part]) -> list[Part]:
             total = None if power is None else total.times(power)
     if total is None or len(rest) == len(parts):
         return parts
-    return [*rest, Part(total)]
+    return [*rest, LatticePart(total)]
 
 
-def merged(parts: list[Part]) -> list[Part]:
+def merged(parts: list[LatticePart]) -> list[LatticePart]:
     """The parts with normal noise as one: their losses are normal, and so is the sum."""
     squares = [part.count * part.pair.ratio**2 for part in parts if isinstance(part.pair, GaussianPair)]
     rest = [part for part in parts if not isinstance(part.pair, GaussianPair)]
-    return [*rest, Part(GaussianPair(math.sqrt(math.fsum(squares))))] if squares else rest
+    return [*rest, LatticePart(GaussianPair(math.sqrt(math.fsum(squares))))] if squares else rest
 
 
-def on_lattice(parts: Sequence[Part], step: float | None, spare: float = 0.0) -> list[Row]:
+def on_lattice(parts: Sequence[LatticePart], step: float | None, spare: float = 0.0) -> list[LatticeRow]:
     """The losses of the parts on a lattice.
 
     Of the largest, as many as weigh no more than `spare` count as lost; of the least, as many are moved up.
@@ -196,7 +196,7 @@ def on_lattice(parts: Sequence[Part], step: float | None, spare: float = 0.0) ->
     return [dotted(part, step, span) for part, span in zip(parts, spans, strict=True)]
 
 
-def aligned(parts: Sequence[Part]) -> list[Row] | None:
+def aligned(parts: Sequence[LatticePart]) -> list[LatticeRow] | None:
     """The parts where finite losses lie already, if that is a lattice that they share."""
     pairs = [part.pair.atoms for part in parts]
     step = min((_least_gap(pair) for pair in pairs if pair is not None), default=1.0)
@@ -211,7 +211,7 @@ def aligned(parts: Sequence[Part]) -> list[Row] | None:
         if np.any(np.abs(places - whole) > 1e-9) or (len(whole) and whole[-1] > MOST_POINTS):
             return None
         masses = np.asarray(np.bincount(whole.astype(int), weights=pair.masses, minlength=1), dtype=float)
-        rows.append(Row(base, 0, masses, step, part.count, pair.infinite))
+        rows.append(LatticeRow(base, 0, masses, step, part.count, pair.infinite))
     return rows
 
 
@@ -221,7 +221,7 @@ def _least_gap(pair: Finite) -> float:
     return float(gaps.min(initial=math.inf, where=gaps > SAME))
 
 
-def _chosen_step(parts: Sequence[Part], spans: Sequence[Span]) -> float:
+def _chosen_step(parts: Sequence[LatticePart], spans: Sequence[LossSpan]) -> float:
     """A step at which what the lattice adds to ε is a few parts in ten million of it.
 
     The losses of each part get a variance that is larger by up to step²/4, mostly step²/6: with `FINE` steps to a
@@ -237,7 +237,7 @@ def _chosen_step(parts: Sequence[Part], spans: Sequence[Span]) -> float:
     return largest / math.ceil(largest / step) if largest > step else step
 
 
-def _usual(part: Part) -> Sketch:
+def _usual(part: LatticePart) -> Sketch:
     """The losses of a part but for those on either side that weigh less than RARE over all its times."""
     found, span = sketched(part.pair, part.count), _span(part, RARE / part.count)
     if found is None:
@@ -246,21 +246,21 @@ def _usual(part: Part) -> Sketch:
     return replace(found, losses=found.losses[kept], masses=found.masses[kept])
 
 
-def _span(part: Part, mass: float) -> Span:
+def _span(part: LatticePart, mass: float) -> LossSpan:
     """Where the losses of a part lie but for about this mass on either side."""
     found = sketched(part.pair) if mass > 0 else None
     if found is None:
         return part.pair.span
     below = np.cumsum(found.masses) - found.masses
     above = np.cumsum(found.masses[::-1])[::-1] - found.masses
-    return Span(float(found.losses[below <= mass][-1]), float(found.losses[above <= mass][0]))
+    return LossSpan(float(found.losses[below <= mass][-1]), float(found.losses[above <= mass][0]))
 
 
-def _width(span: Span) -> float:
+def _width(span: LossSpan) -> float:
     return span.high - span.low
 
 
-def dotted(part: Part, step: float, span: Span) -> Row:
+def dotted(part: LatticePart, step: float, span: LossSpan) -> LatticeRow:
     """The part's losses on multiples of the step, P- and Q-masses of every cell kept.
 
     Losses above the span are lost, those below are moved up to it.
@@ -273,4 +273,4 @@ def dotted(part: Part, step: float, span: Span) -> Row:
         )
     levels = np.arange(first, last + 1, dtype=float) * step
     tails = tails_on(part.pair, levels)
-    return Row(0.0, first, dots(levels, tails), step, part.count, float(tails.left[-1]))
+    return LatticeRow(0.0, first, dots(levels, tails), step, part.count, float(tails.left[-1]))

@@ -29,7 +29,7 @@ from veridp.accounting.domination import Domination
 from veridp.accounting.recording import leaf_of_call
 from veridp.accounting.renyi import epsilon_of_zcdp, zcdp_within
 from veridp.accounting.simple import basic_charge, exactly
-from veridp.accounting.tree import Leaf, Node
+from veridp.accounting.tree import Leaf, ReleaseNode
 from veridp.claim import Claim
 from veridp.errors import BadInput, BudgetSpent
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -68,7 +68,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One cost: when (UTC), by whom, for what."""
 
     number: int
@@ -85,7 +85,7 @@ class Statement:
     budget: Claim
     method: str
     total: Cost
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
 
     @property
     def spent(self) -> Cost:
@@ -146,7 +146,7 @@ class Ledger:
         with _transaction(self.path, writing=False) as database:
             return _statement(database, self.path)
 
-    def spend(self, release: Node | Mechanism | Claim, what: str = "") -> Entry:
+    def spend(self, release: ReleaseNode | Mechanism | Claim, what: str = "") -> LedgerEntry:
         """Enter a cost, or raise BudgetSpent and enter nothing where not enough is left."""
         node = _node(release)
         named = what or ", ".join(dict.fromkeys(leaf.name for leaf in node.leaves()))
@@ -159,7 +159,7 @@ class Ledger:
             at, who = _now(), f"{_user()} ({os.getpid()})"
             row = (number, at, who, named, *(str(part) for part in (cost.epsilon, cost.delta, cost.rho)))
             database.execute("INSERT INTO spent VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        return Entry(number, at, who, named, cost)
+        return LedgerEntry(number, at, who, named, cost)
 
     def guard(self, mechanism: Mechanism | Function, **arguments: Any) -> Mechanism:
         """The mechanism, which pays from the ledger before it draws any noise; BudgetSpent where it cannot."""
@@ -201,7 +201,7 @@ class Ledger:
             AROUND_CALLS.reset(token)
 
 
-def _node(release: Node | Mechanism | Claim) -> Node:
+def _node(release: ReleaseNode | Mechanism | Claim) -> ReleaseNode:
     if isinstance(release, Claim):
         return Leaf.claimed(release.epsilon, release.delta)
     return Leaf.of(release) if isinstance(release, Mechanism) else release
@@ -212,7 +212,7 @@ def _leaf(mechanism: Mechanism, data: Any) -> Leaf:
     return Leaf.of(mechanism) if leaf is None else leaf
 
 
-def _cost(node: Node, statement: Statement) -> Cost:
+def _cost(node: ReleaseNode, statement: Statement) -> Cost:
     domination = Domination(node)  # refuses a release whose leaves do not go together
     if statement.method == "zcdp":
         found = concentrated(node, domination)
@@ -245,8 +245,8 @@ def _statement(database: sqlite3.Connection, path: Path) -> Statement:
     )
 
 
-def _entry(number: int, at: str, who: str, what: str, epsilon: str, delta: str, rho: str) -> Entry:
-    return Entry(number, at, who, what, Cost(Fraction(epsilon), Fraction(delta), Fraction(rho)))
+def _entry(number: int, at: str, who: str, what: str, epsilon: str, delta: str, rho: str) -> LedgerEntry:
+    return LedgerEntry(number, at, who, what, Cost(Fraction(epsilon), Fraction(delta), Fraction(rho)))
 
 
 @contextmanager

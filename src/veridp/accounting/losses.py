@@ -10,28 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.accounting.pairs import ALIKE, MOST_ATOMS, Finite, Tails, dots
-from veridp.accounting.tree import Pairs
+from veridp.accounting.tree import DominatingPairs
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Comparison
-    from veridp.engines.exact.loss import Loss
+    from veridp.engines.exact.loss import PrivacyLoss
 
 Array = NDArray[np.float64]
 LEVELS = 512  # at which a continuous loss is looked at
 WIDEST = 40.0  # losses beyond it count as infinite
 
 
-def pairs_of(comparison: Comparison) -> Pairs:
+def pairs_of(comparison: Comparison) -> DominatingPairs:
     """What dominates the two inputs of a comparison, in either direction.
 
     Finitely many outputs, and whole numbers, are taken as they are. Other numbers among the outputs: their losses are
     looked at on a row of levels, and what lies between two levels is shared out between them so that both inputs'
     probabilities stay as they are. That adds to δ, by an amount of second order in the distance of the levels.
     """
-    return Pairs(_finite(comparison.loss), _finite(comparison.loss.reversed))
+    return DominatingPairs(_finite(comparison.loss), _finite(comparison.loss.reversed))
 
 
-def _finite(loss: Loss) -> Finite:
+def _finite(loss: PrivacyLoss) -> Finite:
     outputs = _outputs(loss)
     if outputs is None:
         return _from_levels(loss)
@@ -46,12 +46,12 @@ class _Outputs:
     right: Array
 
 
-def _outputs(loss: Loss) -> _Outputs | None:
+def _outputs(loss: PrivacyLoss) -> _Outputs | None:
     """The outputs one by one; None where they are a continuum, or too many."""
-    from veridp.engines.exact.entry_loss import Line
+    from veridp.engines.exact.entry_loss import EntryLoss
     from veridp.engines.exact.loss import Atom, Mixture, Product
 
-    if isinstance(loss, Atom) or (isinstance(loss, Line) and loss.lattice is not None):
+    if isinstance(loss, Atom) or (isinstance(loss, EntryLoss) and loss.lattice is not None):
         cells = loss.cells()
         return _Outputs(cells.left, cells.right)
     if not isinstance(loss, Mixture | Product):
@@ -72,7 +72,7 @@ def _outputs(loss: Loss) -> _Outputs | None:
     return total
 
 
-def _from_levels(loss: Loss) -> Finite:
+def _from_levels(loss: PrivacyLoss) -> Finite:
     high, low = min(loss.supremum, WIDEST), -min(loss.reversed.supremum, WIDEST)
     if not low < high:
         return ALIKE

@@ -28,7 +28,7 @@ class Two:
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
+class NeighbourMove:
     """A way to be neighbours: a box of open values, the two inputs that these make, and conditions on the values."""
 
     low: Array
@@ -45,7 +45,7 @@ def interval(domain: Domain) -> tuple[float, float]:
     return low, high
 
 
-def moves(relation: Adjacency, size: int, domain: Domain, symmetric: Callable[[int], bool]) -> Iterator[Move]:
+def moves(relation: Adjacency, size: int, domain: Domain, symmetric: Callable[[int], bool]) -> Iterator[NeighbourMove]:
     """All ways to be neighbours; `symmetric(n)` tells whether the order of n records is of no account.
 
     Raises NotExact where the relation is none that linear conditions describe.
@@ -60,7 +60,7 @@ def moves(relation: Adjacency, size: int, domain: Domain, symmetric: Callable[[i
     elif name in ("replace", "replace-unordered"):
         yield from _of_records(size - 1, name, low, high, symmetric)
     elif name == "any":
-        yield Move(_all(low, 2), _all(high, 2), lambda x: Two([x[0]], [x[1]]), _unconditional)
+        yield NeighbourMove(_all(low, 2), _all(high, 2), lambda x: Two([x[0]], [x[1]]), _unconditional)
     elif name in ("linf", "l1", "monotone"):
         yield from _of_answers(name, factor, size, low, high)
     else:
@@ -75,7 +75,9 @@ def _unconditional(_values: Values) -> Iterator[Any]:
     return iter(())
 
 
-def _of_records(shared: int, name: str, low: float, high: float, symmetric: Callable[[int], bool]) -> Iterator[Move]:
+def _of_records(
+    shared: int, name: str, low: float, high: float, symmetric: Callable[[int], bool]
+) -> Iterator[NeighbourMove]:
     """`shared` records on both sides, and one more on the right; or another one on either side.
 
     Where the query does not depend on the order of its records, the shared ones may be taken in ascending order. Else
@@ -101,15 +103,15 @@ def _of_records(shared: int, name: str, low: float, high: float, symmetric: Call
             for below, above in itertools.pairwise(x[:shared]):
                 yield below <= above
 
-        yield Move(*box, two, ascending)
+        yield NeighbourMove(*box, two, ascending)
         return
     if not name.endswith("-unordered"):
-        yield from (Move(*box, at(place), _unconditional) for place in range(shared + 1))
+        yield from (NeighbourMove(*box, at(place), _unconditional) for place in range(shared + 1))
         return
     if math.factorial(shared + 1) > MOST_ORDERS:
         raise NotExact(f"the query heeds the order of its records, and {shared + 1} of them have too many orders")
     for order in itertools.permutations(range(shared + 1)):
-        yield Move(*box, _shuffled(two, order), _unconditional)
+        yield NeighbourMove(*box, _shuffled(two, order), _unconditional)
 
 
 def _shuffled(two: Callable[[Values], Two], order: tuple[int, ...]) -> Callable[[Values], Two]:
@@ -120,16 +122,16 @@ def _shuffled(two: Callable[[Values], Two], order: tuple[int, ...]) -> Callable[
     return shuffled
 
 
-def reordering(order: tuple[int, ...], domain: Domain) -> Move:
+def reordering(order: tuple[int, ...], domain: Domain) -> NeighbourMove:
     """Two inputs that differ in the order of their records alone."""
     low, high = interval(domain)
     count = len(order)
-    return Move(
+    return NeighbourMove(
         _all(low, count), _all(high, count), lambda x: Two(list(x), [x[place] for place in order]), _unconditional
     )
 
 
-def _of_answers(name: str, factor: float, size: int, low: float, high: float) -> Iterator[Move]:
+def _of_answers(name: str, factor: float, size: int, low: float, high: float) -> Iterator[NeighbourMove]:
     """Vectors of answers: `size` values, and how far one of them moves, or each of them."""
     if name == "l1":
         for place in range(size):
@@ -141,7 +143,7 @@ def _of_answers(name: str, factor: float, size: int, low: float, high: float) ->
         yield _moved(size, low, high, list(range(size)), -factor, 0.0)
 
 
-def _moved(size: int, low: float, high: float, places: list[int], least: float, most: float) -> Move:
+def _moved(size: int, low: float, high: float, places: list[int], least: float, most: float) -> NeighbourMove:
     def two(x: Values) -> Two:
         right = list(x[:size])
         for place, move in zip(places, x[size:], strict=True):
@@ -154,4 +156,4 @@ def _moved(size: int, low: float, high: float, places: list[int], least: float, 
             yield value <= high
 
     lows = np.concatenate([_all(low, size), _all(least, len(places))])
-    return Move(lows, np.concatenate([_all(high, size), _all(most, len(places))]), two, inside)
+    return NeighbourMove(lows, np.concatenate([_all(high, size), _all(most, len(places))]), two, inside)

@@ -37,14 +37,14 @@ class Tails:
 
 
 @dataclass(frozen=True)
-class Span:
+class LossSpan:
     """The range of the finite losses, but for a share of them that is below rounding."""
 
     low: float
     high: float
 
 
-class Pair(ABC):
+class DominatingPair(ABC):
     """Two distributions P and Q, known by their privacy loss."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Pair(ABC):
 
     @property
     @abstractmethod
-    def span(self) -> Span:
+    def span(self) -> LossSpan:
         """Where its finite losses lie."""
 
     @property
@@ -98,7 +98,7 @@ class Pair(ABC):
         return np.clip(tails.left - np.exp(np.minimum(epsilons, HUGE)) * tails.right, 0.0, 1.0)
 
 
-def tails_on(pair: Pair, levels: Array) -> Tails:
+def tails_on(pair: DominatingPair, levels: Array) -> Tails:
     """The tails above the levels, the last of which is at least the largest finite loss.
 
     Rounding may find a largest loss, which often has a mass of its own, above itself: so the last level is raised by a
@@ -154,7 +154,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 @dataclass(frozen=True)
-class LaplacePair(Pair):
+class LaplacePair(DominatingPair):
     """Laplace noise on one number that moves by its sensitivity: `ratio` = sensitivity / scale, which is its ε."""
 
     ratio: float
@@ -176,8 +176,8 @@ class LaplacePair(Pair):
         return -math.expm1(epsilon) if epsilon < -self.ratio else -math.expm1(min(0.0, (epsilon - self.ratio) / 2))
 
     @property
-    def span(self) -> Span:
-        return Span(-self.ratio, self.ratio)
+    def span(self) -> LossSpan:
+        return LossSpan(-self.ratio, self.ratio)
 
     @property
     def largest_finite(self) -> float:
@@ -185,7 +185,7 @@ class LaplacePair(Pair):
 
 
 @dataclass(frozen=True)
-class GaussianPair(Pair):
+class GaussianPair(DominatingPair):
     """Normal noise on answers that move by their L2-sensitivity: `ratio` = sensitivity / standard deviation.
 
     The loss is normal with mean ratio²/2 under P, -ratio²/2 under Q, and standard deviation `ratio`.
@@ -208,9 +208,9 @@ class GaussianPair(Pair):
         return gaussian_delta(epsilon, self.ratio)
 
     @property
-    def span(self) -> Span:
+    def span(self) -> LossSpan:
         middle = self.ratio**2 / 2
-        return Span(middle - TAIL * self.ratio, middle + TAIL * self.ratio)
+        return LossSpan(middle - TAIL * self.ratio, middle + TAIL * self.ratio)
 
     @property
     def largest_finite(self) -> float:
@@ -218,7 +218,7 @@ class GaussianPair(Pair):
 
 
 @dataclass(frozen=True, eq=False)
-class Finite(Pair):
+class Finite(DominatingPair):
     """Finitely many losses, in ascending order, with their probabilities under P; and that of an infinite loss."""
 
     losses: Array
@@ -278,8 +278,8 @@ class Finite(Pair):
         return Tails(self._from.left[first] + self.unbounded, self._from.right[first])
 
     @property
-    def span(self) -> Span:
-        return Span(float(self.losses[0]), float(self.losses[-1])) if len(self.losses) else Span(0.0, 0.0)
+    def span(self) -> LossSpan:
+        return LossSpan(float(self.losses[0]), float(self.losses[-1])) if len(self.losses) else LossSpan(0.0, 0.0)
 
     @property
     def largest_finite(self) -> float:
@@ -319,14 +319,14 @@ ALIKE = Finite(np.zeros(1), np.ones(1))  # two distributions that are the same
 
 
 @dataclass(frozen=True, eq=False)
-class Envelope(Pair):
+class Envelope(DominatingPair):
     """The smallest pair that dominates all of some: its δ is the largest of theirs at every ε.
 
     The largest of convex curves is convex, so there is such a pair; above a level, it has the masses of the curve that
     is largest there.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[DominatingPair, ...]
 
     def above(self, levels: Array) -> Tails:
         tails = [pair.above(levels) for pair in self.pairs]
@@ -342,9 +342,9 @@ class Envelope(Pair):
         return max(pair.delta_above(epsilon) for pair in self.pairs)
 
     @property
-    def span(self) -> Span:
+    def span(self) -> LossSpan:
         spans = [pair.span for pair in self.pairs]
-        return Span(min(span.low for span in spans), max(span.high for span in spans))
+        return LossSpan(min(span.low for span in spans), max(span.high for span in spans))
 
     @property
     def infinite(self) -> float:

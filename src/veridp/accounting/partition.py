@@ -36,7 +36,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Flaw:
+class RelationGap:
     """Two inputs that show what a relation lacks."""
 
     lacks: str  # "reflexive", "symmetric" or "local"
@@ -47,7 +47,7 @@ class Flaw:
         return f"not {self.lacks}: {self.left} and {self.right}"
 
 
-def flaw(relation: Adjacency, inputs: Sequence[Any], partition: Partition | None = None) -> Flaw | None:
+def flaw(relation: Adjacency, inputs: Sequence[Any], partition: Partition | None = None) -> RelationGap | None:
     """A pair of the inputs by which the relation is not reflexive, not symmetric, or not local to one part; else None.
 
     Sequential composition and post-processing hold for any relation. Parallel composition needs neighbours to differ
@@ -56,11 +56,11 @@ def flaw(relation: Adjacency, inputs: Sequence[Any], partition: Partition | None
     for left, right in itertools.product(inputs, repeat=2):
         neighbours = relation.adjacent(left, right)
         if left is right and not neighbours:
-            return Flaw("reflexive", left, right)
+            return RelationGap("reflexive", left, right)
         if neighbours and not relation.adjacent(right, left):
-            return Flaw("symmetric", left, right)
+            return RelationGap("symmetric", left, right)
         if neighbours and partition is not None and _parts_that_differ(partition, left, right) > 1:
-            return Flaw("local", left, right)
+            return RelationGap("local", left, right)
     return None
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from veridp.accounting.calibration import gaussian_scale
 from veridp.accounting.mechanisms import BLOCKS
-from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
-from veridp.accounting.tree import Basis, Leaf, Node, Pairs, Parallel, Sequential
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
+from veridp.accounting.tree import DominatingPairs, GuaranteeBasis, Leaf, Parallel, ReleaseNode, Sequential
 from veridp.errors import BadInput, NotExplorable
 from veridp.kernel.explore import explore
 from veridp.kernel.identity import output_of
@@ -37,12 +37,12 @@ def leaf_of_call(mechanism: Mechanism, data: Any) -> Leaf | None:
     block = BLOCKS.get(mechanism.name)
     if block is None or block.function is not mechanism.function:
         return Leaf.of(mechanism)
-    pair: Pair = Finite.claimed(claim.epsilon, claim.delta)
+    pair: DominatingPair = Finite.claimed(claim.epsilon, claim.delta)
     if block.name == "laplace" and _single(data):
         pair = LaplacePair(claim.epsilon)
     elif block.name == "gaussian":
         pair = GaussianPair(1 / gaussian_scale(claim.epsilon, claim.delta))
-    return Leaf(str(mechanism), Pairs.both(pair), Basis.PROVED, claim=claim)
+    return Leaf(str(mechanism), DominatingPairs.both(pair), GuaranteeBasis.PROVED, claim=claim)
 
 
 def _single(data: Any) -> bool:
@@ -56,7 +56,7 @@ def _single(data: Any) -> bool:
 class Recorder:
     """What was called so far: the node being written down, innermost last."""
 
-    frames: list[list[Node | dict[str, list[Node]]]] = field(default_factory=lambda: [[]])
+    frames: list[list[ReleaseNode | dict[str, list[ReleaseNode]]]] = field(default_factory=lambda: [[]])
     signature: list[str] = field(default_factory=list)
 
     def called(self, mechanism: Mechanism, rng: Any, data: Any) -> Any:
@@ -81,7 +81,7 @@ def _unheard(mechanism: Mechanism, rng: Any, data: Any) -> Any:
         AROUND_CALLS.reset(token)
 
 
-def _node(entry: Node | dict[str, list[Node]]) -> Node:
+def _node(entry: ReleaseNode | dict[str, list[ReleaseNode]]) -> ReleaseNode:
     if isinstance(entry, dict):
         return Parallel({name: Sequential(nodes) for name, nodes in entry.items()})
     return entry

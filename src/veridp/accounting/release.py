@@ -11,7 +11,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from veridp.accounting.tree import Basis, Leaf, Node, Parallel, PostProcessed, Repeated, Sequential, Subsampled
+from veridp.accounting.tree import (
+    GuaranteeBasis,
+    Leaf,
+    Parallel,
+    PostProcessed,
+    ReleaseNode,
+    Repeated,
+    Sequential,
+    Subsampled,
+)
 from veridp.claim import Claim
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
@@ -23,7 +32,7 @@ Load = Callable[[str], Mechanism]  # the mechanism that a target names
 class ReleaseFile:
     """A release, the δ that it is to be accounted at and the budget that it has to keep to, where these are given."""
 
-    release: Node
+    release: ReleaseNode
     delta: float | None = None
     budget: Claim | None = None
 
@@ -137,7 +146,7 @@ def _expected(error: Any) -> str:
     return "give a value in range"
 
 
-def _node(document: Mapping[str, Any], place: str, load: Load) -> Node:
+def _node(document: Mapping[str, Any], place: str, load: Load) -> ReleaseNode:
     """The node of a validated document; what its values make impossible is told with its place."""
     ((kind, content),) = document.items()
     here = f"{place}.{kind}"
@@ -163,7 +172,7 @@ def _leaf(kind: str, content: dict[str, Any], load: Load) -> Leaf:
         return Leaf.gaussian(**content)
     if kind == "randomised_response":
         return Leaf.randomised_response(**content)
-    basis = Basis(content.pop("basis", Basis.CLAIMED.value))
+    basis = GuaranteeBasis(content.pop("basis", GuaranteeBasis.CLAIMED.value))
     if kind == "claim":
         return Leaf.claimed(**content, basis=basis)
     mechanism = load(content["target"]).bind(**content.get("arguments", {}))

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.accounting.lattice import log_moments
-from veridp.accounting.pairs import Envelope, GaussianPair, LaplacePair, Pair
+from veridp.accounting.pairs import DominatingPair, Envelope, GaussianPair, LaplacePair
 
 Array = NDArray[np.float64]
 ORDERS = 1 + np.concatenate([np.geomspace(0.01, 100, 400), np.geomspace(105, 2048, 60)])
 
 
-def divergences(pair: Pair, orders: Array) -> Array:
+def divergences(pair: DominatingPair, orders: Array) -> Array:
     """The Rényi divergence of P from Q at each order above 1, given that the loss is not infinite.
 
     In closed form for Gaussian and Laplace noise (Mironov, "Rényi Differential Privacy", CSF 2017, Table II), as a sum

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridp.accounting.pairs import Array, Pair, Span, Tails
+from veridp.accounting.pairs import Array, DominatingPair, LossSpan, Tails
 
 
 @dataclass(frozen=True, eq=False)
-class RemovedFromSample(Pair):
+class RemovedFromSample(DominatingPair):
     """((1-γ)Q + γP, Q): one person fewer, where each person is taken into a sample with probability γ = `rate`."""
 
-    pair: Pair
+    pair: DominatingPair
     rate: float
 
     def above(self, levels: Array) -> Tails:
@@ -37,11 +37,11 @@ class RemovedFromSample(Pair):
         return self.rate * self.pair.delta_above(inner)
 
     @property
-    def span(self) -> Span:
+    def span(self) -> LossSpan:
         if self.rate == 1:
             return self.pair.span
         low = math.log1p(-self.rate)
-        return Span(low, float(np.logaddexp(low, math.log(self.rate) + self.pair.span.high)))
+        return LossSpan(low, float(np.logaddexp(low, math.log(self.rate) + self.pair.span.high)))
 
     @property
     def infinite(self) -> float:
@@ -53,10 +53,10 @@ class RemovedFromSample(Pair):
 
 
 @dataclass(frozen=True, eq=False)
-class AddedToSample(Pair):
+class AddedToSample(DominatingPair):
     """(P, (1-γ)P + γQ): one person more, where each person is taken into a sample with probability γ = `rate`."""
 
-    pair: Pair
+    pair: DominatingPair
     rate: float
 
     def above(self, levels: Array) -> Tails:
@@ -74,13 +74,13 @@ class AddedToSample(Pair):
         return (1 + rest) * self.pair.delta_above(epsilon - math.log1p(rest) + math.log(self.rate))
 
     @property
-    def span(self) -> Span:
+    def span(self) -> LossSpan:
         if self.rate == 1:
             return self.pair.span
         inner = self.pair.span
         top = inner.high if not self.pair.infinite else math.inf
         low = -float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) - inner.low))
-        return Span(low, -math.log1p(self.rate * math.expm1(-top)))
+        return LossSpan(low, -math.log1p(self.rate * math.expm1(-top)))
 
     @property
     def infinite(self) -> float:
@@ -94,13 +94,13 @@ class AddedToSample(Pair):
 
 
 @dataclass(frozen=True, eq=False)
-class SampledWithoutReplacement(Pair):
+class SampledWithoutReplacement(DominatingPair):
     """A sample of a fixed share γ = `rate` of the people, one of whom is replaced by another.
 
     δ is that of `RemovedFromSample` for ε >= 0 and that of `AddedToSample` below (Zhu, Dong and Wang 2022, Theorem 11).
     """
 
-    pair: Pair
+    pair: DominatingPair
     rate: float
 
     def above(self, levels: Array) -> Tails:
@@ -113,9 +113,9 @@ class SampledWithoutReplacement(Pair):
         return kind(self.pair, self.rate).delta_above(epsilon)
 
     @property
-    def span(self) -> Span:
+    def span(self) -> LossSpan:
         removed, added = RemovedFromSample(self.pair, self.rate), AddedToSample(self.pair, self.rate)
-        return Span(min(added.span.low, 0.0), max(removed.span.high, 0.0))
+        return LossSpan(min(added.span.low, 0.0), max(removed.span.high, 0.0))
 
     @property
     def infinite(self) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.neighbour_pairs import Move, Two, Values, interval, moves, reordering
+from veridp.accounting.neighbour_pairs import NeighbourMove, Two, Values, interval, moves, reordering
 from veridp.accounting.norm_bound import Image, Polyhedron, farthest
 from veridp.accounting.tree import RECORDS
 from veridp.adjacency import Adjacency, Domain, adjacency
@@ -157,7 +157,7 @@ class _Measure:
         )
         return Two(*sides)
 
-    def _paths(self, move: Move) -> Iterator[Path]:
+    def _paths(self, move: NeighbourMove) -> Iterator[Path]:
         """The polyhedra of open values on which both answers are affine."""
 
         def both(_rng: object, values: Values) -> Any:
@@ -280,7 +280,7 @@ def _shape(outline: Template) -> str:
     return f"{count} numbers" if count > MOST_SHOWN else str(outline)
 
 
-def _tried(move: Move, rng: np.random.Generator, near: Array | None) -> Array:
+def _tried(move: NeighbourMove, rng: np.random.Generator, near: Array | None) -> Array:
     """A random point of the box, each value at an end of it as often as not; or a move of a few values from a point."""
     width = move.high - move.low
     ends = np.where(rng.random(len(width)) < 0.5, move.low, move.high)
@@ -321,7 +321,7 @@ def _pairs_of_sets(
 # ---------------------------------------------------------------------------------------------- paths as polyhedra
 
 
-def _image(path: Path, move: Move) -> Image:
+def _image(path: Path, move: NeighbourMove) -> Image:
     """The differences of the two answers over the polyhedron of a path."""
     outlines = [outline_of(output) for output in path.output]
     if outlines[0] != outlines[1]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from veridp.accounting.tree import Leaf, Node, Parallel, Repeated, Subsampled, flattened
+from veridp.accounting.tree import Leaf, Parallel, ReleaseNode, Repeated, Subsampled, flattened
 from veridp.claim import Claim
 
 
@@ -39,7 +39,7 @@ def exactly(number: float) -> Fraction:
     return Fraction(repr(float(number)))
 
 
-def basic(release: Node, delta: float) -> Bound:
+def basic(release: ReleaseNode, delta: float) -> Bound:
     """Sums of ε and of δ; leaves without an (ε, δ) of their own each take an equal share of δ."""
     charge = _summed(release, _share(release, delta))
     if charge is None:
@@ -51,7 +51,7 @@ def basic(release: Node, delta: float) -> Bound:
     return Bound("basic", float(charge.epsilon), float(charge.delta))
 
 
-def basic_charge(release: Node) -> Charge | None:
+def basic_charge(release: ReleaseNode) -> Charge | None:
     """(ε, δ) by basic composition, where every leaf has a claim or a largest loss; None where one has neither."""
     needs = _needs(release)
     return None if needs.shares else _summed(release, 0.0)
@@ -65,13 +65,13 @@ class _Needs:
     taken: float
 
 
-def _share(release: Node, delta: float) -> float:
+def _share(release: ReleaseNode, delta: float) -> float:
     """What each leaf that needs one gets of δ, once the δ of claims is paid."""
     needs = _needs(release)
     return max(0.0, delta - needs.taken) / needs.shares if needs.shares else 0.0
 
 
-def _needs(node: Node) -> _Needs:
+def _needs(node: ReleaseNode) -> _Needs:
     if isinstance(node, Leaf):
         known = _known(node)
         return _Needs(1, 0.0) if known is None else _Needs(0, known.delta)
@@ -94,7 +94,7 @@ def _known(leaf: Leaf) -> Claim | None:
     return None
 
 
-def _summed(node: Node, share: float) -> Charge | None:
+def _summed(node: ReleaseNode, share: float) -> Charge | None:
     """(ε, δ) by basic composition, each leaf without one of its own at this share of δ; None where one has no ε."""
     if isinstance(node, Leaf):
         known = _known(node) or Claim(node.pairs.epsilon(share), share)
@@ -117,7 +117,7 @@ def amplified(epsilon: float, rate: float) -> float:
     return epsilon if rate == 1 else float(np.logaddexp(math.log1p(-rate), math.log(rate) + epsilon))
 
 
-def advanced(release: Node, delta: float) -> Bound:
+def advanced(release: ReleaseNode, delta: float) -> Bound:
     """Kairouz, Oh and Viswanath 2015, Theorem 3.5, for parts that differ; half of δ is kept for the theorem."""
     share = _share(release, delta / 2)
     charges = [(_summed(node, share), count) for node, count in flattened(release)]

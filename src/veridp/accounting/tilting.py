@@ -10,7 +10,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.lattice import MOST_POINTS, OUTSIDE, TILTS, Row, Sketch, deviation, sum_log_moments, window_of
+from veridp.accounting.lattice import (
+    MOST_POINTS,
+    OUTSIDE,
+    TILTS,
+    LatticeRow,
+    Sketch,
+    deviation,
+    sum_log_moments,
+    window_of,
+)
 from veridp.accounting.pairs import together
 from veridp.errors import BadInput
 
@@ -94,10 +103,10 @@ class Curve:
         return seen and self._hidden(epsilon) <= self._hidden(self.around) + CLOSE * self._target(delta)
 
 
-class Sum:
+class LossSum:
     """The sum of the losses of some rows: its masses, tilted as is best for the ε or the δ that is asked for."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[LatticeRow]) -> None:
         self.rows = rows
         self.step = rows[0].step
         self._tilted: dict[float, Tilted] = {}

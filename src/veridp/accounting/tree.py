@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from veridp.accounting.calibration import gaussian_scale
-from veridp.accounting.pairs import Finite, GaussianPair, LaplacePair, Pair
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.claim import Claim, Standing, Verdict
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -21,7 +21,7 @@ UNORDERED = ("add-remove-unordered", "replace-unordered")  # relations whose nei
 RECORDS = ("add-remove", "replace", *UNORDERED)  # relations on data sets, which a release cannot mix
 
 
-class Basis(enum.Enum):
+class GuaranteeBasis(enum.Enum):
     """What a leaf's guarantee rests on, the firmest first."""
 
     PROVED = "proved"
@@ -29,25 +29,25 @@ class Basis(enum.Enum):
     CLAIMED = "claimed"
     NOT_REFUTED = "not refuted"
 
-    def weaker(self, other: Basis) -> Basis:
-        order = list(Basis)
+    def weaker(self, other: GuaranteeBasis) -> GuaranteeBasis:
+        order = list(GuaranteeBasis)
         return max(self, other, key=order.index)
 
 
 @dataclass(frozen=True)
-class Pairs:
+class DominatingPairs:
     """What dominates a mechanism where a record goes (`removed`) and where one comes (`added`)."""
 
-    removed: Pair
-    added: Pair
+    removed: DominatingPair
+    added: DominatingPair
 
     @classmethod
-    def both(cls, pair: Pair) -> Pairs:
+    def both(cls, pair: DominatingPair) -> DominatingPairs:
         """The same pair for both: of noise that is as likely to be k as to be -k, or of a claim."""
         return cls(pair, pair)
 
     @property
-    def directions(self) -> tuple[Pair, ...]:
+    def directions(self) -> tuple[DominatingPair, ...]:
         return (self.removed,) if self.removed is self.added else (self.removed, self.added)
 
     @property
@@ -68,11 +68,11 @@ class Proved(Protocol):
     def mechanism(self) -> Mechanism: ...
 
 
-class Node:
+class ReleaseNode:
     """A part of a release."""
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ReleaseNode, ...]:
         return ()
 
     def leaves(self) -> Iterator[Leaf]:
@@ -82,15 +82,15 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf(Node):
+class Leaf(ReleaseNode):
     """A mechanism, known by what dominates it; and what this rests on.
 
     Make one with `Leaf.laplace`, `gaussian`, `randomised_response`, `claimed`, `of`, `proved`, `judged` or `exact`.
     """
 
     name: str
-    pairs: Pairs
-    basis: Basis = Basis.CLAIMED
+    pairs: DominatingPairs
+    basis: GuaranteeBasis = GuaranteeBasis.CLAIMED
     relation: str | None = None  # the adjacency, where it is stated
     claim: Claim | None = None  # the (ε, δ) that basic and advanced composition count it at, where there is one
 
@@ -104,12 +104,12 @@ class Leaf(Node):
         delta: float = 0.0,
         *,
         name: str | None = None,
-        basis: Basis = Basis.CLAIMED,
+        basis: GuaranteeBasis = GuaranteeBasis.CLAIMED,
         relation: str | None = None,
     ) -> Leaf:
         """A mechanism of which (ε, δ) is claimed and nothing else is known."""
         claim = Claim(epsilon, delta)
-        return cls(name or str(claim), Pairs.both(Finite.claimed(epsilon, delta)), basis, relation, claim)
+        return cls(name or str(claim), DominatingPairs.both(Finite.claimed(epsilon, delta)), basis, relation, claim)
 
     @classmethod
     def laplace(
@@ -126,7 +126,7 @@ class Leaf(Node):
             raise BadInput("a Laplace leaf is told by its epsilon or by its scale; give one of them")
         ratio = _positive("sensitivity", sensitivity) / _positive("scale", scale) if scale is not None else epsilon
         pair = LaplacePair(float(ratio))  # type: ignore[arg-type]
-        return cls(name or f"Laplace ({pair.ratio:g})", Pairs.both(pair), Basis.PROVED, relation)
+        return cls(name or f"Laplace ({pair.ratio:g})", DominatingPairs.both(pair), GuaranteeBasis.PROVED, relation)
 
     @classmethod
     def gaussian(
@@ -146,7 +146,9 @@ class Leaf(Node):
         if epsilon is not None and delta is not None:
             claim, scale = Claim(epsilon, delta), gaussian_scale(epsilon, delta, sensitivity)
         pair = GaussianPair(_positive("sensitivity", sensitivity) / _positive("scale", scale or 0.0))
-        return cls(name or f"Gaussian (σ = {scale:g})", Pairs.both(pair), Basis.PROVED, relation, claim)
+        return cls(
+            name or f"Gaussian (σ = {scale:g})", DominatingPairs.both(pair), GuaranteeBasis.PROVED, relation, claim
+        )
 
     @classmethod
     def randomised_response(
@@ -158,10 +160,14 @@ class Leaf(Node):
         rest = 1 / (math.exp(epsilon) + values - 1)
         true = 1 - (values - 1) * rest
         pair = Finite.of([true, rest] + [rest] * (values - 2), [rest, true] + [rest] * (values - 2))
-        return cls(name or f"randomised response ({epsilon:g})", Pairs.both(pair), Basis.PROVED, relation)
+        return cls(
+            name or f"randomised response ({epsilon:g})", DominatingPairs.both(pair), GuaranteeBasis.PROVED, relation
+        )
 
     @classmethod
-    def of(cls, mechanism: Mechanism | Function, *, basis: Basis = Basis.CLAIMED, **arguments: Any) -> Leaf:
+    def of(
+        cls, mechanism: Mechanism | Function, *, basis: GuaranteeBasis = GuaranteeBasis.CLAIMED, **arguments: Any
+    ) -> Leaf:
         """A mechanism with its own claim."""
         mechanism = as_mechanism(mechanism, **arguments)
         if mechanism.claim is None:
@@ -177,14 +183,14 @@ class Leaf(Node):
         if not math.isfinite(proof.epsilon):
             raise BadInput(f"{proof.mechanism}: nothing is proved, so it cannot be accounted for; give its claim")
         relation = proof.mechanism.adjacency.name
-        return cls.claimed(proof.epsilon, name=str(proof.mechanism), basis=Basis.PROVED, relation=relation)
+        return cls.claimed(proof.epsilon, name=str(proof.mechanism), basis=GuaranteeBasis.PROVED, relation=relation)
 
     @classmethod
     def judged(cls, verdict: Verdict, name: str) -> Leaf:
         """A mechanism with the claim that an audit judged; BadInput where it was refuted."""
         if verdict.standing is Standing.REFUTED:
             raise BadInput(f"{name}: {verdict.claim} is refuted, so it cannot be accounted for; repair the mechanism")
-        basis = Basis.PROVED if verdict.standing is Standing.PROVED else Basis.NOT_REFUTED
+        basis = GuaranteeBasis.PROVED if verdict.standing is Standing.PROVED else GuaranteeBasis.NOT_REFUTED
         return cls.claimed(verdict.claim.epsilon, verdict.claim.delta, name=name, basis=basis)
 
     @classmethod
@@ -197,51 +203,51 @@ class Leaf(Node):
         from veridp.accounting.losses import pairs_of
 
         mechanism = comparison.mechanism
-        basis = Basis.CLAIMED if dominating else Basis.EXACT
+        basis = GuaranteeBasis.CLAIMED if dominating else GuaranteeBasis.EXACT
         return cls(str(mechanism), pairs_of(comparison), basis, mechanism.adjacency.name)
 
 
 @dataclass(frozen=True, eq=False)
-class Sequential(Node):
+class Sequential(ReleaseNode):
     """All of them on the same data, each perhaps chosen after the answers of those before."""
 
-    parts: Sequence[Node]
+    parts: Sequence[ReleaseNode]
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ReleaseNode, ...]:
         return tuple(self.parts)
 
 
 @dataclass(frozen=True, eq=False)
-class Parallel(Node):
+class Parallel(ReleaseNode):
     """Each on a part of the data of its own; no record is in two parts.
 
     Neighbours must differ within one part. Where a record is replaced, it may leave one part for another: so under
     `replace` it has to be said that parts are `fixed`, that is, do not depend on what the records hold.
     """
 
-    parts: Mapping[str, Node]
+    parts: Mapping[str, ReleaseNode]
     fixed: bool = False
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ReleaseNode, ...]:
         return tuple(self.parts.values())
 
 
 @dataclass(frozen=True, eq=False)
-class PostProcessed(Node):
+class PostProcessed(ReleaseNode):
     """What comes of its output without another look at the data: it costs what the output costs."""
 
-    of: Node
+    of: ReleaseNode
     by: str = ""
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ReleaseNode, ...]:
         return (self.of,)
 
 
 @dataclass(frozen=True, eq=False)
-class Subsampled(Node):
+class Subsampled(ReleaseNode):
     """On a secret random sample of the data.
 
     Each record is in it with probability `rate`, independently (under add-remove); under `replace`, the sample is a
@@ -249,37 +255,37 @@ class Subsampled(Node):
     """
 
     rate: float
-    of: Node = field()
+    of: ReleaseNode = field()
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise BadInput(f"rate = {self.rate!r} is not the share of a sample; give a number above 0, at most 1")
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ReleaseNode, ...]:
         return (self.of,)
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated(Node):
+class Repeated(ReleaseNode):
     """The same `times` times over."""
 
     times: int
-    of: Node = field()
+    of: ReleaseNode = field()
 
     def __post_init__(self) -> None:
         if self.times < 0 or int(self.times) != self.times:
             raise BadInput(f"times = {self.times!r} is no number of times; give a whole number >= 0")
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ReleaseNode, ...]:
         return (self.of,)
 
 
-KINDS: dict[type[Node], str] = {PostProcessed: "post_processed", Subsampled: "subsampled", Repeated: "repeated"}
+KINDS: dict[type[ReleaseNode], str] = {PostProcessed: "post_processed", Subsampled: "subsampled", Repeated: "repeated"}
 
 
-def places(node: Node, place: str = "release") -> Iterator[tuple[str, Node]]:
+def places(node: ReleaseNode, place: str = "release") -> Iterator[tuple[str, ReleaseNode]]:
     """The node and all below it, each with where it stands, as release files would name it."""
     yield place, node
     if isinstance(node, Sequential):
@@ -293,7 +299,7 @@ def places(node: Node, place: str = "release") -> Iterator[tuple[str, Node]]:
             yield from places(child, f"{place}.{KINDS[type(node)]}.of")
 
 
-def relation_of(node: Node) -> str | None:
+def relation_of(node: ReleaseNode) -> str | None:
     """The relation on data sets under which leaves are stated, None where none is.
 
     BadInput where two differ, or where it lets a record leave one parallel part for another.
@@ -321,7 +327,7 @@ def relation_of(node: Node) -> str | None:
     return relation
 
 
-def flattened(node: Node, times: int = 1) -> Iterable[tuple[Node, int]]:
+def flattened(node: ReleaseNode, times: int = 1) -> Iterable[tuple[ReleaseNode, int]]:
     """The node taken apart as far as it is sequential, and how often each part occurs."""
     if isinstance(node, Sequential):
         for part in node.parts:

@@ -8,7 +8,7 @@ from typing import Any
 
 from veridp.adjacency import Adjacency, Domain
 from veridp.audit import explored, sampled
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.composed import compare_with_ledger
 from veridp.audit.findings import Findings
 from veridp.audit.growth import look_for_caveats
@@ -60,7 +60,7 @@ def audit(
     """
     bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta)
     bound = bound.stating(adjacency=adjacency, domain=domain)
-    case = Case.of(bound, size, alpha, seed)
+    case = AuditCase.of(bound, size, alpha, seed)
     _load(black_box)
     findings = Findings(case, Deadline(seconds), progress)
     _carry_out(findings, _sample_only if black_box else _explore_first)

@@ -15,7 +15,7 @@ from veridp.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
-class Case:
+class AuditCase:
     """A mechanism and its claim, for inputs of a size; `alpha` is the false-alarm rate that all engines share."""
 
     mechanism: Mechanism
@@ -25,7 +25,7 @@ class Case:
     seed: int
 
     @classmethod
-    def of(cls, mechanism: Mechanism, size: int | None, alpha: float, seed: int) -> Case:
+    def of(cls, mechanism: Mechanism, size: int | None, alpha: float, seed: int) -> AuditCase:
         """The case of a mechanism as it is bound; BadInput where there is nothing to judge."""
         mechanism = mechanism.stating(size=size)
         mechanism.bound()  # an error if arguments are missing

@@ -18,7 +18,7 @@ RUNS = 50_000  # on either side, that an exact witness is attacked with
 
 def compare_with_ledger(findings: Findings) -> None:
     """Note what the mechanisms that it calls cost together, beside what was found; nothing where it calls none."""
-    from veridp.accounting.composed_function import Line, ledger_of
+    from veridp.accounting.composed_function import ComposedBounds, ledger_of
     from veridp.accounting.recording import recording
 
     case, witness = findings.case, findings.witness
@@ -38,7 +38,7 @@ def compare_with_ledger(findings: Findings) -> None:
             attack = _attacked(findings, witness)
         found.append(
             str(
-                Line(
+                ComposedBounds(
                     case.mechanism.name,
                     ledger.bound,
                     ledger.every,

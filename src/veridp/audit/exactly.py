@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, within
 from veridp.claim import Claim, Witness
 from veridp.engines.exact import Comparison, compare
@@ -27,7 +27,7 @@ def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     return witness
 
 
-def class_witnesses(case: Case, comparison: Comparison, deadline: Deadline) -> Iterator[Witness]:
+def class_witnesses(case: AuditCase, comparison: Comparison, deadline: Deadline) -> Iterator[Witness]:
     """The classes of outputs as events in both directions, of the comparison and of the adjacency's own pairs.
 
     Time may end the list early.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, Progress, within
 from veridp.budget.alarm import OutOfTime, at_most
@@ -26,7 +26,7 @@ LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib"
 class Findings:
     """The interval for ε as it closes, the best witness, and who found what."""
 
-    def __init__(self, case: Case, deadline: Deadline, progress: Progress | None) -> None:
+    def __init__(self, case: AuditCase, deadline: Deadline, progress: Progress | None) -> None:
         self.case, self.deadline, self.listener = case, deadline, progress
         self.lower, self.upper = 0.0, math.inf
         self.witness: Witness | None = None

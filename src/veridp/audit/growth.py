@@ -7,7 +7,7 @@ import time
 from numbers import Real
 
 from veridp.adjacency import Adjacency, Domain, Pair, adjacency
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.claim import setting_text
@@ -35,7 +35,7 @@ def look_for_caveats(findings: Findings) -> None:
         findings.note("domain", f"whether the cost grows with it was not checked: {why}", time.monotonic() - started)
 
 
-def _grows(case: Case) -> str:
+def _grows(case: AuditCase) -> str:
     """A sentence where the cost on a domain of twice the width exceeds the cost on the domain."""
     relation, domain = case.mechanism.adjacency, case.mechanism.domain
     wide = _doubled(domain)
@@ -53,7 +53,7 @@ def _grows(case: Case) -> str:
     )
 
 
-def _replaced(case: Case) -> str:
+def _replaced(case: AuditCase) -> str:
     """A sentence where the adjacency is assumed, and replacing one value costs more than the claim."""
     mechanism = case.mechanism
     if "adjacency" not in mechanism.assumed or _doubled(mechanism.domain) is None:
@@ -77,11 +77,11 @@ def _doubled(domain: Domain) -> tuple[float, float] | None:
     return low - half, high + half
 
 
-def _pairs(case: Case, relation: Adjacency, domain: Domain) -> list[Pair]:
+def _pairs(case: AuditCase, relation: Adjacency, domain: Domain) -> list[Pair]:
     return [pair for _, pair in zip(range(MOST_PAIRS), relation.pairs(case.size, domain), strict=False)]
 
 
-def _cost(case: Case, relation: Adjacency, pairs: list[Pair]) -> float:
+def _cost(case: AuditCase, relation: Adjacency, pairs: list[Pair]) -> float:
     """The largest exact ε among the pairs, at the claimed δ."""
     mechanism = case.mechanism.stating(adjacency=relation)
     comparisons = (compare(mechanism, pair.left, pair.right) for pair in pairs)

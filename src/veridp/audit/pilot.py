@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.budget import check, time_left
 from veridp.errors import BadOutput, MechanismFailed
 from veridp.kernel.identity import Raised, output_of
@@ -35,7 +35,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_parent=_count_fork)
 
 
-def run_once(case: Case) -> None:
+def run_once(case: AuditCase) -> None:
     """Run the mechanism once, in all of the time that is left; MechanismHung if it does not return.
 
     Raises what else one run shows: it prints, or forks.
@@ -47,7 +47,7 @@ def run_once(case: Case) -> None:
         order.job(reading).run(0)
 
 
-def run_again(case: Case) -> None:
+def run_again(case: AuditCase) -> None:
     """Run the mechanism a few times; raises what is wrong with it: it fails, prints, forks or returns None.
 
     Only one that raises, or returns None, on every input that is tried fails: elsewhere both are outputs. Raises

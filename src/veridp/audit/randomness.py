@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.claim import Remark
 from veridp.errors import VeridpError
 from veridp.kernel.site import Site, here
@@ -21,7 +21,7 @@ COMPARED = 32  # outputs in which two entries are compared
 SAME = 1e-9  # the spread of a difference without noise, relative to the noise of its parts
 
 
-def reused_noise(case: Case) -> list[Remark]:
+def reused_noise(case: AuditCase) -> list[Remark]:
     """Remarks on noise that is the same in every run, or the same in two entries of the output.
 
     A mechanism without remarks may have such faults all the same: this is a look, not a proof.
@@ -29,7 +29,7 @@ def reused_noise(case: Case) -> list[Remark]:
     return [*_fixed_seeds(case), *_shared_noise(case)]
 
 
-def _fixed_seeds(case: Case) -> list[Remark]:
+def _fixed_seeds(case: AuditCase) -> list[Remark]:
     runs = [_seeds_of_a_run(case, run) for run in range(RUNS)]
     fixed = set.intersection(*map(set, runs))
     return [
@@ -38,7 +38,7 @@ def _fixed_seeds(case: Case) -> list[Remark]:
     ]
 
 
-def _seeds_of_a_run(case: Case, run: int) -> list[tuple[Site, str]]:
+def _seeds_of_a_run(case: AuditCase, run: int) -> list[tuple[Site, str]]:
     """The places that seed a generator in one run, and the seeds that they use."""
     seen: list[tuple[Site, str]] = []
     function, rng = case.mechanism.bound(), np.random.default_rng([case.seed, run])
@@ -84,7 +84,7 @@ def _watched(seen: list[tuple[Site, str]]) -> Iterator[None]:
         yield
 
 
-def _shared_noise(case: Case) -> list[Remark]:
+def _shared_noise(case: AuditCase) -> list[Remark]:
     """Whether two numeric entries of the output always differ by the same amount, though each of them varies."""
     try:
         outputs = sample(case.mechanism, case.example, COMPARED, case.seed_of(4), workers=1)

@@ -15,7 +15,7 @@ from veridp.engines.exact.at_delta import epsilon_at
 from veridp.errors import BadInput, EnginesDisagree, VeridpError
 
 if TYPE_CHECKING:
-    from veridp.engines.sniper.result import Finding
+    from veridp.engines.sniper.result import AttackResult
     from veridp.engines.statdp.result import Detection
 
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
@@ -107,7 +107,7 @@ def attack(findings: Findings) -> None:
     findings.tell("attacking")
     before = list(findings.searched)
 
-    def take_attack(finding: Finding) -> None:
+    def take_attack(finding: AttackResult) -> None:
         findings.alpha = case.alpha
         findings.searched = [*before, *finding.searched]
         findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from veridp.adjacency import BY_NAME
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.catalogue import catalogue
 from veridp.claim import MOST_ENTRIES, MOST_RUNS, Witness
 from veridp.mechanism import Mechanism
@@ -25,7 +25,7 @@ MOST_NAMES = 40  # that a function's source may depend on
 MOST_PICKLED = 20_000  # characters
 
 
-def snippet(case: Case, witness: Witness) -> str:
+def snippet(case: AuditCase, witness: Witness) -> str:
     """Lines that compute the witness again, or sample it again where it was sampled."""
     arguments = [f"{name}={value!r}" for name, value in case.mechanism.arguments.items()]
     lines = ["import veridp", *_mechanism(case.mechanism, sampled=witness.confidence < 1)]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from veridp.accounting import Account
-    from veridp.accounting.composed_function import Line
+    from veridp.accounting.composed_function import ComposedBounds
     from veridp.budget import Progress
-    from veridp.engines.sniper.result import Finding
+    from veridp.engines.sniper.result import AttackResult
     from veridp.mechanism import Mechanism
 
 FILES = (".yaml", ".yml", ".json")
@@ -85,7 +85,7 @@ class _Attack:
     seed: int
     samples: int | None
 
-    def search(self, mechanism: Mechanism, size: int, delta: float, progress: Progress) -> Finding:
+    def search(self, mechanism: Mechanism, size: int, delta: float, progress: Progress) -> AttackResult:
         from veridp.engines.sniper import search
 
         return search(
@@ -101,7 +101,9 @@ class _Attack:
         )
 
 
-def _line(mechanism: Mechanism, size: int | None, delta: float | None, seconds: float, attack: _Attack | None) -> Line:
+def _line(
+    mechanism: Mechanism, size: int | None, delta: float | None, seconds: float, attack: _Attack | None
+) -> ComposedBounds:
     from veridp.accounting.composed_function import line
 
     if attack is None:
@@ -111,7 +113,7 @@ def _line(mechanism: Mechanism, size: int | None, delta: float | None, seconds: 
         return line(mechanism, size, delta=delta, seconds=seconds, attack=attacking)
 
 
-def _line_document(found: Line, budget: float | None) -> dict[str, object]:
+def _line_document(found: ComposedBounds, budget: float | None) -> dict[str, object]:
     return {
         "function": found.name,
         "ledger": {"epsilon": found.ledger.epsilon, "delta": found.ledger.delta, "method": found.ledger.method},

@@ -76,14 +76,14 @@ def show_audit(
 
 def _audited(target: str, chosen: Callable[[str], Mechanism], options: dict[str, Any]) -> Audited:
     from veridp.audit import audit
-    from veridp.audit.case import Case
+    from veridp.audit.case import AuditCase
     from veridp.report.audit import Audited
 
     with user_code():
         mechanism = chosen(target)
         with progress_bar(target) as progress:
             verdict = audit(mechanism, progress=progress, **options)
-        file, line = Case.of(mechanism, None, options["alpha"], options["seed"]).defined_at()
+        file, line = AuditCase.of(mechanism, None, options["alpha"], options["seed"]).defined_at()
     return Audited(target, verdict, file=file, line=line)
 
 

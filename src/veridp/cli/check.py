@@ -17,7 +17,7 @@ from veridp.cli.options import Arg, AsJson, Epsilon, Relation, Size, Time, Value
 from veridp.cli.output import show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
-from veridp_check import Checked, NotACertificate, Stated, check_file
+from veridp_check import CheckResult, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def show_check(
     if target is None and any(option is not None for option in (size, epsilon, relation, domain, arg)):
         raise BadInput(f"{SETTINGS} say settings of the target; give --target too")
 
-    def work(_: Reporter) -> tuple[Checked, list[Difference]]:
+    def work(_: Reporter) -> tuple[CheckResult, list[Difference]]:
         try:
             checked = check_file(certificate)
         except NotACertificate as error:
@@ -70,8 +70,8 @@ def show_check(
 
 
 def _with_target(
-    checked: Checked, certificate: Stated, mechanism: Mechanism, runs: int, seed: int
-) -> tuple[Checked, list[Difference]]:
+    checked: CheckResult, certificate: Stated, mechanism: Mechanism, runs: int, seed: int
+) -> tuple[CheckResult, list[Difference]]:
     """The verdict with that of runs of the mechanism, and where the certificate does not say what it says of itself."""
     from veridp.engines.prove.replay import arguments_of, spot_check
     from veridp.engines.prove.target_claim import target_differences
@@ -80,7 +80,7 @@ def _with_target(
     return spot_check(checked, bound, runs, seed), target_differences(certificate, mechanism)
 
 
-def _document(checked: Checked, differences: Sequence[Difference]) -> dict[str, object]:
+def _document(checked: CheckResult, differences: Sequence[Difference]) -> dict[str, object]:
     stated = checked.certificate
     return {
         "verified": checked.verified,
@@ -95,7 +95,7 @@ def _document(checked: Checked, differences: Sequence[Difference]) -> dict[str, 
     }
 
 
-def _page(file: Path, checked: Checked, differences: Sequence[Difference]) -> Text:
+def _page(file: Path, checked: CheckResult, differences: Sequence[Difference]) -> Text:
     lines = [f"{step.name + ':':<12}{step.finding}" for step in checked.steps]
     stated, rejection = checked.certificate, checked.rejection
     if rejection is not None:

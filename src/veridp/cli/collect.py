@@ -52,11 +52,11 @@ def serve(
     """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN."""
     _need_extra()
     from veridp.collect.service.running import run
-    from veridp.collect.service.settings import Settings
+    from veridp.collect.service.settings import ServiceSettings
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or none behind a proxy that ends TLS")
-    settings = Settings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
+    settings = ServiceSettings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
     kind = "http" if tls_cert is None else "https"
     typer.echo(f"veridp collect: serving at {kind}://{host}:{port}, from {_without_password(database)}", err=True)
     run(settings, host, port, processes, tls_cert=tls_cert, tls_key=tls_key, proxy=proxy, access_log=access_log)

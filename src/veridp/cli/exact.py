@@ -31,7 +31,7 @@ from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from veridp.report.exact import Line
+    from veridp.report.exact import ComparedMechanism
 
 CERTIFYING_SHARE = 0.3  # of the time, where what a search finds is to be certified
 
@@ -132,9 +132,9 @@ def _show_all(seconds: float, report: Path | None, as_json: bool) -> int:
     return 0
 
 
-def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
+def _line(name: str, mechanism: Mechanism, seconds: float) -> ComparedMechanism:
     from veridp.engines.exact import worst
-    from veridp.report.exact import Line, number
+    from veridp.report.exact import ComparedMechanism, number
 
     start = perf_counter()
     known: dict[str, Any] = {"name": name, "size": mechanism.size, "claim": mechanism.claim}
@@ -143,11 +143,11 @@ def _line(name: str, mechanism: Mechanism, seconds: float) -> Line:
         found = worst(mechanism, seconds=seconds)
         mass = found.witness.left_probability.lower
     except VeridpError as error:
-        return Line(**known, found=None, mass=None, seconds=perf_counter() - start, note=str(error))
+        return ComparedMechanism(**known, found=None, mass=None, seconds=perf_counter() - start, note=str(error))
     claim = mechanism.claim
     note = ""
     if claim is not None and claim.delta:
         note = f"δ({claim.epsilon:g}) = {number(found.delta(claim.epsilon))}"
     if claim is not None and found.comparison.refutes(claim):
         note = f"claim exceeded{', ' + note if note else ''}"
-    return Line(**known, found=found.epsilon, mass=mass, seconds=perf_counter() - start, note=note)
+    return ComparedMechanism(**known, found=found.epsilon, mass=mass, seconds=perf_counter() - start, note=note)

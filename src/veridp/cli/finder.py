@@ -29,7 +29,7 @@ from veridp.cli.output import progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 
 if TYPE_CHECKING:
-    from veridp.engines.finder import Found, Restart
+    from veridp.engines.finder import FinderResult, Restart
 
 
 def show_found(
@@ -78,12 +78,12 @@ def show_found(
     return FAILS if _refuted(found) else HOLDS
 
 
-def _refuted(found: Found) -> bool:
+def _refuted(found: FinderResult) -> bool:
     claim = found.mechanism.claim
     return claim is not None and found.refutes(claim)
 
 
-def _page(target: str, found: Found, most: int) -> RenderableType:
+def _page(target: str, found: FinderResult, most: int) -> RenderableType:
     witness = found.witness
     lines = [
         f"{target}: ε {'=' if found.verified == 'exact' else '>='} {_number(found.epsilon)} ({found.verified})",
@@ -112,7 +112,7 @@ def _row(restart: Restart) -> list[str]:
     return [str(restart.number), *shown, str(restart.event)]
 
 
-def _summary(found: Found) -> list[str]:
+def _summary(found: FinderResult) -> list[str]:
     """How the search went."""
     each = sum(restart.seconds for restart in found.restarts) / len(found.restarts)
     draws = sum(restart.samples for restart in found.restarts) / len(found.restarts)
@@ -128,7 +128,7 @@ def _number(value: float) -> str:
     return ("-∞" if value < 0 else "∞") if math.isinf(value) else f"{value:.6g}"
 
 
-def _document(found: Found) -> dict[str, Any]:
+def _document(found: FinderResult) -> dict[str, Any]:
     witness, claim = found.witness, found.mechanism.claim
     return {
         "mechanism": str(found.mechanism),

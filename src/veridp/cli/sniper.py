@@ -28,7 +28,7 @@ from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
-    from veridp.engines.sniper import Finding
+    from veridp.engines.sniper import AttackResult
 
 
 Pairs = Annotated[
@@ -115,7 +115,7 @@ def _chosen_pairs(text: str) -> Any:
     return [name.strip() for name in text.split(",")]
 
 
-def _lines(target: str, finding: Finding) -> list[str]:
+def _lines(target: str, finding: AttackResult) -> list[str]:
     at = f" at δ = {finding.delta:g}" if finding.delta else ""
     lines = [f"{target}: ε >= {finding.epsilon_lower:.6g}{at}, with confidence {finding.confidence:g}"]
     witness = finding.witness

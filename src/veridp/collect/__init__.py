@@ -14,7 +14,7 @@ from veridp.collect.harmless import Harmless
 from veridp.collect.numeric import GRRHO, PMHO, SRHO
 from veridp.collect.rates import Rates, rates
 from veridp.collect.reasons import Reason, Refused
-from veridp.collect.session import Session, Stage
+from veridp.collect.session import Session, SessionStage
 from veridp.collect.task import MECHANISMS, Task
 from veridp.collect.vault import FileVault, MemoryVault
 from veridp.collect.verify import Verifier
@@ -36,7 +36,7 @@ __all__ = [
     "Reason",
     "Refused",
     "Session",
-    "Stage",
+    "SessionStage",
     "Task",
     "Verifier",
     "rates",

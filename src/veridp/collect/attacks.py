@@ -14,7 +14,7 @@ from veridp.collect.context import NONCE_BYTES, SESSION_BYTES, Context
 from veridp.collect.guarantee import SOME_SESSION, corners, expected, scores, sum_over_blocks
 from veridp.collect.harmless import Harmless
 from veridp.collect.layout import Counts, Layout
-from veridp.collect.messages import Commit, Opening, Verdict
+from veridp.collect.messages import Commit, Opening, SessionVerdict
 from veridp.collect.numeric import OfNumbers
 from veridp.collect.session import Session
 from veridp.collect.task import Task
@@ -39,7 +39,7 @@ Lie = Callable[[Layout, Vector, Sequence[int]], Said]
 
 
 @dataclass(frozen=True)
-class Checked:
+class VerifiedCollection:
     """A collection of this task, as far as attacks are concerned: `attack.allowed_by(Checked(task))` plays it.
 
     A freedom is permitted if a client that uses it is accepted in every one of many sessions, which all go through
@@ -129,7 +129,7 @@ def forged(target: int) -> Lie:
     return lie
 
 
-def _always(verdicts: Iterator[Verdict | None], wanted: Callable[[Verdict], bool]) -> bool:
+def _always(verdicts: Iterator[SessionVerdict | None], wanted: Callable[[SessionVerdict], bool]) -> bool:
     return all(verdict is not None and verdict.accepted and wanted(verdict) for verdict in verdicts)
 
 
@@ -216,7 +216,7 @@ def _both_raised(protocol: Harmless, pair: tuple[int, int]) -> list[Counts]:
 def _other_seed(task: Task, rng: random.Random) -> bool:
     """Whether a client can take part under another session's number, which is what says the hash."""
 
-    def verdicts() -> Iterator[Verdict | None]:
+    def verdicts() -> Iterator[SessionVerdict | None]:
         for _ in range(PLAYS):
             session, other = new_session(task, rng), new_session(task, rng)
             client = Client(task.protocol, task.verifier, MemoryVault(), rng)

@@ -12,7 +12,7 @@ import msgpack
 from veridp.collect.challenge import check_promise, selected
 from veridp.collect.commitments import SECRET_BYTES
 from veridp.collect.harmless import Harmless
-from veridp.collect.messages import Challenge, Commit, Invitation, Opening, Verdict, decode, encode
+from veridp.collect.messages import Challenge, Commit, Invitation, Opening, SessionVerdict, decode, encode
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.vault import Vault
 from veridp.collect.verify import Verifier, check_same_session, packed_values
@@ -80,8 +80,8 @@ class Client:
         return None if self._record is None else decode(self._record.invitation, Invitation)
 
     @property
-    def verdict(self) -> Verdict | None:
-        return decode(self._record.verdict, Verdict) if self._record and self._record.verdict else None
+    def verdict(self) -> SessionVerdict | None:
+        return decode(self._record.verdict, SessionVerdict) if self._record and self._record.verdict else None
 
     def commit(self, invitation: Invitation, value: object) -> Commit:
         """The commitment to a perturbation of the value; the same again if the invitation is the same."""
@@ -108,7 +108,7 @@ class Client:
             record = self._keep(replace(record, nonce=challenge.nonce, closed=tuple(closed)))
         return self._opening(record, invitation)
 
-    def finish(self, verdict: Verdict) -> Verdict:
+    def finish(self, verdict: SessionVerdict) -> SessionVerdict:
         """The verdict, kept; refuses one on another session, or one that does not say what was selected."""
         record = self._begun()
         if not record.nonce:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from veridp.collect.attacks import play_honest
 from veridp.collect.context import SESSION_BYTES
-from veridp.collect.guarantee import SOME_SESSION, Robustness, Standing, robustness
+from veridp.collect.guarantee import SOME_SESSION, PoisoningStanding, Robustness, robustness
 from veridp.collect.messages import encode
 from veridp.collect.numeric import OfNumbers
 from veridp.collect.task import Task
@@ -77,7 +77,7 @@ def _over_sessions(task: Task, targets: Sequence[int]) -> Robustness:
     best_input, best_accepted, unprotected = (
         sum(column, Fraction(0)) / SESSIONS for column in zip(*map(_scores, found), strict=True)
     )
-    worst = max((r.standing for r in found), key=list(Standing).index)
+    worst = max((r.standing for r in found), key=list(PoisoningStanding).index)
     return Robustness(best_input, best_accepted, unprotected, worst)
 
 

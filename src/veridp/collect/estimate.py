@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CollectionEstimate:
     """What was collected."""
 
     columns: tuple[Column, ...]
@@ -88,13 +88,15 @@ def check_publishable(task: Task, attendance: Attendance) -> None:
 
 def estimate(
     task: Task, outputs: Outputs, sessions: Sequence[bytes], attendance: Attendance, confidence: float = 0.95
-) -> Estimate:
+) -> CollectionEstimate:
     """The unbiased estimate from accepted reports, or `Refused` where the task's rules forbid to publish one."""
     check_publishable(task, attendance)
     return estimate_from(task, task.protocol.support(outputs, sessions), attendance, confidence)
 
 
-def estimate_from(task: Task, support: Sequence[int], attendance: Attendance, confidence: float = 0.95) -> Estimate:
+def estimate_from(
+    task: Task, support: Sequence[int], attendance: Attendance, confidence: float = 0.95
+) -> CollectionEstimate:
     """The same, from the support of each column."""
     if not 0 < confidence < 1:
         raise BadInput(f"confidence = {confidence!r}; give a number between 0 and 1")
@@ -105,7 +107,7 @@ def estimate_from(task: Task, support: Sequence[int], attendance: Attendance, co
         _column(protocol, name, supported, attendance, alpha)
         for name, supported in zip(protocol.columns, support, strict=True)
     ]
-    return Estimate(tuple(columns), attendance, confidence, protocol.epsilon)
+    return CollectionEstimate(tuple(columns), attendance, confidence, protocol.epsilon)
 
 
 def _column(protocol: Harmless, name: str, supported: int, attendance: Attendance, alpha: float) -> Column:

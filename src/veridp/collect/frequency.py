@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.collect.context import digest
-from veridp.collect.harmless import Harmless, Outputs, Scaled
+from veridp.collect.harmless import Harmless, Outputs, ScaledMean
 from veridp.collect.layout import Counts, Layout
 from veridp.errors import BadInput
 
@@ -74,7 +74,7 @@ class VGRR(OfItems):
         return found
 
     @property
-    def scaled(self) -> Scaled:
+    def scaled(self) -> ScaledMean:
         length = self.layout.length
         return between(Fraction(self.rates.other, length), Fraction(self.rates.held, length))
 
@@ -107,7 +107,7 @@ class VOUE(OfItems):
         return found
 
     @property
-    def scaled(self) -> Scaled:
+    def scaled(self) -> ScaledMean:
         return between(Fraction(self.layout.floors[1], self.layout.length), Fraction(1, 2))
 
 
@@ -158,7 +158,7 @@ class VOLH(OfItems):
         return found
 
     @property
-    def scaled(self) -> Scaled:
+    def scaled(self) -> ScaledMean:
         return between(Fraction(1, self.buckets), Fraction(self.rates.held, self.layout.length))
 
 
@@ -167,9 +167,9 @@ def one_raised(size: int, place: int, held: int, other: int) -> Counts:
     return (other,) * place + (held,) + (other,) * (size - place - 1)
 
 
-def between(low: Fraction, high: Fraction) -> Scaled:
+def between(low: Fraction, high: Fraction) -> ScaledMean:
     """What maps `low`, the mean support of an item that nobody holds, to 0, and `high` to 1."""
-    return Scaled(-low / (high - low), 1 / (high - low))
+    return ScaledMean(-low / (high - low), 1 / (high - low))
 
 
 @lru_cache(maxsize=4096)

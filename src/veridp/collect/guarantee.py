@@ -13,7 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from veridp.collect.context import SESSION_BYTES
-from veridp.collect.harmless import Harmless, Scaled
+from veridp.collect.harmless import Harmless, ScaledMean
 from veridp.collect.layout import Counts, Layout
 from veridp.collect.numeric import OfNumbers
 from veridp.errors import BadInput
@@ -23,7 +23,7 @@ SOME_SESSION = bytes(SESSION_BYTES)
 Weights = list[list[Fraction]]  # of each block, the score of each value
 
 
-class Standing(StrEnum):
+class PoisoningStanding(StrEnum):
     """How a protocol stands against output poisoning."""
 
     ROBUST = "robust"
@@ -43,7 +43,7 @@ class Robustness:
     best_input: Fraction
     best_accepted: Fraction
     unprotected: Fraction
-    standing: Standing
+    standing: PoisoningStanding
 
     def __str__(self) -> str:
         scores = f"{float(self.best_input):.6g} <= {float(self.best_accepted):.6g} <= {float(self.unprotected):.6g}"
@@ -74,11 +74,11 @@ def robustness(
     best_accepted = worth(Fraction(sum(accepted), layout.length))
     unprotected = worth(Fraction(sum(map(max, rows))))
     if best_accepted == best_input:
-        standing = Standing.ROBUST
+        standing = PoisoningStanding.ROBUST
     elif all(most <= honest_most for most, honest_most in zip(accepted, by_block, strict=True)):
-        standing = Standing.SEMI_ROBUST
+        standing = PoisoningStanding.SEMI_ROBUST
     else:
-        standing = Standing.NOT_ROBUST
+        standing = PoisoningStanding.NOT_ROBUST
     return Robustness(best_input, best_accepted, unprotected, standing)
 
 
@@ -113,10 +113,10 @@ def _default_targets(protocol: Harmless) -> range:
     return range(min(2, len(protocol.columns)))
 
 
-def _worth(protocol: Harmless, targets: Sequence[int] | None, *, down: bool) -> Scaled:
+def _worth(protocol: Harmless, targets: Sequence[int] | None, *, down: bool) -> ScaledMean:
     """What turns the support of the targets into the score."""
     number = len(_default_targets(protocol) if targets is None else targets)
-    return Scaled(protocol.scaled.shift * number * (-1 if down else 1), protocol.scaled.scale)
+    return ScaledMean(protocol.scaled.shift * number * (-1 if down else 1), protocol.scaled.scale)
 
 
 def _dot(counts: Counts, row: Sequence[int]) -> int:

@@ -19,7 +19,7 @@ Outputs = NDArray[np.int64]  # a row for each report, a column for each block
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledMean:
     """What a mean of supports stands for: shift + scale · mean."""
 
     shift: Fraction
@@ -84,7 +84,7 @@ class Harmless(ABC):
 
     @property
     @abstractmethod
-    def scaled(self) -> Scaled:
+    def scaled(self) -> ScaledMean:
         """What turns the mean support of a column into its unbiased estimate."""
 
     def law(self, chosen: int, session: bytes) -> list[list[Fraction]]:

@@ -77,7 +77,7 @@ class Opening(Message):
 
 
 @dataclass(frozen=True)
-class Verdict(Message):
+class SessionVerdict(Message):
     """From the server: the report was accepted (then `reason` is empty), or why it was not."""
 
     kind: ClassVar[int] = 5
@@ -87,7 +87,7 @@ class Verdict(Message):
     outputs: tuple[int, ...]
 
 
-KINDS: dict[int, type[Message]] = {kind.kind: kind for kind in (Invitation, Commit, Challenge, Opening, Verdict)}
+KINDS: dict[int, type[Message]] = {kind.kind: kind for kind in (Invitation, Commit, Challenge, Opening, SessionVerdict)}
 FIELDS = {kind: get_type_hints(kind) for kind in KINDS.values()}
 NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar, SupportsFloat
 
 from veridp.collect.frequency import one_raised
-from veridp.collect.harmless import Harmless, Outputs, Scaled
+from veridp.collect.harmless import Harmless, Outputs, ScaledMean
 from veridp.collect.layout import Counts, Layout
 from veridp.errors import BadInput
 
@@ -63,10 +63,10 @@ class OfNumbers(Harmless):
         return self.layout.values - 1
 
     @property
-    def scaled(self) -> Scaled:
+    def scaled(self) -> ScaledMean:
         lowest, span = self._mean_supports
         width = Fraction(self.high) - Fraction(self.low)
-        return Scaled(Fraction(self.low) - width * lowest / span, width / span)
+        return ScaledMean(Fraction(self.low) - width * lowest / span, width / span)
 
     @property
     def _mean_supports(self) -> tuple[Fraction, Fraction]:

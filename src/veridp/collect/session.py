@@ -9,7 +9,7 @@ from typing import Protocol
 
 from veridp.collect.challenge import promise
 from veridp.collect.context import Context
-from veridp.collect.messages import Challenge, Commit, Invitation, Opening, Verdict
+from veridp.collect.messages import Challenge, Commit, Invitation, Opening, SessionVerdict
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.verify import check_same_session
 
@@ -19,10 +19,10 @@ class Checks(Protocol):
 
     def check(self, commit: Commit) -> None: ...
 
-    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict: ...
+    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict: ...
 
 
-class Stage(StrEnum):
+class SessionStage(StrEnum):
     """How far a session is."""
 
     INVITED = "invited"
@@ -44,13 +44,13 @@ class Session:
     expires: int
     commit: Commit | None = None
     opening: Opening | None = None
-    verdict: Verdict | None = None
+    verdict: SessionVerdict | None = None
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> SessionStage:
         if self.verdict is not None:
-            return Stage.ACCEPTED if self.verdict.accepted else Stage.REJECTED
-        return Stage.INVITED if self.commit is None else Stage.CHALLENGED
+            return SessionStage.ACCEPTED if self.verdict.accepted else SessionStage.REJECTED
+        return SessionStage.INVITED if self.commit is None else SessionStage.CHALLENGED
 
     @property
     def invitation(self) -> Invitation:
@@ -87,12 +87,12 @@ class Session:
         self._check_open(now)
         return replace(self, opening=opening, verdict=checks.judge(self.commit, self.challenge, opening))
 
-    def decided(self, stage: Stage, reason: str, outputs: Iterable[int] | None) -> Session:
+    def decided(self, stage: SessionStage, reason: str, outputs: Iterable[int] | None) -> Session:
         """This session as it was kept with its stage: with its verdict, if there is one."""
-        if stage not in (Stage.ACCEPTED, Stage.REJECTED):
+        if stage not in (SessionStage.ACCEPTED, SessionStage.REJECTED):
             return self
-        accepted = stage == Stage.ACCEPTED
-        verdict = Verdict(self.context.task, self.context.session, accepted, reason, tuple(outputs or ()))
+        accepted = stage == SessionStage.ACCEPTED
+        verdict = SessionVerdict(self.context.task, self.context.session, accepted, reason, tuple(outputs or ()))
         return replace(self, verdict=verdict)
 
     def _check_own(self, message: Commit | Opening) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 
 from veridp.collect.challenge import promise
 from veridp.collect.context import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, Context
-from veridp.collect.estimate import Attendance, Estimate, estimate_from
-from veridp.collect.messages import LONGEST, Challenge, Commit, Opening, Verdict, decode, encode
+from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
+from veridp.collect.messages import LONGEST, Challenge, Commit, Opening, SessionVerdict, decode, encode
 from veridp.collect.reasons import Refused
-from veridp.collect.session import Session, Stage
+from veridp.collect.session import Session, SessionStage
 from veridp.collect.task import Task
 from veridp.errors import BadInput
 
@@ -60,7 +60,7 @@ class Audit:
     def good(self) -> bool:
         return self.fault_count == 0
 
-    def estimate(self, confidence: float = 0.95) -> Estimate:
+    def estimate(self, confidence: float = 0.95) -> CollectionEstimate:
         """The estimate, from the reports that the auditor verified."""
         return estimate_from(self.task, self.support, self.attendance, confidence)
 
@@ -125,7 +125,7 @@ def _note(found: Audit, session: Session, *, verified: bool) -> None:
 
 
 def _kind(session: Session, closed_at: float) -> str:
-    if session.stage in (Stage.ACCEPTED, Stage.REJECTED):
+    if session.stage in (SessionStage.ACCEPTED, SessionStage.REJECTED):
         return str(session.stage)
     return f"{'expired' if session.expires <= closed_at else 'pending'} {session.stage}"
 
@@ -155,7 +155,7 @@ def _wrong_verdict(task: Task, session: Session) -> Iterator[str]:
         yield f"the verdict is {_said(session.verdict)}, and should be {_said(due)}"
 
 
-def _said(verdict: Verdict) -> str:
+def _said(verdict: SessionVerdict) -> str:
     return f"accepted with {verdict.outputs}" if verdict.accepted else f"rejected ({verdict.reason})"
 
 
@@ -208,7 +208,7 @@ def _session(task: Task, record: object) -> tuple[Session, bytes]:
         None if commitment is None else Commit(task.digest, identity, commitment),
         None if opening is None else decode(opening, Opening),
     )
-    found = session.decided(Stage(stage), reason, outputs)
+    found = session.decided(SessionStage(stage), reason, outputs)
     if found.stage != stage or (found.verdict is None and (reason or opening or outputs)):
         raise ValueError(f"what the record holds is not that of a session which is {stage}")
     return found, promised

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from veridp.collect.challenge import selected
 from veridp.collect.commitments import Scheme
 from veridp.collect.layout import Layout
-from veridp.collect.messages import Challenge, Commit, Opening, Verdict
+from veridp.collect.messages import Challenge, Commit, Opening, SessionVerdict
 from veridp.collect.reasons import Reason, Refused
 
 
@@ -23,13 +23,13 @@ class Verifier:
         """Refuse a commitment of the wrong form."""
         self.scheme.check(self.layout, commit.commitment)
 
-    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict:
+    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
         """The verdict on an opening."""
         try:
             outputs = self.outputs(commit, challenge, opening)
         except Refused as refusal:
-            return Verdict(commit.task, commit.session, False, str(refusal.reason), ())
-        return Verdict(commit.task, commit.session, True, "", outputs)
+            return SessionVerdict(commit.task, commit.session, False, str(refusal.reason), ())
+        return SessionVerdict(commit.task, commit.session, True, "", outputs)
 
     def outputs(self, commit: Commit, challenge: Challenge, opening: Opening) -> tuple[int, ...]:
         """The report: the value selected in each block; or `Refused`, with the reason, if anything is not as due.

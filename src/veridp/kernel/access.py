@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from veridp.kernel.identity import Pairs
+from veridp.kernel.identity import DictItems
 
 Place = tuple[int, ...]  # the branch to take at each level of a tree
 
@@ -13,7 +13,7 @@ Place = tuple[int, ...]  # the branch to take at each level of a tree
 def leaf_names(tree: Any) -> tuple[str, ...]:
     """The names of the leaves of a tree, from left to right.
 
-    >>> leaf_names(Pairs((("m", (1, 2.0)), ("n", 3.0))))[1:]
+    >>> leaf_names(DictItems((("m", (1, 2.0)), ("n", 3.0))))[1:]
     ("output['m'][0]", "output['m'][1]", "key 'n'", "output['n']")
     """
     return tuple(name for _, name, branch in parts(tree) if not isinstance(branch, tuple))
@@ -26,7 +26,7 @@ def parts(tree: Any, place: Place = (), name: str = "output") -> Iterator[tuple[
         return
     for number, branch in enumerate(tree):
         here = (*place, number)
-        if isinstance(tree, Pairs):
+        if isinstance(tree, DictItems):
             key, value = branch
             yield here, name, branch
             yield (*here, 0), f"key {key!r}", key

@@ -52,19 +52,19 @@ class Raised:
         return f"raises {shown}({_quoted(self.message)})" if self.message else f"raises {shown}"
 
 
-class Pairs(tuple[Any, ...]):
+class DictItems(tuple[Any, ...]):
     """A dict among trees of tuples: its (key, value) pairs, sorted. It never equals a plain tuple."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pairs) and tuple.__eq__(self, other)
+        return isinstance(other, DictItems) and tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((Pairs, tuple(self)))
+        return hash((DictItems, tuple(self)))
 
     def __repr__(self) -> str:
         return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self)}}}"
@@ -84,7 +84,7 @@ def tree_key(tree: Any) -> Any:
     if not isinstance(tree, tuple):
         return leaf_key(tree)
     kinds = tuple(map(type, tree))
-    if is_nested(kinds) or type(tree) is Pairs:
+    if is_nested(kinds) or type(tree) is DictItems:
         return type(tree), tuple(map(tree_key, tree))
     if float in kinds:
         return tuple([_TAGS.get(kind, kind) for kind in kinds]), tuple([_NAN if x != x else x for x in tree])
@@ -93,7 +93,7 @@ def tree_key(tree: Any) -> Any:
 
 def is_nested(kinds: tuple[type, ...]) -> bool:
     """Whether entries of these types are tuples themselves."""
-    return tuple in kinds or Pairs in kinds
+    return tuple in kinds or DictItems in kinds
 
 
 def leaf_text(leaf: Any) -> str:
@@ -109,7 +109,7 @@ def leaf_text(leaf: Any) -> str:
 
 def tree_text(tree: Any, text: Callable[[Any], str] = leaf_text) -> str:
     """A tree as text, its leaves by the function given."""
-    if isinstance(tree, Pairs):
+    if isinstance(tree, DictItems):
         return f"{{{', '.join(f'{text(key)}: {tree_text(value, text)}' for key, value in tree)}}}"
     if isinstance(tree, tuple):
         return f"[{', '.join([tree_text(branch, text) for branch in tree])}]"

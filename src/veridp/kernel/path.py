@@ -197,14 +197,14 @@ def outline_of(output: Any) -> Template:
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class OutputForm:
     """The identity of a path's outputs: the template that all of them fit, and the numbers in its slots."""
 
     template: Template
     numbers: tuple[Affine, ...]
 
     @classmethod
-    def of(cls, output: Any) -> Form:
+    def of(cls, output: Any) -> OutputForm:
         """The form of an output without undecided entries; BadOutput where it has none."""
         numbers: list[Affine] = []
 

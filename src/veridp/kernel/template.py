@@ -2,7 +2,7 @@
 
 Outputs are kept by columns. Rows of one form share a `Template`: a tree of tuples whose leaves are constants (text,
 None, whatever is the same in all of them) or `Slot`s, places in columns of numbers. Lists, tuples and arrays are all
-tuples here; a dict is the `Pairs` of its keys and values, sorted by key. Which trees are equal is said in `identity`.
+tuples here; a dict is the `DictItems` of its keys and values, sorted by key. `identity` says which trees are equal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadOutput
-from veridp.kernel.identity import NUMERIC, Pairs, Raised, is_nested, leaf_text, plain_number, tree_key, tree_text
+from veridp.kernel.identity import NUMERIC, DictItems, Raised, is_nested, leaf_text, plain_number, tree_key, tree_text
 
 Scalar = bool | int | float | str | Raised | None
 Tree = Any  # a Slot, a Scalar, or a tuple (or Pairs) of trees
@@ -178,8 +178,8 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     """
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    if isinstance(value, Pairs):  # a row of Outputs
-        return Pairs((key, tree_of(entry, leaf, special)) for key, entry in value)
+    if isinstance(value, DictItems):  # a row of Outputs
+        return DictItems((key, tree_of(entry, leaf, special)) for key, entry in value)
     if isinstance(value, list | tuple):
         kinds = [_KINDS.get(type(entry)) for entry in value]
         return tuple(
@@ -195,7 +195,7 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
         return leaf(value, kind)
     if isinstance(value, Mapping):
         pairs = sorted(((_key(key), entry) for key, entry in value.items()), key=lambda pair: _key_order(pair[0]))
-        return Pairs((key, tree_of(entry, leaf, special)) for key, entry in pairs)
+        return DictItems((key, tree_of(entry, leaf, special)) for key, entry in pairs)
     raise BadOutput(
         f"returned {shown(value)} of type {type(value).__name__}; return numbers, booleans, strings, None, "
         f"or lists, tuples, dicts and arrays of these"

@@ -18,7 +18,7 @@ STYLES = {True: "green", False: "red", None: "dim"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One mechanism with its usual arguments, on inputs of its usual size."""
 
     name: str
@@ -56,14 +56,14 @@ class Entry:
         }
 
 
-def entries(mechanisms: Mapping[str, Mechanism]) -> list[Entry]:
+def entries(mechanisms: Mapping[str, Mechanism]) -> list[CatalogueEntry]:
     """An entry for each mechanism, in their order."""
     return [_entry(name, mechanism) for name, mechanism in mechanisms.items()]
 
 
-def _entry(name: str, mechanism: Mechanism) -> Entry:
+def _entry(name: str, mechanism: Mechanism) -> CatalogueEntry:
     claim = mechanism.claim
-    return Entry(
+    return CatalogueEntry(
         name,
         mechanism.adjacency.name,
         mechanism.size,
@@ -75,7 +75,7 @@ def _entry(name: str, mechanism: Mechanism) -> Entry:
     )
 
 
-def listing(listed: Sequence[Entry], width: int) -> Text:
+def listing(listed: Sequence[CatalogueEntry], width: int) -> Text:
     """A line for each entry, under headings; only summaries are cut to fit the width."""
     rows = [_cells(entry) for entry in listed]
     widths = [max(len(row[column]) for row in [HEADINGS, *rows]) for column in range(len(HEADINGS))]
@@ -88,7 +88,7 @@ def listing(listed: Sequence[Entry], width: int) -> Text:
     return Text("\n").join([*lines, Text(_totals(listed), "italic")])
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(entry: CatalogueEntry) -> tuple[str, ...]:
     mark = MARKS[entry.keeps_claim]
     return mark, entry.name, entry.adjacency, str(entry.size), entry.claim, entry.cost, entry.summary
 
@@ -102,13 +102,13 @@ def _line(cells: Sequence[str], widths: Sequence[int], width: int) -> Text:
     return Text(f"{start} {summary if len(summary) <= room else summary[: room - 1].rstrip() + '…'}")
 
 
-def _totals(listed: Iterable[Entry]) -> str:
+def _totals(listed: Iterable[CatalogueEntry]) -> str:
     kept = [entry.keeps_claim for entry in listed]
     text = f"{len(kept)} mechanisms: ✓ {kept.count(True)} keep their claim, ✗ {kept.count(False)} do not"
     return text + (f", ? {kept.count(None)} unknown" if None in kept else "")
 
 
-def markdown(listed: Sequence[Entry]) -> str:
+def markdown(listed: Sequence[CatalogueEntry]) -> str:
     """A page with a row for each entry."""
     lines = [
         "# The catalogue",

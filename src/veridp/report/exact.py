@@ -109,7 +109,7 @@ def comparison_document(comparison: Comparison, search: Worst | None) -> dict[st
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedMechanism:
     """A mechanism of the catalogue, compared: or why it was not."""
 
     name: str
@@ -144,14 +144,14 @@ class Line:
 HEADINGS = ["mechanism", "size", "claims", "found ε", "true ε", "event mass", "seconds", ""]
 
 
-def catalogue_table(lines: Sequence[Line]) -> Table:
+def catalogue_table(lines: Sequence[ComparedMechanism]) -> Table:
     table = Table(*HEADINGS)
     for line in lines:
         table.add_row(*map(Text, line.cells()))
     return table
 
 
-def catalogue_markdown(lines: Sequence[Line]) -> str:
+def catalogue_markdown(lines: Sequence[ComparedMechanism]) -> str:
     rows = [HEADINGS, ["---"] * len(HEADINGS), *(line.cells() for line in lines)]
     table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
     return (

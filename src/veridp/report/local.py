@@ -13,7 +13,7 @@ from rich.table import Table
 
 from veridp.errors import BadInput
 from veridp.local.estimate import Estimate
-from veridp.local.study import Figure, Point, Study
+from veridp.local.study import Figure, Study, StudyPoint
 from veridp.local.study.run import as_rows
 
 STYLE = """
@@ -110,7 +110,7 @@ def _svg(figure: Figure) -> str:
     return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]
 
 
-def _draw(axes: Any, figure: Figure, points: Sequence[Point], panel: str) -> None:
+def _draw(axes: Any, figure: Figure, points: Sequence[StudyPoint], panel: str) -> None:
     for number, series in enumerate(dict.fromkeys(point.series for point in points)):
         own = [point for point in points if point.series == series]
         places, colour = [point.x for point in own], f"C{number}"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact import Comparison
-from veridp.engines.exact.entry_loss import Line
-from veridp.engines.exact.loss import Loss, Mixture, Product
+from veridp.engines.exact.entry_loss import EntryLoss
+from veridp.engines.exact.loss import Mixture, PrivacyLoss, Product
 from veridp.errors import BadInput, NotExact
 
 Array = NDArray[np.float64]
@@ -41,15 +41,15 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
         raise BadInput(f"--plot {path}: {error}; give a file that ends in .png, .svg or .pdf") from None
 
 
-def _only_line(loss: Loss) -> Line | None:
+def _only_line(loss: PrivacyLoss) -> EntryLoss | None:
     """The one numeric entry on which all the loss is, if that is so."""
     if isinstance(loss, Product):
         moving = [part for part in loss.parts if not part.trivial]
         return _only_line(moving[0]) if len(moving) == 1 else None
-    return loss if isinstance(loss, Line) else None
+    return loss if isinstance(loss, EntryLoss) else None
 
 
-def _draw_densities(axes: Any, line: Line) -> None:
+def _draw_densities(axes: Any, line: EntryLoss) -> None:
     """Two curves, or, where the entry moves in whole steps, a mark for each value."""
     places = _visible(line)
     left, right = _densities(line, places)
@@ -61,7 +61,7 @@ def _draw_densities(axes: Any, line: Line) -> None:
     axes.set_ylabel("density" if line.lattice is None else "probability")
 
 
-def _visible(line: Line) -> Array:
+def _visible(line: EntryLoss) -> Array:
     """Where the densities are drawn: a fine even grid over what can be seen of them, and where they bend.
 
     The engine's own points are too few for a curve; they find the range, and lie beside every bend.
@@ -75,7 +75,7 @@ def _visible(line: Line) -> Array:
     return np.union1d(np.linspace(shown[0], shown[-1], GRID), shown)
 
 
-def _densities(line: Line, places: Array) -> tuple[Array, Array]:
+def _densities(line: EntryLoss, places: Array) -> tuple[Array, Array]:
     return np.exp(line.left.density(places[:, None])), np.exp(line.right.density(places[:, None]))
 
 

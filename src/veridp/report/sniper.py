@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from veridp.engines.sniper import Finding
+from veridp.engines.sniper import AttackResult
 from veridp.errors import BadInput
 
 
-def plot_profile(finding: Finding, path: Path) -> None:
+def plot_profile(finding: AttackResult, path: Path) -> None:
     """Write a picture (PNG, SVG or PDF by its ending) of the certified δ against ε, with the claim in it."""
     try:
         from matplotlib.figure import Figure

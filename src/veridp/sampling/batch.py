@@ -17,7 +17,7 @@ from veridp.kernel.template import DTYPES, Kind, Slot, Template, Tree, constant,
 from veridp.sampling.arena import Arena, borrowed
 from veridp.sampling.batch_number import Batch
 from veridp.sampling.drawing import BatchGenerator, RowGenerator
-from veridp.sampling.outputs import Outputs, Part, assemble
+from veridp.sampling.outputs import OutputRows, Outputs, assemble
 from veridp.sampling.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
 
 Mechanism = Callable[[Any, Any], Any]
@@ -37,14 +37,14 @@ def batch_outputs(function: Mechanism, data: object, rng: np.random.Generator, c
 
 
 @dataclass(frozen=True)
-class Trial:
+class BatchTrial:
     """What a batch takes: how many runs, and how much one of them keeps for each row."""
 
     runs: int
     bytes_per_row: int
 
 
-def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int, runs: int) -> Trial:
+def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int, runs: int) -> BatchTrial:
     """Runs a batch for what it takes, but no more than so many runs of it; raises as `batch_outputs` does.
 
     Many rows are handed to the plain function here, so that one that tells a batch from a number is found out.
@@ -52,7 +52,7 @@ def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, cou
     with borrowed() as arena:
         parts = itertools.islice(_parts(function, data, rng, arena, count, TRIAL_ROWS), runs)
         kept = [_kept(tape) for _, tape in parts]
-    return Trial(len(kept), max(kept, default=0) // max(count, 1))
+    return BatchTrial(len(kept), max(kept, default=0) // max(count, 1))
 
 
 def _kept(tape: Tape) -> int:
@@ -62,7 +62,7 @@ def _kept(tape: Tape) -> int:
 
 def _parts(
     function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: int = 1
-) -> Iterator[tuple[Part, Tape]]:
+) -> Iterator[tuple[OutputRows, Tape]]:
     """The rows of each run, and its tape; so many rows of the first, fewer of others, go through the plain function."""
     queue = [Pending([], [], None, count)] if count else []
     done = 0
@@ -73,7 +73,7 @@ def _parts(
         done += 1
 
 
-def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Part:
+def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> OutputRows:
     generator = BatchGenerator(tape)
     try:
         with np.errstate(all="ignore"):
@@ -87,7 +87,7 @@ def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Part:
         raise
     except (Exception, SystemExit) as error:
         _check_completed(tape)
-        part = Part(Template(_raised(error, tape)), tape.rows, {})
+        part = OutputRows(Template(_raised(error, tape)), tape.rows, {})
     finally:
         tape.halted = True
     if not part.columns:  # it may have raised what only a batch raises
@@ -135,7 +135,7 @@ REMEDY = (
 )
 
 
-def _part(returned: object, tape: Tape) -> Part:
+def _part(returned: object, tape: Tape) -> OutputRows:
     """The rows of this run as a template and columns."""
     columns: dict[Slot, NDArray[Any]] = {}
     counts: dict[Kind, int] = {}
@@ -152,7 +152,7 @@ def _part(returned: object, tape: Tape) -> Part:
         return kind_of_dtype(value.values.dtype) if isinstance(value, Batch) else None
 
     template = Template(tree_of(returned, leaf, special))
-    return Part(template, tape.rows, columns)
+    return OutputRows(template, tape.rows, columns)
 
 
 # ------------------------------------------------------------------------- the plain function on one of the rows
@@ -176,7 +176,9 @@ def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: T
     return _Diverged(rng.diverged) if rng.diverged else tree_of(returned, lambda value, _: value, lambda _: None)
 
 
-def _compare(function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: Part, row: int) -> None:
+def _compare(
+    function: Mechanism, data: object, generator: BatchGenerator, tape: Tape, part: OutputRows, row: int
+) -> None:
     """Raise if the plain function does not return on the draws of this row what the batch returned for it."""
     tree = part.template.fill({slot: column[row].item() for slot, column in part.columns.items()})
     alone = _plain(function, data, generator, tape, row)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.kernel.stand_ins import Symbolic
-from veridp.sampling.tape import Event, Tape, Values
+from veridp.sampling.tape import Tape, TapeEvent, Values
 
 PLAIN = (bool, int, float)
 NUMBERS = (bool, int, float, np.number, np.bool_)
@@ -311,7 +311,7 @@ def combined(ufunc: np.ufunc, values: Sequence[Any], plain: bool) -> Batch:
     key = (ufunc, *_keys(tape, values))
     event = tape.recall(key)
     if event is None:
-        event = tape.record(Event(key, tape.made(lambda: _evaluated(ufunc, values, tape)), tape.version))
+        event = tape.record(TapeEvent(key, tape.made(lambda: _evaluated(ufunc, values, tape)), tape.version))
     return Batch(tape, tape.position - 1, event.outcome, event.version, plain)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from veridp.mechanism import Mechanism
 from veridp.sampling.checked import REFUSED, CheckedCompiler, check_types, refuse_handlers
-from veridp.sampling.compiled_loop import Layout, layout_of, outputs_of
+from veridp.sampling.compiled_loop import ColumnLayout, layout_of, outputs_of
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.tape import Unfit
 
@@ -29,7 +29,7 @@ class Kernel:
     """A compiled loop over the mechanism, and how its outputs are laid out."""
 
     loop: Function
-    layout: Layout
+    layout: ColumnLayout
     kept: tuple[object, ...]  # what the cache knows by identity must not be freed
 
 

@@ -26,7 +26,7 @@ types: Any = _types
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ScalarLeaf:
     """A scalar: its kind, the number of its column, and of the column that tells whether it is there and not None."""
 
     kind: Kind
@@ -42,11 +42,11 @@ class Repeat:
     entry: Form
 
 
-Form = Leaf | Repeat | tuple["Form", ...]
+Form = ScalarLeaf | Repeat | tuple["Form", ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """The form of an output, the columns it needs, and the statements that write one output into them."""
 
     form: Form
@@ -88,14 +88,14 @@ class _Writer:
             return self._list(kind.dtype, value, writes)
         return self._leaf(kind, value, "count", "row", writes)
 
-    def _leaf(self, kind: Any, value: str, size: str, place: str, writes: list[str]) -> Leaf:
+    def _leaf(self, kind: Any, value: str, size: str, place: str, writes: list[str]) -> ScalarLeaf:
         """A scalar that is stored at this place of a column of this size."""
         optional = isinstance(kind, types.Optional)
         scalar = _scalar(kind.type if optional else kind)
         column = self._column(f"np.empty({size}, np.{DTYPES[scalar]})")
         if not optional:
             writes.append(f"c{column}[{place}] = {value}")
-            return Leaf(scalar, column)
+            return ScalarLeaf(scalar, column)
         flags = self._column(f"np.empty({size}, np.bool_)")
         writes += [
             f"item = {value}",
@@ -106,7 +106,7 @@ class _Writer:
             f"    c{flags}[{place}] = True",
             f"    c{column}[{place}] = item",
         ]
-        return Leaf(scalar, column, flags)
+        return ScalarLeaf(scalar, column, flags)
 
     def _column(self, made: str) -> int:
         self.setup.append(f"c{len(self.columns)} = {made}")
@@ -160,17 +160,17 @@ def _scalar(kind: Any) -> Kind:
     raise Unfit(f"its compiled form returns {kind}, which has no columns there")
 
 
-def layout_of(kind: Any) -> Layout:
+def layout_of(kind: Any) -> ColumnLayout:
     """The layout for outputs of a numba type; Unfit where they have none."""
     writer, writes = _Writer(), list[str]()
     form = writer.form(kind, "value", writes)
-    return Layout(form, tuple(writer.setup), tuple(writes), tuple(writer.finish), tuple(writer.columns))
+    return ColumnLayout(form, tuple(writer.setup), tuple(writes), tuple(writer.finish), tuple(writer.columns))
 
 
 # ------------------------------------------------------------------------------------------ from columns to Outputs
 
 
-def outputs_of(layout: Layout, columns: Sequence[NDArray[Any]], count: int) -> Outputs:
+def outputs_of(layout: ColumnLayout, columns: Sequence[NDArray[Any]], count: int) -> Outputs:
     """The outputs that the loop wrote."""
     numbers: dict[Slot, NDArray[Any]] = {}
     for leaf, repeated in _leaves(layout.form):
@@ -189,9 +189,9 @@ def outputs_of(layout: Layout, columns: Sequence[NDArray[Any]], count: int) -> O
     return Outputs(codes, templates, numbers)
 
 
-def _leaves(form: Form, repeated: bool = False) -> Iterator[tuple[Leaf, bool]]:
+def _leaves(form: Form, repeated: bool = False) -> Iterator[tuple[ScalarLeaf, bool]]:
     """The leaves, each with whether it is in a list."""
-    if isinstance(form, Leaf):
+    if isinstance(form, ScalarLeaf):
         yield form, repeated
     elif isinstance(form, Repeat):
         yield from _leaves(form.entry, repeated=True)
@@ -209,7 +209,7 @@ def _repeats(form: Form) -> Iterator[int]:
             yield from _repeats(part)
 
 
-def _slot(leaf: Leaf, place: int, columns: int) -> Slot:
+def _slot(leaf: ScalarLeaf, place: int, columns: int) -> Slot:
     """The slot of a leaf, at a place of a list: the same whatever the lengths of the lists are."""
     return Slot(leaf.kind, place * columns + leaf.column)
 
@@ -237,7 +237,7 @@ MANY_LENGTHS = 2**16
 
 
 @functools.lru_cache(maxsize=4096)
-def _template(layout: Layout, names: tuple[tuple[int, int], ...], values: tuple[int, ...]) -> Template:
+def _template(layout: ColumnLayout, names: tuple[tuple[int, int], ...], values: tuple[int, ...]) -> Template:
     """The template of outputs with these lengths and flags, each named by its column and its place in a list."""
     told = dict(zip(names, values, strict=True))
 

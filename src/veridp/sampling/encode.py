@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from veridp.errors import BadOutput
 from veridp.kernel.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
-from veridp.sampling.outputs import Outputs, Part, assemble
+from veridp.sampling.outputs import OutputRows, Outputs, assemble
 
 
 class _Group:
@@ -70,11 +70,11 @@ def _signature(value: object, types: Any, groups: dict[Any, _Group]) -> tuple[An
     return key, numbers
 
 
-def _part(group: _Group, count: int) -> Part:
+def _part(group: _Group, count: int) -> OutputRows:
     columns = zip(*group.numbers, strict=True)
     numbers = [_numbers(values, slot) for slot, values in zip(group.template.slots, columns, strict=True)]
     rows = None if len(group.rows) == count else np.array(group.rows, dtype=np.intp)
-    return Part(group.template, rows, dict(zip(group.template.slots, numbers, strict=True)))
+    return OutputRows(group.template, rows, dict(zip(group.template.slots, numbers, strict=True)))
 
 
 def _numbers(values: Sequence[Any], slot: Slot) -> NDArray[Any]:

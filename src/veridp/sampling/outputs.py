@@ -307,7 +307,7 @@ def concatenate(parts: Sequence[Outputs]) -> Outputs:
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputRows:
     """Rows of one form: their places among all rows (None for all of them), and their numbers."""
 
     template: Template
@@ -315,7 +315,7 @@ class Part:
     columns: Mapping[Slot, NDArray[Any]]
 
 
-def assemble(parts: Sequence[Part], count: int) -> Outputs:
+def assemble(parts: Sequence[OutputRows], count: int) -> Outputs:
     """The `count` rows that the parts make up together, in memory of their own."""
     known: dict[Template, int] = {}
     for part in parts:

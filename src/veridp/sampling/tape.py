@@ -35,7 +35,7 @@ class Stop(BaseException):
 
 
 @dataclass(slots=True)
-class Event:
+class TapeEvent:
     """What happened, and its outcome: an array with the number of splits before it, or the value decided on."""
 
     key: Hashable
@@ -47,7 +47,7 @@ class Event:
 class Pending:
     """Rows that wait for their own run: the events behind them, and the selections that led to them."""
 
-    events: list[Event]
+    events: list[TapeEvent]
     selections: list[Selection]
     rows: Selection | None  # their places in the whole batch; None for all
     size: int
@@ -79,7 +79,7 @@ class Tape:
 
     # ------------------------------------------------------------------------------------------- events
 
-    def recall(self, key: Hashable) -> Event | None:
+    def recall(self, key: Hashable) -> TapeEvent | None:
         """The recorded event that comes next, if there is one; it must be the one that is asked for."""
         if self.halted:
             raise Stop  # the mechanism caught the first one
@@ -91,16 +91,16 @@ class Tape:
         self.position += 1
         return event
 
-    def record(self, event: Event) -> Event:
+    def record(self, event: TapeEvent) -> TapeEvent:
         self.events.append(event)
         self.position = self.recorded = len(self.events)
         return event
 
-    def compute(self, key: Hashable, make: Callable[[], Values]) -> tuple[int, Event]:
+    def compute(self, key: Hashable, make: Callable[[], Values]) -> tuple[int, TapeEvent]:
         """The array of the next event and its place on the tape; `make` is called only if it is not recorded."""
         event = self.recall(key)
         if event is None:
-            event = self.record(Event(key, self.made(make), len(self.selections)))
+            event = self.record(TapeEvent(key, self.made(make), len(self.selections)))
         return self.position - 1, event
 
     def made(self, make: Callable[[], Values]) -> Values:
@@ -140,7 +140,7 @@ class Tape:
                 parts = [(True, self._where(holds, count)), (False, self._where(~holds, len(holds) - count))]
                 event = self._split(key, parts)
             else:
-                event = self.record(Event(key, count > 0))
+                event = self.record(TapeEvent(key, count > 0))
         return bool(event.outcome)
 
     def settle(self, place: int, values: Callable[[], Values], purpose: str) -> Any:
@@ -150,7 +150,7 @@ class Tape:
         if event is None:
             distinct, inverse = np.unique(values(), return_inverse=True)
             if len(distinct) == 1:
-                event = self.record(Event(key, distinct[0].item()))
+                event = self.record(TapeEvent(key, distinct[0].item()))
             else:
                 if len(distinct) > (MANY_FLOATS if distinct.dtype.kind == "f" else self.room):
                     self.refuse(f"noise of {len(distinct)} different values is made into {purpose}")
@@ -159,19 +159,19 @@ class Tape:
                 event = self._split(key, list(zip(distinct.tolist(), parts, strict=True)))
         return event.outcome
 
-    def _split(self, key: Hashable, parts: list[tuple[Any, Selection]]) -> Event:
+    def _split(self, key: Hashable, parts: list[tuple[Any, Selection]]) -> TapeEvent:
         """Queue all parts but the largest, with which this run goes on."""
         self._check_room(len(parts))
         staying = max(range(len(parts)), key=lambda index: len(parts[index][1]))
         for index, (outcome, selection) in enumerate(parts):
             if index != staying:
                 rows = self._chosen(selection)
-                events = [*self.events, Event(key, outcome)]
+                events = [*self.events, TapeEvent(key, outcome)]
                 self.queue.append(Pending(events, [*self.selections, selection], rows, len(selection)))
         outcome, selection = parts[staying]
         self.rows, self.size = self._chosen(selection), len(selection)
         self.selections.append(selection)
-        return self.record(Event(key, outcome))
+        return self.record(TapeEvent(key, outcome))
 
     def _chosen(self, selection: Selection) -> Selection:
         return selection if self.rows is None else self._taken(self.rows, selection)
@@ -188,7 +188,7 @@ class Tape:
         for selection in self.selections[version:]:
             values = self._taken(values, selection)
         event = self.events[place]
-        self.events[place] = Event(event.key, values, self.version)  # what is queued from now on starts from here
+        self.events[place] = TapeEvent(event.key, values, self.version)  # what is queued from now on starts from here
         return values
 
     def _where(self, flags: NDArray[np.bool_], count: int) -> Selection:

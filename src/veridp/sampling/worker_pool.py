@@ -73,7 +73,7 @@ class _Run:
         self.payload = payload
         self.workers = workers
         self.executor = executor
-        self.own: Crew | None = None
+        self.own: WorkerPool | None = None
         self.waiting = list(range(job.blocks))[::-1]  # the next one last
         self.flying: dict[Future[Any], int] = {}
         self.landed: dict[int, Any] = {}
@@ -114,7 +114,7 @@ class _Run:
         if self.executor is not None:
             return self.executor
         if self.own is None:
-            self.own = Crew(self.workers, threads=self.job.reading is Reading.COMPILED)
+            self.own = WorkerPool(self.workers, threads=self.job.reading is Reading.COMPILED)
         return self.own.executor
 
     def _land(self) -> None:
@@ -180,7 +180,7 @@ def first_done(futures: Collection[Future[Any]], executor: Executor, patience: f
             raise BrokenExecutor("the process pool has lost track of its workers")
 
 
-class Crew:
+class WorkerPool:
     """Workers of our own: threads for compiled code, which lets go of the interpreter, else processes."""
 
     def __init__(self, workers: int, threads: bool) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from veridp.collect import SCHEMES, Client, MemoryVault, Task
 from veridp.collect.commitments.ristretto import ORDER
-from veridp.collect.messages import Challenge, Commit, Invitation, Opening, Verdict, decode, encode
+from veridp.collect.messages import Challenge, Commit, Invitation, Opening, SessionVerdict, decode, encode
 from veridp.collect.service.store import token_hash
 
 HTTP = httpx.Client(verify=False, timeout=60)  # noqa: S501 - plain HTTP; a context for TLS takes long to make
@@ -65,7 +65,7 @@ def reason(answer: httpx.Response, status: int) -> str:
 def refused(answer: httpx.Response) -> str:
     """The reason of a verdict that rejects."""
     assert answer.status_code == 200, answer.text
-    verdict = decode(answer.content, Verdict)
+    verdict = decode(answer.content, SessionVerdict)
     assert not verdict.accepted
     return verdict.reason
 
@@ -84,7 +84,7 @@ def test_a_session_is_accepted_and_every_step_may_be_repeated(server: Any, mecha
     opening = talk.client.open(decode(answers.pop(), Challenge))
     verdicts = {talk.send("open", encode(opening)).content for _ in range(3)}
     assert len(verdicts) == 1
-    verdict = talk.client.finish(decode(verdicts.pop(), Verdict))
+    verdict = talk.client.finish(decode(verdicts.pop(), SessionVerdict))
     assert verdict.accepted
     assert verdict.outputs == talk.client.outputs
     assert talk.send("commit", encode(commit)).status_code == 200  # late, and still the same
@@ -112,7 +112,7 @@ def test_a_decided_session_is_not_decided_again(server: Any) -> None:
     (token,) = server.put(task, 1)
     talk = Talk(server, task, token)
     opening = talk.opening()
-    assert decode(talk.send("open", encode(opening)).content, Verdict).accepted
+    assert decode(talk.send("open", encode(opening)).content, SessionVerdict).accepted
     changed = replace(opening, values=opening.values[::-1])
     assert reason(talk.send("open", encode(changed)), 409) == "replayed"
     assert server.status(task)["accepted"] == 1
@@ -191,7 +191,7 @@ def test_one_token_may_serve_two_tasks_at_once(server: Any) -> None:
     talks = [Talk(server, one, token) for one in (task, other)]
     openings = [talk.opening() for talk in talks]
     for talk, opening in zip(talks, openings, strict=True):
-        assert decode(talk.send("open", encode(opening)).content, Verdict).accepted
+        assert decode(talk.send("open", encode(opening)).content, SessionVerdict).accepted
 
 
 def test_messages_that_are_none_are_refused(server: Any) -> None:
@@ -332,7 +332,7 @@ def test_an_estimate_is_withheld_until_there_are_enough_reports(server: Any) -> 
         assert server.status(task)["withheld"]["reason"] == "too-few-reports"
         assert server.status(task)["estimate"] is None
         talk = Talk(server, task, token)
-        assert decode(talk.send("open", encode(talk.opening())).content, Verdict).accepted, number
+        assert decode(talk.send("open", encode(talk.opening())).content, SessionVerdict).accepted, number
     found = server.status(task)
     assert found["withheld"] is None
     assert sum(column["value"] for column in found["estimate"]) == pytest.approx(1.0)

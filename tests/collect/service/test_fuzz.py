@@ -19,7 +19,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from veridp.collect import Client, MemoryVault, Task
-from veridp.collect.messages import Challenge, Commit, Invitation, Opening, Verdict, decode, encode
+from veridp.collect.messages import Challenge, Commit, Invitation, Opening, SessionVerdict, decode, encode
 from veridp.collect.service.openapi import document
 
 ADMIN = "an admin token of the tests"
@@ -131,7 +131,7 @@ def test_no_changed_opening_is_accepted(target: Target, data: st.DataObject) -> 
     changed = mutated(data, good)
     answer = target.post(token, "open", changed)
     if answer.status_code == 200 and changed != good:
-        assert not decode(answer.content, Verdict).accepted
+        assert not decode(answer.content, SessionVerdict).accepted
 
 
 @given(data=st.data())
@@ -143,7 +143,7 @@ def test_a_changed_commitment_is_refused_or_cannot_be_opened(target: Target, dat
     answer = target.post(token, "commit", changed)
     if answer.status_code == 200 and changed != encode(commit):
         opening = client.open(decode(answer.content, Challenge))
-        verdict = decode(target.post(token, "open", encode(opening)).content, Verdict)
+        verdict = decode(target.post(token, "open", encode(opening)).content, SessionVerdict)
         if verdict.accepted:
             other = decode(changed, Commit).commitment
             places = [i // 32 for i in range(len(other)) if other[i] != commit.commitment[i]]
@@ -158,6 +158,6 @@ def test_no_other_composition_of_the_opening_is_accepted(target: Target, values:
     token, client, commit = target.begun()
     opening = client.open(decode(target.post(token, "commit", encode(commit)).content, Challenge))
     changed = replace(opening, closed=(closed,), values=bytes(values))
-    verdict = decode(target.post(token, "open", encode(changed)).content, Verdict)
+    verdict = decode(target.post(token, "open", encode(changed)).content, SessionVerdict)
     assert verdict.accepted == (changed == opening)
     assert isinstance(opening, Opening)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from veridp.collect import Client, MemoryVault, Task
-from veridp.collect.messages import Challenge, Invitation, Verdict, decode, encode
+from veridp.collect.messages import Challenge, Invitation, SessionVerdict, decode, encode
 from veridp.collect.service.crowd import Connection, Rehearsal, rehearse
 from veridp.collect.transcript import audit
 
@@ -112,7 +112,7 @@ def test_a_server_killed_between_any_two_steps_goes_on(database: str, serving: C
     client = Client(task.protocol, task.verifier, MemoryVault(), random.Random(1))
     commit = client.commit(decode(twice("session", b""), Invitation), "cat")
     opening = client.open(decode(twice("commit", encode(commit)), Challenge))
-    verdict = client.finish(decode(twice("open", encode(opening)), Verdict))
+    verdict = client.finish(decode(twice("open", encode(opening)), SessionVerdict))
     assert verdict.accepted
     assert server.status(task)["accepted"] == 1
     server.stop()

@@ -26,12 +26,12 @@ from veridp.collect.attacks import new_session
 from veridp.collect.messages import Commit, Invitation, Opening, decode, encode
 from veridp.collect.service import store
 from veridp.collect.service.app import application
-from veridp.collect.service.commit_queue import Ledger
+from veridp.collect.service.commit_queue import CommitQueue
 from veridp.collect.service.database import Database
 from veridp.collect.service.limits import Limiter
 from veridp.collect.service.schema import metadata
 from veridp.collect.service.session_cache import LARGEST_COMMITMENT, MOST_SESSIONS, Remembered
-from veridp.collect.service.settings import Settings
+from veridp.collect.service.settings import ServiceSettings
 from veridp.collect.service.verifier_pool import Judges, Known
 from veridp.errors import BadInput
 
@@ -173,9 +173,9 @@ def test_what_is_remembered_is_bounded() -> None:
     assert remembered.take(TASK, (5).to_bytes(4, "big")) == session
 
 
-def run_ledger(database: Database, use: Callable[[Ledger], object]) -> None:
+def run_ledger(database: Database, use: Callable[[CommitQueue], object]) -> None:
     async def run() -> None:
-        ledger = Ledger(database)
+        ledger = CommitQueue(database)
         ledger.start()
         try:
             await use(ledger)  # type: ignore[misc]
@@ -205,7 +205,7 @@ def test_steps_of_one_transaction_do_not_disturb_each_other(opened: Database) ->
     def fails(connection: Connection) -> None:
         raise ZeroDivisionError
 
-    async def use(ledger: Ledger) -> None:
+    async def use(ledger: CommitQueue) -> None:
         steps = [ledger.do(bytes([i]), good(i)) for i in range(50)]
         bad = [ledger.do(b"x", step) for step in (refused, clashes, fails)]
         found = await asyncio.gather(*steps, *bad, return_exceptions=True)
@@ -244,7 +244,7 @@ def test_what_fails_on_the_servers_side_has_a_name(trouble: Exception, tmp_path:
             raise trouble
 
     async def use() -> None:
-        app = application(Settings(f"sqlite:///{tmp_path}/collect.db", "a" * 20))
+        app = application(ServiceSettings(f"sqlite:///{tmp_path}/collect.db", "a" * 20))
         head = {"Authorization": "Bearer token", "Content-Type": "application/msgpack"}
         served = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test/tasks/pets", headers=head)
         async with app.router.lifespan_context(app), served as http:
@@ -286,13 +286,13 @@ def test_limits_let_bursts_through_and_no_more() -> None:
 
 def test_settings_are_checked_and_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match="16 characters"):
-        Settings("sqlite://", "short")
+        ServiceSettings("sqlite://", "short")
     with pytest.raises(BadInput, match="negative"):
-        Settings("sqlite://", "a" * 20, judges=0)
+        ServiceSettings("sqlite://", "a" * 20, judges=0)
     monkeypatch.delenv("VERIDP_COLLECT_SETTINGS", raising=False)
     with pytest.raises(BadInput, match="veridp collect serve"):
-        Settings.from_environment()
+        ServiceSettings.from_environment()
     monkeypatch.setenv("VERIDP_COLLECT_SETTINGS", "")
-    settings = Settings("sqlite:///x.db", "a" * 20, rate=7.0)
+    settings = ServiceSettings("sqlite:///x.db", "a" * 20, rate=7.0)
     settings.to_environment()
-    assert Settings.from_environment() == settings
+    assert ServiceSettings.from_environment() == settings

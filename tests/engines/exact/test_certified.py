@@ -22,10 +22,10 @@ from veridp.engines.exact.ball_noise import law
 from veridp.engines.exact.balls import FIRST_BITS, MOST_BITS, added, ball, interval, log_ratio, refined
 from veridp.engines.exact.certified import certify, enclose, outputs
 from veridp.engines.exact.enclosure import Measures
-from veridp.engines.exact.event import Entry, Event, Span
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.exact.exponential import Piecewise
 from veridp.engines.exact.masses import log_masses
-from veridp.engines.exact.pieces import Piece, factors
+from veridp.engines.exact.pieces import DistributionPiece, factors
 from veridp.errors import NotExact
 from veridp.kernel import distributions as d
 from veridp.kernel.explore import explore
@@ -43,7 +43,7 @@ def holds(enclosure: Interval, value: Any) -> bool:
 def probability(function: Callable[..., Any], data: Any, output: Any = True) -> Interval:
     """The enclosure of the probability of one output."""
     tree = tuple(output) if isinstance(output, list) else output
-    return enclose(explore(function, data, defer=True), Event(template=Template(tree)))
+    return enclose(explore(function, data, defer=True), ExactEvent(template=Template(tree)))
 
 
 def width(enclosure: Interval) -> float:
@@ -256,7 +256,9 @@ def test_differences_of_geometric_noise_are_a_discrete_laplace() -> None:
     paths = explore(difference, [3], defer=True)
     for value in range(-4, 12):
         exact = Fraction(1, 7) * Fraction(3, 4) ** abs(value - 3)  # p/(2-p) · (1-p)^|k|
-        enclosure = enclose(paths, Event(within=((Entry(((0, 1.0),), ("output",)), (Span(value, value),)),)))
+        enclosure = enclose(
+            paths, ExactEvent(within=((LinearEntry(((0, 1.0),), ("output",)), (NumberSpan(value, value),)),))
+        )
         assert Fraction(enclosure.lower) <= exact <= Fraction(enclosure.upper)
         assert width(enclosure) < 1e-15
 
@@ -286,10 +288,10 @@ def test_the_atoms_of_a_clipped_answer() -> None:
     atoms = {output.event.template.tree: output.probability for output in outputs(paths) if output.event.template}
     assert holds(atoms[0], laplace_below(mpmath.mpf("-0.25"), 3))
     assert holds(atoms[1], 1 - laplace_below(mpmath.mpf("0.75"), 3))
-    output = Entry(((0, 1.0),), ("output",))
-    inside = enclose(paths, Event(within=((output, (Span(-math.inf, 0.5),)),)))
+    output = LinearEntry(((0, 1.0),), ("output",))
+    inside = enclose(paths, ExactEvent(within=((output, (NumberSpan(-math.inf, 0.5),)),)))
     assert holds(inside, laplace_below(mpmath.mpf("0.25"), 3))  # the atom at 0 lies in the span
-    twice = enclose(paths, Event(within=((output, (Span(0.125, 0.5), Span(0.25, 0.75))),)))
+    twice = enclose(paths, ExactEvent(within=((output, (NumberSpan(0.125, 0.5), NumberSpan(0.25, 0.75))),)))
     assert holds(twice, laplace_below(mpmath.mpf("0.5"), 3) - laplace_below(mpmath.mpf("-0.125"), 3))
 
 
@@ -410,7 +412,7 @@ def test_circles_and_deep_smooth_trees_are_refused() -> None:
     with pytest.raises(NotExact, match="more than one layer"):
         probability(ascending(["normal"] * 4), [0] * 4)
     with pytest.raises(NotExact, match="one alternative at a time"):
-        enclose(explore(clipped, [0], defer=True), Event(either=(Event(), Event())))
+        enclose(explore(clipped, [0], defer=True), ExactEvent(either=(ExactEvent(), ExactEvent())))
 
 
 def test_a_change_of_one_part_in_a_trillion_shows() -> None:
@@ -434,17 +436,17 @@ def test_tampering_with_a_piece_shows() -> None:
             assert (honest + others[1]).overlaps(others[0])  # with the condition, and without it, is all
 
 
-def replace_conditions(piece: Piece, conditions: Sequence[Any]) -> Piece:
+def replace_conditions(piece: DistributionPiece, conditions: Sequence[Any]) -> DistributionPiece:
     return replace(piece, conditions=tuple(conditions))
 
 
 def test_an_event_of_another_output_has_another_probability() -> None:
     paths = [explore(catalogue["svt1"], data, defer=True) for data in SVT_PAIR]
-    right = certify(*paths, Event(template=Template((False,) * 9 + (True,))))
-    wrong = certify(*paths, Event(template=Template((False,) * 10)))
+    right = certify(*paths, ExactEvent(template=Template((False,) * 9 + (True,))))
+    wrong = certify(*paths, ExactEvent(template=Template((False,) * 10)))
     assert right.epsilon == wrong.epsilon  # of all outputs, whatever the event
     assert right.left_probability.upper < wrong.left_probability.lower
-    nothing = certify(*paths, Event(template=Template((True,) * 10)))
+    nothing = certify(*paths, ExactEvent(template=Template((True,) * 10)))
     assert nothing.left_probability == nothing.right_probability == Interval.exactly(0.0)
 
 

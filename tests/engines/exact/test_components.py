@@ -12,7 +12,7 @@ from veridp.engines.exact import compare
 from veridp.engines.exact.components import Component, Splitter, kind_of
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.masses import log_masses
-from veridp.engines.exact.pieces import Piece, factors
+from veridp.engines.exact.pieces import DistributionPiece, factors
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Condition
 
@@ -32,7 +32,7 @@ def two_vectors(rng, data):
     return run(), rng.random() < 0.5, run()
 
 
-def pieces_of(mechanism, data) -> list[Piece]:
+def pieces_of(mechanism, data) -> list[DistributionPiece]:
     (whole,) = factors(explore(mechanism, data), split=False)
     return [piece for pieces in whole.classes.values() for piece in pieces]
 
@@ -99,7 +99,7 @@ def test_components_of_a_kind_have_one_measure(name: str) -> None:
         for component in splitter.split(piece.conditions):
             seen.setdefault(component.kind, []).append(component)
     for first, *others in seen.values():
-        masses = {Density([Piece(1, component.conditions, ())]).mass for component in (first, *others[-1:])}
+        masses = {Density([DistributionPiece(1, component.conditions, ())]).mass for component in (first, *others[-1:])}
         assert len(masses) == 1
 
 

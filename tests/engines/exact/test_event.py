@@ -15,7 +15,7 @@ from scipy import stats
 
 import veridp
 from veridp.engines.exact import compare
-from veridp.engines.exact.event import Entry, Event, Span
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.kernel.template import Kind, Slot, Template
 
 FALSE_ALARM = 1e-6
@@ -62,15 +62,21 @@ def test_rappor_names_the_bits_that_tell() -> None:
 
 
 def test_spans_entries_and_events_in_words() -> None:
-    entry = Entry(((0, 1.0), (2, -0.5)), ("output[0]", "output[2]"))
+    entry = LinearEntry(((0, 1.0), (2, -0.5)), ("output[0]", "output[2]"))
     assert str(entry) == "output[0] - 0.5·output[2]"
-    spans = [Span(-math.inf, 3.0), Span(0.5, math.inf), Span(1, 2), Span(4, 4), Span(-math.inf, math.inf)]
+    spans = [
+        NumberSpan(-math.inf, 3.0),
+        NumberSpan(0.5, math.inf),
+        NumberSpan(1, 2),
+        NumberSpan(4, 4),
+        NumberSpan(-math.inf, math.inf),
+    ]
     assert [span.text("x") for span in spans] == ["x <= 3", "x >= 0.5", "x in [1, 2]", "x = 4", "x is any number"]
-    two = Event(within=((entry, (Span(-math.inf, 0.0), Span(5, 6))),))
+    two = ExactEvent(within=((entry, (NumberSpan(-math.inf, 0.0), NumberSpan(5, 6))),))
     assert str(two) == "output[0] - 0.5·output[2] <= 0 or output[0] - 0.5·output[2] in [5, 6]"
-    assert str(Event()) == "any output"
-    assert str(Event(either=(Event(template=Template(True)), two))) == f"(output is True) or ({two})"
-    many = Event(either=tuple(Event(template=Template(k)) for k in range(6)))
+    assert str(ExactEvent()) == "any output"
+    assert str(ExactEvent(either=(ExactEvent(template=Template(True)), two))) == f"(output is True) or ({two})"
+    many = ExactEvent(either=tuple(ExactEvent(template=Template(k)) for k in range(6)))
     assert str(many).endswith("(output is 3) or 2 more cases")
 
 
@@ -78,27 +84,27 @@ def test_spans_entries_and_events_in_words() -> None:
 
 
 def test_forms_and_constants() -> None:
-    event = Event(template=Template((None, NUMBER, True)))
+    event = ExactEvent(template=Template((None, NUMBER, True)))
     assert event.holds([None, 3.5, True])
     assert event.holds((None, 2, np.bool_(True)))
     assert not event.holds([None, 3.5, 1])
     assert not event.holds([None, True, True])
     assert not event.holds([None, 3.5])
     assert not event.holds([0, 3.5, True])
-    assert Event(template=Template("low")).holds("low")
-    assert Event(template=Template(2)).holds(2.0 + 1e-15)
-    assert not Event(template=Template(2)).holds("2")
+    assert ExactEvent(template=Template("low")).holds("low")
+    assert ExactEvent(template=Template(2)).holds(2.0 + 1e-15)
+    assert not ExactEvent(template=Template(2)).holds("2")
 
 
 def test_spans_and_combinations() -> None:
-    difference = Entry(((0, -1.0), (1, 1.0)), ("output[0]", "output[1]"))
-    event = Event(within=((difference, (Span(0.0, 1.0), Span(3.0, math.inf))),))
+    difference = LinearEntry(((0, -1.0), (1, 1.0)), ("output[0]", "output[1]"))
+    event = ExactEvent(within=((difference, (NumberSpan(0.0, 1.0), NumberSpan(3.0, math.inf))),))
     held = [event.holds([1.0, z]) for z in (0.5, 1.0, 2.0, 2.5, 4.0, 9.0)]
     assert held == [False, True, True, False, True, True]
-    both = event & Event(equal=(("output[0]", 0, 1.0),))
+    both = event & ExactEvent(equal=(("output[0]", 0, 1.0),))
     assert both.holds([1.0, 2.0])
     assert not both.holds([2.0, 3.0])
-    assert Event(either=(Event(template=Template(1)), event)).holds(1)
+    assert ExactEvent(either=(ExactEvent(template=Template(1)), event)).holds(1)
 
 
 def test_leaves_of_dicts_are_found_beside_their_keys() -> None:

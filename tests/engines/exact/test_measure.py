@@ -15,8 +15,8 @@ from scipy import integrate, stats
 
 from veridp.engines.exact import elimination
 from veridp.engines.exact import measure as measuring
-from veridp.engines.exact.measure import Form, Region
-from veridp.engines.exact.noise import Noise, numeric
+from veridp.engines.exact.measure import NoiseRegion, RowForm
+from veridp.engines.exact.noise import NumericNoise, numeric
 from veridp.errors import NotExact
 from veridp.kernel import distributions as d
 
@@ -24,19 +24,19 @@ KINDS = [d.Laplace, d.Exponential, d.Uniform, d.Normal, d.Gumbel, d.Logistic]
 CLOSE = 1e-12
 
 
-def form(terms: dict[int, float], constant: float | Sequence[float]) -> Form:
-    return Form(tuple(terms.items()), np.atleast_1d(np.asarray(constant, dtype=float)))
+def form(terms: dict[int, float], constant: float | Sequence[float]) -> RowForm:
+    return RowForm(tuple(terms.items()), np.atleast_1d(np.asarray(constant, dtype=float)))
 
 
-def noises(*distributions: d.Distribution) -> dict[int, Noise]:
+def noises(*distributions: d.Distribution) -> dict[int, NumericNoise]:
     return {index: numeric(distribution) for index, distribution in enumerate(distributions)}
 
 
-def measure(noise: dict[int, Noise], *forms: Form) -> float:
-    return math.exp(Region(noise, forms).log_measure()[0])
+def measure(noise: dict[int, NumericNoise], *forms: RowForm) -> float:
+    return math.exp(NoiseRegion(noise, forms).log_measure()[0])
 
 
-def below(first: int, second: int, gap: float = 0.0) -> Form:
+def below(first: int, second: int, gap: float = 0.0) -> RowForm:
     """variable `first` <= variable `second` + gap"""
     return form({first: -1.0, second: 1.0}, gap)
 
@@ -84,7 +84,7 @@ def test_geometric_ties() -> None:
 @pytest.mark.parametrize("gap", [0.0, 1.0, 30.0, 300.0, 650.0])
 def test_a_difference_of_laplace_noise_deep_into_its_tail(gap: float) -> None:
     """P[X - Y >= z] = e^-z (2 + z)/4: below 1e-280 at the end."""
-    found = Region(noises(d.Laplace(1), d.Laplace(1)), (form({0: 1, 1: -1}, -gap),)).log_measure()[0]
+    found = NoiseRegion(noises(d.Laplace(1), d.Laplace(1)), (form({0: 1, 1: -1}, -gap),)).log_measure()[0]
     assert found == pytest.approx(-gap + math.log((2 + gap) / 4), rel=1e-13, abs=CLOSE)
 
 
@@ -259,12 +259,12 @@ def _panels(function: Any, ends: Any) -> float:
 def test_the_density_of_a_sum() -> None:
     """A further density at a form of the variables: sums of two Laplace, and of two normal, draws."""
     at = np.array([-20.0, -3.0, 0.0, 0.5, 7.0, 200.0])
-    tie = Form(((0, -1.0),), at)
+    tie = RowForm(((0, -1.0),), at)
     laplace = numeric(d.Laplace(1))
-    found = Region({0: laplace}, (), ((laplace, tie),), len(at)).log_measure()
+    found = NoiseRegion({0: laplace}, (), ((laplace, tie),), len(at)).log_measure()
     assert found == pytest.approx(np.log1p(np.abs(at)) - np.abs(at) - math.log(4), abs=CLOSE, rel=1e-13)
     wide, narrow = numeric(d.Normal(2)), numeric(d.Normal(1))
-    found = Region({0: wide}, (), ((narrow, Form(((0, -1.0),), at[:5])),), 5).log_measure()
+    found = NoiseRegion({0: wide}, (), ((narrow, RowForm(((0, -1.0),), at[:5])),), 5).log_measure()
     assert found == pytest.approx(stats.norm.logpdf(at[:5], scale=math.sqrt(5)), abs=CLOSE, rel=1e-13)
 
 
@@ -272,13 +272,13 @@ def test_the_density_of_a_maximum() -> None:
     """Three exponential draws: 3 e^-z (1 - e^-z)², the largest fixed at z and the others below it."""
     z = np.array([0.01, 1.0, 5.0, 50.0])
     noise = {1: numeric(d.Exponential(1)), 2: numeric(d.Exponential(1))}
-    forms = tuple(Form(((v, -1.0),), z) for v in noise)
-    tie = (numeric(d.Exponential(1)), Form((), z))
-    found = math.log(3) + Region(noise, forms, (tie,), 4).log_measure()
+    forms = tuple(RowForm(((v, -1.0),), z) for v in noise)
+    tie = (numeric(d.Exponential(1)), RowForm((), z))
+    found = math.log(3) + NoiseRegion(noise, forms, (tie,), 4).log_measure()
     assert found == pytest.approx(math.log(3) - z + 2 * np.log(-np.expm1(-z)), rel=1e-12)
 
 
-def _random_tree(seed: int, ties: bool) -> Region:
+def _random_tree(seed: int, ties: bool) -> NoiseRegion:
     """Three rows of a random tree of six variables; its leaves differ between rows, or its bounds alone."""
     rng = np.random.default_rng(seed)
     kinds = [d.Laplace(1), d.Normal(2), d.Exponential(2), d.Uniform(3), d.Logistic(1), d.Gumbel(1)]
@@ -288,7 +288,7 @@ def _random_tree(seed: int, ties: bool) -> Region:
         slope = float(rng.choice([-1, 1, 2]))
         forms.append(form({child: float(rng.choice([-1, 1])), int(rng.integers(child)): slope}, rng.normal(2, 1, 3)))
     densities = ((numeric(d.Laplace(2)), form({0: 1.0}, rng.normal(0, 2, 3))),) if ties else ()
-    return Region(noise, tuple(forms), densities, 3)
+    return NoiseRegion(noise, tuple(forms), densities, 3)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -303,9 +303,9 @@ def test_many_rows_are_as_one_by_one(seed: int, ties: bool) -> None:
 def test_one_grid_for_all_rows_is_as_a_grid_for_each(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that differ in the bounds of the middle alone share a grid; without sharing they get the same measures."""
     tree = _random_tree(seed, ties=False)
-    same = tuple(Form(f.coefficients, np.repeat(f.constant[:1], 5)) for f in tree.inequalities)
+    same = tuple(RowForm(f.coefficients, np.repeat(f.constant[:1], 5)) for f in tree.inequalities)
     levels = np.array([-4.0, -1.0, 0.0, 0.75, 3.0])
-    region = Region(tree.noise, (*same, Form(((0, 1.0),), levels)), (), 5)
+    region = NoiseRegion(tree.noise, (*same, RowForm(((0, 1.0),), levels)), (), 5)
     shared = region.log_measure()
     monkeypatch.setattr(elimination.Tree, "_varies", lambda *_: True)
     assert region.log_measure() == pytest.approx(shared, abs=1e-11)
@@ -319,9 +319,9 @@ def test_further_densities_at_many_points_are_those_at_each(kind: Any, ties: int
     links = (below(1, 0, 0.5), form({2: -1.0, 0: -2.0}, 3.0), form({0: 1.0}, 4.0))
     rng = np.random.default_rng(ties)
     given = [(numeric(kind(2)), rng.normal(scale=5, size=40), factor) for factor in (1.0, -0.5)[:ties]]
-    densities = tuple((tie, Form(((0, factor),), constants)) for tie, constants, factor in given)
-    rows = tuple(Form(link.coefficients, np.repeat(link.constant, 40)) for link in links)
-    region = Region(noise, rows, densities, 40)
+    densities = tuple((tie, RowForm(((0, factor),), constants)) for tie, constants, factor in given)
+    rows = tuple(RowForm(link.coefficients, np.repeat(link.constant, 40)) for link in links)
+    region = NoiseRegion(noise, rows, densities, 40)
     one_by_one = np.array([region.some(slice(row, row + 1)).log_measure()[0] for row in range(40)])
     counts = one_by_one > -math.inf if numeric(kind(2)).stretches else one_by_one > -50  # e^-e^x is steep far out
     assert region.log_measure()[counts] == pytest.approx(one_by_one[counts], abs=1e-12)
@@ -334,7 +334,7 @@ def test_the_difference_of_geometric_noise() -> None:
     p = 0.1
     noise = numeric(d.Geometric(Fraction(1, 10)))
     steps = np.array([*range(-300, 301, 7), 0.5])
-    region = Region({0: noise}, (), ((noise, Form(((0, 1.0),), steps)),), len(steps))
+    region = NoiseRegion({0: noise}, (), ((noise, RowForm(((0, 1.0),), steps)),), len(steps))
     expected = np.log(p / (2 - p)) + np.abs(steps) * np.log1p(-p)
     expected[-1] = -np.inf
     assert region.log_measure() == pytest.approx(expected, rel=1e-13)
@@ -346,8 +346,8 @@ def test_two_further_geometric_densities() -> None:
     p, q = mp.mpf(1) / 5, mp.mpf(1) / 3
     first, second = np.array([0.0, 3.0, -4.0]), np.array([1.0, 8.0, 12.0])
     noise, other = numeric(d.Geometric(Fraction(1, 5))), numeric(d.Geometric(Fraction(1, 3)))
-    ties = ((noise, Form(((0, 1.0),), first)), (other, Form(((0, -1.0),), second)))
-    found = Region({0: noise}, (), ties, 3).log_measure()
+    ties = ((noise, RowForm(((0, 1.0),), first)), (other, RowForm(((0, -1.0),), second)))
+    found = NoiseRegion({0: noise}, (), ties, 3).log_measure()
 
     def mass(chance: Any, k: int) -> Any:
         return chance * (1 - chance) ** (k - 1) if k >= 1 else mp.mpf(0)

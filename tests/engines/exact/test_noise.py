@@ -11,7 +11,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from veridp.engines.exact.noise import Noise, log_difference, numeric
+from veridp.engines.exact.noise import NumericNoise, log_difference, numeric
 from veridp.kernel import distributions as d
 
 EXACT_SCALE = Fraction(5, 2)
@@ -194,7 +194,7 @@ def test_a_trial_that_never_fails() -> None:
 
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *INTEGER])
 def test_a_density_is_exponential_on_its_stretches_and_0_off_them(kind: str) -> None:
-    noise: Noise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
+    noise: NumericNoise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
     points = np.arange(-20.0, 21.0) * (1.0 if noise.integer else 0.37)
     told = np.full(points.shape, -np.inf)
     for stretch in noise.stretches or ():
@@ -208,7 +208,7 @@ def test_a_density_is_exponential_on_its_stretches_and_0_off_them(kind: str) -> 
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *INTEGER])
 def test_the_mass_left_out_does_not_count(kind: str) -> None:
     """`tail` scales past the last kink (and the middle) there is less than 1e-18 of the mass."""
-    noise: Noise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
+    noise: NumericNoise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
     reach = noise.tail * noise.scale
     ends = [noise.middle, *noise.kinks, *(end for end in noise.support if math.isfinite(end))]
     assert noise.log_above(np.array([max(ends) + reach]))[0] < math.log(1e-18)

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from veridp.engines.finder.estimate import (
-    Moments,
     NormalRatio,
+    SampleMoments,
     adaptive,
     bivariate_normal_cdf,
     clt,
@@ -23,22 +23,22 @@ P, Q, RHO = 0.0324, 0.0304, 0.97
 MOST = 0.9676  # no two events of these probabilities correlate more: the published 0.97 is rounded
 
 
-def bernoulli(p: float, q: float, correlation: float, count: int) -> Moments:
+def bernoulli(p: float, q: float, correlation: float, count: int) -> SampleMoments:
     """What samples of two correlated events come to, without their noise."""
     joint = p * q + correlation * math.sqrt(p * (1 - p) * q * (1 - q))
-    return Moments(count, count * p, count * q, count * p, count * q, count * joint)
+    return SampleMoments(count, count * p, count * q, count * p, count * q, count * joint)
 
 
 def width(interval: object) -> float:
     return interval.upper - interval.lower  # type: ignore[attr-defined,no-any-return]
 
 
-def joint_counts(rng: np.random.Generator, p: float, q: float, correlation: float, count: int) -> Moments:
+def joint_counts(rng: np.random.Generator, p: float, q: float, correlation: float, count: int) -> SampleMoments:
     """Samples of two correlated events, drawn by their four joint outcomes."""
     both = p * q + correlation * math.sqrt(p * (1 - p) * q * (1 - q))
     cells = rng.multinomial(count, [both, p - both, q - both, 1 - p - q + both])
     left, right = int(cells[0] + cells[1]), int(cells[0] + cells[2])
-    return Moments(count, left, right, left, right, int(cells[0]))
+    return SampleMoments(count, left, right, left, right, int(cells[0]))
 
 
 # ------------------------------------------------------------------------------------------------------- moments
@@ -47,7 +47,7 @@ def joint_counts(rng: np.random.Generator, p: float, q: float, correlation: floa
 def test_moments_are_those_of_the_samples() -> None:
     rng = np.random.default_rng(1)
     left, right = rng.random(1000), rng.random(1000)
-    moments = Moments.of(left, right)
+    moments = SampleMoments.of(left, right)
     assert moments.means == pytest.approx((left.mean(), right.mean()))
     assert moments.variances == pytest.approx((left.var(), right.var()))
     assert moments.correlation == pytest.approx(np.corrcoef(left, right)[0, 1])
@@ -57,22 +57,22 @@ def test_moments_are_those_of_the_samples() -> None:
 def test_moments_add_up() -> None:
     rng = np.random.default_rng(2)
     left, right = rng.random(1000), rng.random(1000)
-    parts = Moments.of(left[:300], right[:300]) + Moments.of(left[300:], right[300:])
-    whole = Moments.of(left, right)
+    parts = SampleMoments.of(left[:300], right[:300]) + SampleMoments.of(left[300:], right[300:])
+    whole = SampleMoments.of(left, right)
     assert [getattr(parts, name) for name in vars(parts)] == pytest.approx(
         [getattr(whole, name) for name in vars(whole)]
     )
 
 
 def test_what_never_happened() -> None:
-    assert Moments(100, 5, 0, 5, 0, 0).epsilon == math.inf
-    assert Moments(100, 0, 5, 0, 5, 0).epsilon == -math.inf
-    assert math.isnan(Moments(100).epsilon)
+    assert SampleMoments(100, 5, 0, 5, 0, 0).epsilon == math.inf
+    assert SampleMoments(100, 0, 5, 0, 5, 0).epsilon == -math.inf
+    assert math.isnan(SampleMoments(100).epsilon)
 
 
 def test_a_constant_has_no_variance_and_no_correlation() -> None:
     left, right = np.full(4096, 0.1), np.full(4096, 0.3)
-    moments = Moments.of(left, right)
+    moments = SampleMoments.of(left, right)
     assert moments.variances == (0.0, 0.0)
     assert math.isnan(moments.correlation)
     assert multivariate_clt(moments, 0.05).lower == pytest.approx(math.log(1 / 3), abs=1e-12)
@@ -118,7 +118,7 @@ def test_too_few_samples_bound_nothing() -> None:
     rare = bernoulli(0.001, 0.001, 0.5, 1000)
     assert hoeffding(rare, 0.05).lower == -math.inf
     assert hoeffding(rare, 0.05).upper == math.inf
-    assert multivariate_clt(Moments(1000, 3, 0, 3, 0, 0), 0.05).upper == math.inf
+    assert multivariate_clt(SampleMoments(1000, 3, 0, 3, 0, 0), 0.05).upper == math.inf
 
 
 @pytest.mark.parametrize("correlation", [-0.9, -0.3, 0.0, 0.5, 0.99])
@@ -186,5 +186,5 @@ def test_sampling_stops_at_the_cap() -> None:
 
 
 def test_what_never_happens_is_not_sampled_for_ever() -> None:
-    moments = adaptive(lambda count: Moments(count), 0.05, most=2**40)
+    moments = adaptive(lambda count: SampleMoments(count), 0.05, most=2**40)
     assert moments.count == 2**16

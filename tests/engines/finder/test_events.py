@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.engines.exact.event import Entry, Span
-from veridp.engines.finder.events import End, Form, Forms, OutputEvent, draw_ends
+from veridp.engines.exact.event import LinearEntry, NumberSpan
+from veridp.engines.finder.events import End, EventForm, Forms, OutputEvent, draw_ends
 from veridp.kernel.template import Kind, Slot, Template
 
 SAMPLED = ["at", "at3", "gap_svt", "noisy_max1", "noisy_max3", "smart_sum", "truncated_geometric", "rappor"]
@@ -80,15 +80,15 @@ def test_where_outputs_are_many_a_form_asks_for_a_few_leaves() -> None:
 
 
 def test_an_end_is_drawn_for_every_number_or_for_one() -> None:
-    form = Form((Slot(Kind.FLOAT, 0),))
+    form = EventForm((Slot(Kind.FLOAT, 0),))
     rng = np.random.default_rng(5)
     kinds = {tuple(end.lower for end in draw_ends(form, rng).ends) for _ in range(50)}
     assert kinds == {(True,), (False,), (True, False)}
 
 
 def test_events_survive_pickling() -> None:
-    entry = Entry(((0, 1.0),), ("output",))
-    event = OutputEvent(template=Template(Slot(Kind.FLOAT, 0)), within=((entry, (Span(0.0, 1.0),)),))
+    entry = LinearEntry(((0, 1.0),), ("output",))
+    event = OutputEvent(template=Template(Slot(Kind.FLOAT, 0)), within=((entry, (NumberSpan(0.0, 1.0),)),))
     again = pickle.loads(pickle.dumps(event))  # noqa: S301 - made on the line above
     assert again == event
     assert (again.holds(0.5), again.holds(1.5), again.holds("text")) == (True, False, False)

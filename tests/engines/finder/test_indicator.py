@@ -10,7 +10,7 @@ import pytest
 
 import veridp
 from veridp.engines.exact.distribution import law
-from veridp.engines.finder.events import End, Form, Forms
+from veridp.engines.finder.events import End, EventForm, Forms
 from veridp.engines.finder.explored import ClosedData, OpenData, data_unknowns, log_probability
 from veridp.engines.finder.indicator import Draws, Indicator, values_of_numbers
 from veridp.engines.finder.neighbourhood import Patch, patches
@@ -46,7 +46,7 @@ def explored(name: str) -> tuple[OpenData, Forms]:
     return data, Forms(data.open[3])
 
 
-def indicator(data: OpenData, form: Form) -> Indicator:
+def indicator(data: OpenData, form: EventForm) -> Indicator:
     return Indicator.of(data.open[3], form, data_unknowns(3))
 
 
@@ -188,7 +188,7 @@ def test_data_that_cannot_be_left_open_is_explored_anew() -> None:
     assert OpenData.of(mechanism, [3], scalar=False) is None
     data = ClosedData(mechanism)
     left, right = [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]
-    form = Form(0)
+    form = EventForm(0)
     problem = Problem(data, Spot(left, right), form, np.zeros(0), np.zeros(0))
     weights = [[math.exp(0.05 * score) for score in side] for side in (left, right)]
     expected = math.log(weights[0][0] / sum(weights[0])) - math.log(weights[1][0] / sum(weights[1]))

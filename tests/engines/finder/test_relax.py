@@ -12,14 +12,14 @@ from veridp.engines.finder.relax import (
     And,
     AtLeast,
     Blend,
-    Constant,
+    ConstantTruth,
     Equal,
     Hard,
-    Node,
     Not,
     Or,
     Soft,
-    Sum,
+    SoftSum,
+    SoftTruth,
     conjunction,
 )
 
@@ -31,11 +31,11 @@ def sigmoid(slack: float, sharpness: float = C) -> float:
     return 1 / (1 + math.exp(-sharpness * slack))
 
 
-def soft(node: Node, *slacks: float, sharpness: float = C) -> float:
+def soft(node: SoftTruth, *slacks: float, sharpness: float = C) -> float:
     return float(Soft(np.array(slacks)[:, None], sharpness).of(node)[0])
 
 
-def hard(node: Node, *slacks: float) -> float:
+def hard(node: SoftTruth, *slacks: float) -> float:
     return float(Hard(np.array(slacks)[:, None]).of(node)[0])
 
 
@@ -48,7 +48,7 @@ def test_the_rules_of_the_paper() -> None:
     assert soft(Or(A, B), x, y) == pytest.approx(a + b - a * b)
     assert soft(Equal(0), 0.1) == pytest.approx(math.exp(-C * 0.1**2))
     assert soft(Blend(A, B, D), x, y, z) == pytest.approx(a * b + (1 - a) * d)
-    assert soft(Sum((0.25, 0.5), (A, B)), x, y) == pytest.approx(0.25 * a + 0.5 * b)
+    assert soft(SoftSum((0.25, 0.5), (A, B)), x, y) == pytest.approx(0.25 * a + 0.5 * b)
 
 
 def test_read_hard_they_are_logic() -> None:
@@ -81,13 +81,13 @@ def test_sharper_is_closer_to_hard() -> None:
         And((A, And((B, Not(A))))),  # an atom twice
         Or(A, Not(B)),
         Blend(A, B, Or(B, D)),
-        Sum((0.3, 0.7), (And((A, Equal(1))), Not(D))),
-        Constant(0.5),
-        And((Constant(0.5), A)),
+        SoftSum((0.3, 0.7), (And((A, Equal(1))), Not(D))),
+        ConstantTruth(0.5),
+        And((ConstantTruth(0.5), A)),
     ],
     ids=lambda node: type(node).__name__,
 )
-def test_gradients_are_those_of_finite_differences(node: Node) -> None:
+def test_gradients_are_those_of_finite_differences(node: SoftTruth) -> None:
     slacks = np.random.default_rng(1).normal(scale=0.05, size=(3, 200))
     at = Soft(slacks, C)
     at.of(node)
@@ -102,6 +102,6 @@ def test_gradients_are_those_of_finite_differences(node: Node) -> None:
 
 
 def test_conjunctions_leave_out_what_is_certain() -> None:
-    assert conjunction([Constant(1.0), A]) is A
+    assert conjunction([ConstantTruth(1.0), A]) is A
     assert soft(conjunction([]), 0.3) == 1.0
-    assert soft(conjunction([A, Constant(0.0)]), 0.3) == 0.0
+    assert soft(conjunction([A, ConstantTruth(0.0)]), 0.3) == 0.0

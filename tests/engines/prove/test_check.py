@@ -32,9 +32,9 @@ from veridp.engines.prove.certificate import certificate_of, save_certificate
 from veridp.engines.prove.recording import RecordingGenerator
 from veridp.engines.prove.replay import arguments_of, spot_check
 from veridp.errors import BadInput, MechanismFailed
-from veridp_check.checker import Checked, check, check_file
+from veridp_check.checker import CheckResult, check, check_file
 from veridp_check.document import NotACertificate
-from veridp_check.noise import Noise, log_above
+from veridp_check.noise import NoiseDraw, log_above
 
 PACKAGE = Path(__file__).parents[2] / "src" / "veridp"
 
@@ -746,7 +746,7 @@ def test_the_means_by_which_tampering_is_judged_sees_what_is_false(edit):
 @pytest.mark.parametrize("move", [Fraction(1), Fraction(-1), Fraction(5, 2), Fraction(-1, 3)])
 @pytest.mark.parametrize("kind", ["laplace", "exponential", "gumbel", "logistic", "normal", "uniform"])
 def test_the_price_of_a_move_is_the_most_that_it_changes_the_density(kind, move):
-    price = Noise(0, kind, (Fraction(3),)).price(move)
+    price = NoiseDraw(0, kind, (Fraction(3),)).price(move)
     frozen = LAW[kind](3.0)
 
     def loss(reach: float) -> float:
@@ -764,17 +764,17 @@ def test_the_price_of_a_move_is_the_most_that_it_changes_the_density(kind, move)
 
 @pytest.mark.parametrize("p", [Fraction(1, 10), Fraction(1, 2), Fraction(0.6321205588285577), Fraction(999, 1000)])
 def test_the_price_of_geometric_noise_is_just_above_the_logarithm(p):
-    price = Noise(0, "geometric", (p,)).price(Fraction(3))
+    price = NoiseDraw(0, "geometric", (p,)).price(Fraction(3))
     ratio = stats.geom(float(p)).pmf(4) / stats.geom(float(p)).pmf(7)
     assert price.rounded
     assert float(price.amount) == pytest.approx(math.log(ratio), rel=1e-9)
-    assert Noise(0, "geometric", (p,)).price(Fraction(-1)) is None
-    assert Noise(0, "geometric", (p,)).price(Fraction(1, 2)) is None
+    assert NoiseDraw(0, "geometric", (p,)).price(Fraction(-1)) is None
+    assert NoiseDraw(0, "geometric", (p,)).price(Fraction(1, 2)) is None
 
 
 @pytest.mark.parametrize("kind", ["poisson", "binomial"])
 def test_noise_without_a_rule_must_stay(kind):
-    noise = Noise(0, kind, (Fraction(40), Fraction(1, 2))[: 1 + (kind == "binomial")])
+    noise = NoiseDraw(0, kind, (Fraction(40), Fraction(1, 2))[: 1 + (kind == "binomial")])
     assert noise.price(Fraction(1)) is None
     assert noise.price(Fraction(0)).amount == 0
 
@@ -794,7 +794,7 @@ def test_the_logarithm_is_bounded_from_above_and_closely(x):
 # ------------------------------------------------------------------------------------------------------ the program
 
 
-def spotted(name: str, function: Callable[..., Any] | None = None, size: int = 3, seed: int = 1) -> Checked:
+def spotted(name: str, function: Callable[..., Any] | None = None, size: int = 3, seed: int = 1) -> CheckResult:
     return spot_check(check(certified(name, size)), function or MECHANISMS[name].bound(), 200, seed)
 
 

@@ -23,15 +23,15 @@ from tampering import at, drop, pointers, put
 
 from veridp.adjacency import BY_NAME
 from veridp_check.cases import _adjacent
-from veridp_check.checker import KINDS, Checked, check
+from veridp_check.checker import KINDS, CheckResult, check
 from veridp_check.document import RECORDS
-from veridp_check.noise import Noise, probability_between
+from veridp_check.noise import NoiseDraw, probability_between
 
 READING = "reading"
 NUMBER = re.compile(r"-?[0-9]+(/[0-9]+)?")
 
 
-def step_of(document: Document, checked: Checked) -> str:
+def step_of(document: Document, checked: CheckResult) -> str:
     """The step in which a certificate was rejected."""
     return READING if checked.certificate is None else KINDS[document["kind"]].steps[len(checked.steps)][0]
 
@@ -338,9 +338,9 @@ def test_numbers_are_those_that_floats_hold():
 def test_probabilities_of_endless_digits_are_not_computed():
     """What would take for ever is no finite choice, and a certificate that needs it is rejected."""
     far = Fraction(10**300)
-    assert probability_between(Noise(0, "geometric", (Fraction(1, 3),)), far, None) is None
-    assert probability_between(Noise(0, "binomial", (far, Fraction(1, 3))), None, far) is None
-    assert probability_between(Noise(0, "geometric", (Fraction(1, 2),)), Fraction(2), Fraction(3)) == Fraction(3, 8)
+    assert probability_between(NoiseDraw(0, "geometric", (Fraction(1, 3),)), far, None) is None
+    assert probability_between(NoiseDraw(0, "binomial", (far, Fraction(1, 3))), None, far) is None
+    assert probability_between(NoiseDraw(0, "geometric", (Fraction(1, 2),)), Fraction(2), Fraction(3)) == Fraction(3, 8)
 
 
 # ----------------------------------------------------------------------------------------------- every value changed

@@ -9,9 +9,9 @@ import pytest
 
 from veridp import catalogue, sample
 from veridp.engines.sniper.attack import Scorer
-from veridp.engines.sniper.classifier import ALL, Boosted, Family, Linear, Table, fitted, independent
-from veridp.engines.sniper.features import Columns, Layout, Value, columns_for
-from veridp.engines.sniper.pairs import Pairs
+from veridp.engines.sniper.classifier import ALL, Boosted, LinearModel, ModelFamily, OutputTable, fitted, independent
+from veridp.engines.sniper.features import Columns, FeatureLayout, Value, columns_for
+from veridp.engines.sniper.pairs import PairStream
 from veridp.engines.sniper.training import Training, row_keys
 from veridp.sampling.encode import encode
 from veridp.sampling.outputs import Outputs, concatenate
@@ -24,12 +24,12 @@ def outputs_of(rows: np.ndarray) -> Outputs:
 
 def training_on(left: np.ndarray, right: np.ndarray) -> Training:
     sides = outputs_of(left), outputs_of(right)
-    layout = Layout.of(concatenate(sides))
+    layout = FeatureLayout.of(concatenate(sides))
     columns = Columns(layout, tuple(Value(place, f"number {place}") for place in range(left.shape[1])))
     return Training(columns, *([side[: len(side) // 3], side[len(side) // 3 :]] for side in sides))
 
 
-def power(family: Family, training: Training, left: np.ndarray, right: np.ndarray) -> float:
+def power(family: ModelFamily, training: Training, left: np.ndarray, right: np.ndarray) -> float:
     """The share of pairs (one output of either side) that the scores put in the right order."""
     fit = fitted(family, training, 0)
     assert fit is not None
@@ -38,8 +38,8 @@ def power(family: Family, training: Training, left: np.ndarray, right: np.ndarra
     return float(np.mean(np.searchsorted(np.sort(scores[1]), scores[0]) / len(right)))
 
 
-@pytest.mark.parametrize("family", [Family.ENTRY, Family.LINEAR, Family.BOOSTED, Family.NETWORK])
-def test_every_family_finds_a_shift_of_one_column(family: Family) -> None:
+@pytest.mark.parametrize("family", [ModelFamily.ENTRY, ModelFamily.LINEAR, ModelFamily.BOOSTED, ModelFamily.NETWORK])
+def test_every_family_finds_a_shift_of_one_column(family: ModelFamily) -> None:
     """Normal columns, one of them shifted by 1: the best order has P = Φ(1/√2) = 0.7602."""
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, 40_000, 3))
@@ -48,28 +48,28 @@ def test_every_family_finds_a_shift_of_one_column(family: Family) -> None:
     assert power(family, train, left[20_000:], right[20_000:]) == pytest.approx(0.7602, abs=0.01)
 
 
-@pytest.mark.parametrize("family", [Family.BOOSTED, Family.NETWORK])
-def test_trees_and_networks_find_what_no_line_can(family: Family) -> None:
+@pytest.mark.parametrize("family", [ModelFamily.BOOSTED, ModelFamily.NETWORK])
+def test_trees_and_networks_find_what_no_line_can(family: ModelFamily) -> None:
     """Normal columns of deviation 2 against 1: only the distance from 0 tells."""
     rng = np.random.default_rng(1)
     left, right = 2 * rng.normal(size=(40_000, 1)), rng.normal(size=(40_000, 1))
     train = training_on(left[:20_000], right[:20_000])
     best = np.searchsorted(np.sort(np.abs(right[20_000:, 0])), np.abs(left[20_000:, 0])).mean() / 20_000
     assert power(family, train, left[20_000:], right[20_000:]) > best - 0.02
-    assert power(Family.LINEAR, train, left[20_000:], right[20_000:]) < 0.55
+    assert power(ModelFamily.LINEAR, train, left[20_000:], right[20_000:]) < 0.55
 
 
 def test_a_table_is_the_log_ratio_of_counts() -> None:
-    fit = fitted(Family.TABLE, training_on(np.array([[1], [1], [1], [2]]), np.array([[1], [2], [2], [3]])), 0)
+    fit = fitted(ModelFamily.TABLE, training_on(np.array([[1], [1], [1], [2]]), np.array([[1], [2], [2], [3]])), 0)
     assert fit is not None
-    assert isinstance(fit.model, Table)
+    assert isinstance(fit.model, OutputTable)
     scores = fit.model.scores(np.array([[1.0], [2.0], [3.0], [9.0]]))
     assert scores == pytest.approx(np.log([3.5 / 1.5, 1.5 / 2.5, 0.5 / 1.5, 1.0]))
 
 
 def test_a_table_does_not_serve_for_numbers_that_never_repeat() -> None:
     rng = np.random.default_rng(2)
-    assert fitted(Family.TABLE, training_on(rng.normal(size=(5000, 1)), rng.normal(size=(5000, 1))), 0) is None
+    assert fitted(ModelFamily.TABLE, training_on(rng.normal(size=(5000, 1)), rng.normal(size=(5000, 1))), 0) is None
 
 
 def test_rows_have_the_same_key_if_and_only_if_they_are_equal() -> None:
@@ -91,9 +91,9 @@ def test_logistic_regression_gives_the_log_ratio_of_normals() -> None:
     """Means 0 and (1, -2): the log-ratio is x - 2y - 5/2, up to a constant."""
     rng = np.random.default_rng(4)
     right = rng.normal(size=(200_000, 2))
-    fit = fitted(Family.LINEAR, training_on(right + np.array([1, -2]), right[::-1]), 0)
+    fit = fitted(ModelFamily.LINEAR, training_on(right + np.array([1, -2]), right[::-1]), 0)
     assert fit is not None
-    assert isinstance(fit.model, Linear)
+    assert isinstance(fit.model, LinearModel)
     slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))
     assert slope == pytest.approx([1, -2], abs=0.03)  # a standard error is below 0.006
 
@@ -102,7 +102,7 @@ def test_scores_of_separable_outputs_do_not_tie() -> None:
     """Where a probability would be 1.0 in doubles, the log-odds still tell 10 from 20."""
     rng = np.random.default_rng(5)
     train = training_on(rng.normal(5, 1, size=(5000, 2)), rng.normal(-5, 1, size=(5000, 2)))
-    for family in (Family.LINEAR, Family.NETWORK):
+    for family in (ModelFamily.LINEAR, ModelFamily.NETWORK):
         fit = fitted(family, train, 0)
         assert fit is not None
         near, far = fit.model.scores(np.array([[10.0, 10.0], [20.0, 20.0]])[:, fit.places])
@@ -133,7 +133,7 @@ def test_outputs_that_are_few_are_learnt_from_as_counts() -> None:
     for side, label in ((left, 1), (right, 0)):
         mine = counted.labels == label
         assert counted.weights[mine] @ counted.matrix[mine] == pytest.approx(side.sum(axis=0))
-    fit = fitted(Family.LINEAR, training, 0)
+    fit = fitted(ModelFamily.LINEAR, training, 0)
     assert fit is not None
     slope = fit.model.scores(np.array([[1.0, 0.0], [0.0, 1.0]])) - fit.model.scores(np.zeros((1, 2)))
     assert slope == pytest.approx([np.log(1.5)] * 2, abs=0.04)  # the log-ratio of binomials; a standard error is 0.009
@@ -158,7 +158,7 @@ def test_the_score_of_an_output_does_not_depend_on_its_company() -> None:
 def test_equal_outputs_have_equal_scores_in_whatever_block_they_are(name: str) -> None:
     """Else the event that is counted on one side is not the one that is counted on the other."""
     mechanism = catalogue[name]
-    pair = next(Pairs(mechanism, mechanism.size).patterns())
+    pair = next(PairStream(mechanism, mechanism.size).patterns())
     left, right = (sample(mechanism, data, 4000, seed) for seed, data in enumerate((pair.left, pair.right)))
     columns = columns_for(concatenate([replace(side, notes=()) for side in (left, right)]))
     training = Training(columns, [left], [right])

@@ -15,13 +15,13 @@ from veridp import catalogue, sample, tally
 from veridp.adjacency import Pair
 from veridp.catalogue.local import bloom_filter
 from veridp.claim import Claim
-from veridp.engines.sniper import Finding, search
+from veridp.engines.sniper import AttackResult, search
 from veridp.engines.sniper import pair_attack as scout
 from veridp.engines.sniper.confirm import Spending
 from veridp.engines.sniper.levels import MOST_MOVES
-from veridp.engines.sniper.pairs import Pairs
+from veridp.engines.sniper.pairs import PairStream
 from veridp.engines.sniper.power import Goal
-from veridp.engines.sniper.tasks import Crew
+from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
 
@@ -29,19 +29,19 @@ SMALL: dict[str, Any] = {"samples": 20_000, "final_samples": 200_000, "seconds":
 
 
 @pytest.fixture(scope="module")
-def strong() -> Finding:
+def strong() -> AttackResult:
     """The attack on a histogram whose noise is ten times too small at ε = 0.5: it costs 2."""
     return search(catalogue["noisy_hist2"], 2, epsilon=0.5, **SMALL)
 
 
-def test_the_bound_comes_close_to_the_true_cost_and_not_above(strong: Finding) -> None:
+def test_the_bound_comes_close_to_the_true_cost_and_not_above(strong: AttackResult) -> None:
     # The bound is above 2 with probability 0.05 at most, were the seed not fixed.
     assert 1.9 < strong.epsilon_lower <= 2.0
     assert strong.refuted
     assert strong.finished
 
 
-def test_the_witness_is_a_pair_of_neighbours_and_an_event_that_can_be_counted(strong: Finding) -> None:
+def test_the_witness_is_a_pair_of_neighbours_and_an_event_that_can_be_counted(strong: AttackResult) -> None:
     witness = strong.witness
     assert witness is not None
     assert strong.mechanism.adjacency.adjacent(witness.left, witness.right)
@@ -57,7 +57,7 @@ def test_the_witness_is_a_pair_of_neighbours_and_an_event_that_can_be_counted(st
     assert witness.refutes(Claim(0.5))
 
 
-def test_the_event_says_in_words_what_it_tells_of_an_output(strong: Finding) -> None:
+def test_the_event_says_in_words_what_it_tells_of_an_output(strong: AttackResult) -> None:
     assert strong.witness is not None
     event: Any = strong.witness.event
     name, comparison, level = str(event).rsplit(" ", 2)
@@ -69,7 +69,7 @@ def test_the_event_says_in_words_what_it_tells_of_an_output(strong: Finding) -> 
     assert pickle.loads(pickle.dumps(event)).holds([0.0, 0.0]) == event.holds([0.0, 0.0])  # noqa: S301
 
 
-def test_the_profile_lies_below_the_true_one(strong: Finding) -> None:
+def test_the_profile_lies_below_the_true_one(strong: AttackResult) -> None:
     """Between two inputs one apart, noise of scale 1/2 has δ(ε) = 1 - e^((ε - 2)/2)."""
     assert len(strong.profile) > 10
     for point in strong.profile:
@@ -78,7 +78,7 @@ def test_the_profile_lies_below_the_true_one(strong: Finding) -> None:
         assert strong.delta_lower(point.epsilon) == point.delta
 
 
-def test_the_document_is_plain_data(strong: Finding) -> None:
+def test_the_document_is_plain_data(strong: AttackResult) -> None:
     document = strong.document()
     assert document["epsilon_lower"] == strong.epsilon_lower
     assert document["refuted"] is True
@@ -290,7 +290,7 @@ def test_outputs_are_drawn_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> No
 def test_runs_of_equal_entries_end_earlier_or_later_among_the_moves() -> None:
     target = catalogue["svt1"]
     start = Pair([0.0] * 5 + [1.0] * 5, [1.0] * 5 + [0.0] * 5, "test")
-    moves = list(itertools.islice(Pairs(target, 10).moves(start, 0), MOST_MOVES))
+    moves = list(itertools.islice(PairStream(target, 10).moves(start, 0), MOST_MOVES))
     inputs = [(move.left, move.right) for move in moves]
     for cut in (2, 4, 6, 8):
         assert ([0.0] * cut + [1.0] * (10 - cut), [1.0] * cut + [0.0] * (10 - cut)) in inputs
@@ -305,7 +305,7 @@ def test_no_more_alpha_is_spent_than_there_is() -> None:
 
 
 def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
-    with Crew(Claim(100.0), workers=2) as crew:
+    with TaskPool(Claim(100.0), workers=2) as crew:
         results = crew.run(lambda claim, number: claim.epsilon + number, range(20))
         found = [next(results)]
         executor: Any = crew.own.executor  # type: ignore[union-attr]

@@ -11,8 +11,16 @@ import pytest
 import veridp
 from veridp.engines.statdp.candidates import NoiseFreeOutput, propose_axes
 from veridp.engines.statdp.counting import Families
-from veridp.engines.statdp.events import Condition, Event
-from veridp.engines.statdp.features import Distance, Entry, Length, Nesting, Occurrences, Shown, Summary
+from veridp.engines.statdp.events import FeatureCondition, FeatureEvent
+from veridp.engines.statdp.features import (
+    Distance,
+    EntryFeature,
+    LengthFeature,
+    Nesting,
+    Occurrences,
+    Shown,
+    SummaryFeature,
+)
 from veridp.kernel.identity import Raised
 from veridp.kernel.template import Kind
 from veridp.sampling.encode import encode
@@ -25,7 +33,7 @@ MIXED = Distance((None, None, 3.5), "[0, 0, 4]", (False, False, True))
     ("conditions", "sentence", "members", "others"),
     [
         (
-            [(Occurrences(False, False), 8, 9), (Summary("the last number"), -2.4, 2.4)],
+            [(Occurrences(False, False), 8, 9), (SummaryFeature("the last number"), -2.4, 2.4)],
             "`False` occurs 9 times and the last number is in (-2.4, 2.4]",
             [[False] * 9 + [2.4], [1.0] + [False] * 9],
             [[False] * 9 + [-2.4], [False] * 8 + [0.0], [False] * 9],
@@ -37,12 +45,12 @@ MIXED = Distance((None, None, 3.5), "[0, 0, 4]", (False, False, True))
         ([(Occurrences(INF, True), 0, INF)], "output is inf", [INF], [-INF, float("nan"), 1e308, None]),
         ([(Occurrences(Raised("E", "a"), True), 0, INF)], "raises E('a')", [Raised("E", "a")], [Raised("E"), "E"]),
         ([(Nesting((None, (None,))), 0, INF)], "output is of the form [_, [_]]", [[1, [2]]], [[1, 2], 1, {1: [2]}]),
-        ([(Entry(0, "output"), 0, INF)], "output > 0", [1.0], [INF, float("nan"), Raised("E")]),
+        ([(EntryFeature(0, "output"), 0, INF)], "output > 0", [1.0], [INF, float("nan"), Raised("E")]),
         ([(Occurrences(2, True), -INF, 0)], "output is not 2", [0], [2]),
         ([(Shown(1, None, "output[1]"), 0, INF)], "output[1] is None", [[1, None]], [[None], [None, 1]]),
-        ([(Length(), 2, 3)], "output has 3 entries", [[1, 2, 3]], [[1, 2]]),
-        ([(Length(), -INF, 1)], "output has at most 1 entry", [[1], []], [[1, 2]]),
-        ([(Length(), 1, 3)], "output has 2 to 3 entries", [[1, 2]], [[1]]),
+        ([(LengthFeature(), 2, 3)], "output has 3 entries", [[1, 2, 3]], [[1, 2]]),
+        ([(LengthFeature(), -INF, 1)], "output has at most 1 entry", [[1], []], [[1, 2]]),
+        ([(LengthFeature(), 1, 3)], "output has 2 to 3 entries", [[1, 2]], [[1]]),
         (
             [(MIXED, -INF, 0)],
             "output is [None, None, #], the noise-free output on [0, 0, 4]",
@@ -55,21 +63,41 @@ MIXED = Distance((None, None, 3.5), "[0, 0, 4]", (False, False, True))
             [[None, 1.0]],
             [[None, None], [1.0]],
         ),
-        ([(Entry(0, "output"), -INF, 0)], "output <= 0", [0.0, -3.0], [0.1]),
-        ([(Entry(0, "output"), 1.5, INF)], "output > 1.5", [2, 1.6], [1.5]),
-        ([(Entry(1, "output[1]"), np.nextafter(2, -INF), 2)], "output[1] is 2", [[0.0, 2.0]], [[2.0, 1.9], [2.0]]),
-        ([(Entry(0, "output"), np.nextafter(0, -INF), 2)], "output is in [0, 2]", [0.0, 2.0], [-0.1, 2.1]),
-        ([(Entry(0, "output"), -INF, np.nextafter(1, -INF))], "output < 1", [0.9], [1.0]),
-        ([(Entry(0, "output"), np.nextafter(1.5, -INF), INF)], "output >= 1.5", [1.5], [1.4]),
-        ([(Entry(0, "output", True), 2, 3)], "output is 3", [3], [2, 4]),
-        ([(Entry(0, "output", True), 2, INF)], "output >= 3", [3], [2]),
-        ([(Summary("the average of the numbers"), -INF, 2)], "the average of the numbers <= 2", [[1, 3]], [[2, 3]]),
-        ([(Summary("the smallest number"), 0, 1)], "the smallest number is in (0, 1]", [[5.0, 1.0]], [[0.0], []]),
-        ([(Summary("the largest number"), 0, 1)], "the largest number is in (0, 1]", [[-5.0, 1.0]], [[2.0, 1.0]]),
+        ([(EntryFeature(0, "output"), -INF, 0)], "output <= 0", [0.0, -3.0], [0.1]),
+        ([(EntryFeature(0, "output"), 1.5, INF)], "output > 1.5", [2, 1.6], [1.5]),
+        (
+            [(EntryFeature(1, "output[1]"), np.nextafter(2, -INF), 2)],
+            "output[1] is 2",
+            [[0.0, 2.0]],
+            [[2.0, 1.9], [2.0]],
+        ),
+        ([(EntryFeature(0, "output"), np.nextafter(0, -INF), 2)], "output is in [0, 2]", [0.0, 2.0], [-0.1, 2.1]),
+        ([(EntryFeature(0, "output"), -INF, np.nextafter(1, -INF))], "output < 1", [0.9], [1.0]),
+        ([(EntryFeature(0, "output"), np.nextafter(1.5, -INF), INF)], "output >= 1.5", [1.5], [1.4]),
+        ([(EntryFeature(0, "output", True), 2, 3)], "output is 3", [3], [2, 4]),
+        ([(EntryFeature(0, "output", True), 2, INF)], "output >= 3", [3], [2]),
+        (
+            [(SummaryFeature("the average of the numbers"), -INF, 2)],
+            "the average of the numbers <= 2",
+            [[1, 3]],
+            [[2, 3]],
+        ),
+        (
+            [(SummaryFeature("the smallest number"), 0, 1)],
+            "the smallest number is in (0, 1]",
+            [[5.0, 1.0]],
+            [[0.0], []],
+        ),
+        (
+            [(SummaryFeature("the largest number"), 0, 1)],
+            "the largest number is in (0, 1]",
+            [[-5.0, 1.0]],
+            [[2.0, 1.0]],
+        ),
     ],
 )
 def test_sentence_and_members(conditions, sentence, members, others):
-    event = Event(tuple(Condition(*condition) for condition in conditions))
+    event = FeatureEvent(tuple(FeatureCondition(*condition) for condition in conditions))
     assert str(event) == sentence
     assert [event.holds(output) for output in members] == [True] * len(members)
     assert [event.holds(output) for output in others] == [False] * len(others)

@@ -22,7 +22,7 @@ from veridp.cli.local.options import (
     chosen_labels,
     planned,
 )
-from veridp.cli.local.tables import STDIN, Tally, batches, named, tell, usable
+from veridp.cli.local.tables import STDIN, RowTally, batches, named, tell, usable
 from veridp.cli.options import AsJson, Seed
 from veridp.cli.output import progress_bar, show, show_json
 from veridp.errors import BadInput
@@ -107,7 +107,7 @@ class _Stream:
         """The attacked counts of each repetition; `seen` is shown every batch of values."""
         rngs = [np.random.default_rng(child) for child in np.random.SeedSequence(self.seed).spawn(self.repetitions)]
         totals: list[Any] = [None] * self.repetitions
-        tally = Tally(self.on_error)
+        tally = RowTally(self.on_error)
         self.users = 0
         with progress_bar("attacking") as progress:
             for batch in batches(self.files, self.columns, self.form):
@@ -133,7 +133,7 @@ class _Stream:
                 "this attack has to know the honest mean first, and reads twice; give a file, not standard input"
             )
         for batch in batches(self.files, self.columns, self.form):
-            seen(usable(self.plan.parsed, batch, Tally(self.on_error)))
+            seen(usable(self.plan.parsed, batch, RowTally(self.on_error)))
 
 
 class _Histogram:

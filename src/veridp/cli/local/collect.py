@@ -22,7 +22,7 @@ from veridp.cli.local.options import (
     planned,
     text_of,
 )
-from veridp.cli.local.tables import STDIN, Tally, Writer, batches, named, tell, usable
+from veridp.cli.local.tables import STDIN, RowTally, Writer, batches, named, tell, usable
 from veridp.cli.options import AsJson, Confidence
 from veridp.cli.output import progress_bar, show, show_json, write_report
 from veridp.errors import BadInput
@@ -57,7 +57,7 @@ def perturb_values(
     if save_plan is not None:
         write_report(save_plan, json.dumps(chosen.as_json(), indent=2, ensure_ascii=False) + "\n")
     rng = np.random.default_rng(seed)
-    tally = Tally(on_error)
+    tally = RowTally(on_error)
     with _bar("perturbing") as progress, Writer(output) as writer:
         for batch in batches(files, None if column is None else [column], form):
             writer.write(to_columns(chosen.oracle.perturb(usable(chosen.parsed, batch, tally), rng)))
@@ -79,7 +79,7 @@ def aggregate_reports(
 
     like = template(chosen.oracle)
     total = chosen.oracle.aggregate(like)
-    tally = Tally(on_error)
+    tally = RowTally(on_error)
     with _bar("aggregating") as progress:
         for batch in batches(files, column_names(like), form):
             tally.read += len(batch.lines) + len(batch.faults)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from veridp.cli.local.options import Column, Errors, FileFormat, Format, OnError, Range, chosen_ends
-from veridp.cli.local.tables import Tally, batches, tell, usable
+from veridp.cli.local.tables import RowTally, batches, tell, usable
 from veridp.cli.options import AsJson, Seed
 from veridp.cli.output import progress_bar, show, show_json, write_report
 from veridp.cli.status import HOLDS, NOT_JUDGED
@@ -37,12 +37,12 @@ def show_study(
     as_json: AsJson = False,
 ) -> int:
     """Measure estimates and gains of attacks beside theory; write a page with plots, and a CSV file for each plot."""
-    from veridp.local.study import Settings, adult_ages, evaluate
+    from veridp.local.study import StudySettings, adult_ages, evaluate
     from veridp.report.local import study_csv, study_page
 
     people = adult_ages() if data is None else _own(data, column, ends, on_error, form)
     fewer = {"epsilons": (0.1, 1.0, 10.0), "sizes": (20, 50, 80), "betas": (0.1, 0.5)} if quick else {}
-    settings = Settings(repetitions=repetitions, seed=seed, **fewer)  # type: ignore[arg-type]
+    settings = StudySettings(repetitions=repetitions, seed=seed, **fewer)  # type: ignore[arg-type]
     with progress_bar(people.name) as progress:
         study = evaluate(people, settings, progress)
     for figure in study.figures:
@@ -61,7 +61,7 @@ def _own(data: Path, column: str | None, ends: str | None, on_error: OnError, fo
     from veridp.local.plan import parsed_numbers
     from veridp.local.study import People
 
-    tally = Tally(on_error)
+    tally = RowTally(on_error)
     parts = [usable(parsed_numbers, batch, tally) for batch in batches([data], column and [column], form)]
     tell(tally)
     if not sum(map(len, parts)):

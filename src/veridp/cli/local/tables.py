@@ -28,7 +28,7 @@ FEW = 10  # faults that are told one by one
 
 
 @dataclass(frozen=True)
-class Batch:
+class TableBatch:
     """Some rows: their lines (rows, counted from 1, in Parquet and Arrow), their columns, and faults by line."""
 
     source: str
@@ -39,7 +39,7 @@ class Batch:
 
 
 @dataclass
-class Tally:
+class RowTally:
     """How many rows were read and how many of them could not be used; the first faults in full."""
 
     on_error: OnError
@@ -65,12 +65,12 @@ class Tally:
         return "\n".join(lines)
 
 
-def tell(tally: Tally) -> None:
+def tell(tally: RowTally) -> None:
     """Say on stderr how many rows were read and skipped."""
     Console(stderr=True, emoji=False).print(tally.summary(), markup=False, highlight=False, soft_wrap=True)
 
 
-def usable(parse: Callable[[Sequence[Any]], Parsed], batch: Batch, tally: Tally) -> NDArray[Any]:
+def usable(parse: Callable[[Sequence[Any]], Parsed], batch: TableBatch, tally: RowTally) -> NDArray[Any]:
     """The values of the batch's only column, as far as it can be parsed; its bad rows are noted."""
     (texts,) = batch.columns.values()
     parsed = parse(texts)
@@ -83,7 +83,7 @@ def usable(parse: Callable[[Sequence[Any]], Parsed], batch: Batch, tally: Tally)
 
 def batches(
     paths: Sequence[Path] | None, names: Sequence[str] | None, form: Format | None, size: int = BATCH
-) -> Iterator[Batch]:
+) -> Iterator[TableBatch]:
     """The rows of all files in order, in batches; `names` are the columns wanted, None for the only one."""
     for path in paths or [STDIN]:
         kind = form or _by_ending(path)
@@ -132,7 +132,7 @@ def _named(path: Path) -> str:
 # ------------------------------------------------------------------------------------------------------------ CSV
 
 
-def _csv_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[Batch]:
+def _csv_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[TableBatch]:
     source = _named(path)
     with _opened_text(path) as file:
         total = path.stat().st_size if path != STDIN and path.is_file() else 0
@@ -182,9 +182,9 @@ class _Behind:
 
 def _csv_batch(
     source: str, lines: list[int], rows: list[list[str]], chosen: dict[str, int], faults: dict[int, str], share: float
-) -> Batch:
+) -> TableBatch:
     columns = {name: [row[place] for row in rows] for name, place in chosen.items()}
-    return Batch(source, lines, columns, faults, share)
+    return TableBatch(source, lines, columns, faults, share)
 
 
 def _places(source: str, header: list[str], names: Sequence[str] | None) -> dict[str, int]:
@@ -212,7 +212,7 @@ def pyarrow() -> Any:
     return package
 
 
-def _arrow_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[Batch]:
+def _arrow_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[TableBatch]:
     package, source = pyarrow(), _named(path)
     if kind is Format.parquet and path == STDIN:
         raise BadInput("Parquet cannot be read from standard input, its table of contents is at the end; give a file")
@@ -232,7 +232,7 @@ def _arrow_batches(path: Path, names: Sequence[str] | None, kind: Format, size: 
                 columns = {name: _entries(rows.column(name)) for name in chosen}
                 lines = range(done + 1, done + rows.num_rows + 1)
                 done += rows.num_rows
-                yield Batch(source, lines, columns, {}, done / total if total else 0.0)
+                yield TableBatch(source, lines, columns, {}, done / total if total else 0.0)
 
 
 def _entries(column: Any) -> Sequence[Any]:

@@ -15,7 +15,7 @@ Hash = Callable[[bytes], bytes]  # to 32 bytes
 
 
 @dataclass(frozen=True)
-class Node:
+class SeedNode:
     """A node of the tree: `level` 0 is that of the leaves, and `place` counts from the left within the level."""
 
     level: int
@@ -41,25 +41,25 @@ def height(size: int) -> int:
     return max(size - 1, 0).bit_length()
 
 
-def cover(size: int, closed: Sequence[int]) -> list[Node]:
+def cover(size: int, closed: Sequence[int]) -> list[SeedNode]:
     """The fewest nodes below which are all leaves but the closed ones, from left to right.
 
     Leaves past the size are in nobody's way: they may be told.
     """
     if not closed:
-        return [Node(height(size), 0)]
+        return [SeedNode(height(size), 0)]
     nodes = []
     on_path = set(closed)
     for level in range(height(size)):
         for place in on_path:
             sibling = place ^ 1
             if sibling not in on_path and sibling << level < size:
-                nodes.append(Node(level, sibling))
+                nodes.append(SeedNode(level, sibling))
         on_path = {place >> 1 for place in on_path}
     return sorted(nodes, key=lambda node: node.place << node.level)
 
 
-def recomputed(seeds: Sequence[bytes], nodes: Sequence[Node], salt: bytes, size: int, hashed: Hash) -> list[bytes]:
+def recomputed(seeds: Sequence[bytes], nodes: Sequence[SeedNode], salt: bytes, size: int, hashed: Hash) -> list[bytes]:
     """The seeds of the leaves below the nodes, from left to right, up to the size."""
     found: list[bytes] = []
     for seed, node in zip(seeds, nodes, strict=True):

@@ -24,17 +24,17 @@ from starlette.routing import Route
 from veridp.collect.messages import Commit, Message, Opening, decode, encode
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.service import store
-from veridp.collect.service.commit_queue import Ledger
+from veridp.collect.service.commit_queue import CommitQueue
 from veridp.collect.service.database import Database
 from veridp.collect.service.limits import Limiter, read_body
 from veridp.collect.service.metrics import Metrics
 from veridp.collect.service.openapi import document
 from veridp.collect.service.page import CONTENT_POLICY, page
 from veridp.collect.service.session_cache import Remembered
-from veridp.collect.service.settings import Settings
+from veridp.collect.service.settings import ServiceSettings
 from veridp.collect.service.standing import status_of
 from veridp.collect.service.verifier_pool import Judges, Known
-from veridp.collect.session import Stage
+from veridp.collect.session import SessionStage
 from veridp.collect.task import NAME, Task
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
@@ -69,9 +69,9 @@ log = logging.getLogger("veridp.collect")
 class Service:
     """A process of the service."""
 
-    settings: Settings
+    settings: ServiceSettings
     database: Database
-    ledger: Ledger
+    ledger: CommitQueue
     judges: Judges
     limiter: Limiter
     metrics: Metrics
@@ -110,10 +110,10 @@ class Service:
         opening = await self._message(request, task, Opening)
         _check_task(task, opening)
         before = self.remembered.take(task, token)
-        if before is None or before.stage == Stage.INVITED:
+        if before is None or before.stage == SessionStage.INVITED:
             before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
         known = CHECKED
-        if before.stage == Stage.CHALLENGED and before.commit is not None:
+        if before.stage == SessionStage.CHALLENGED and before.commit is not None:
             known = Known(
                 before.commit, opening, await self.judges.judge(task, before.commit, before.challenge, opening)
             )
@@ -239,7 +239,7 @@ class Service:
         self.limiter.check(_address(request))
 
 
-def application(settings: Settings) -> Starlette:
+def application(settings: ServiceSettings) -> Starlette:
     """The ASGI application of one process."""
 
     @contextlib.asynccontextmanager
@@ -273,14 +273,14 @@ def application(settings: Settings) -> Starlette:
 
 def from_environment() -> Starlette:
     """The application with the settings that `veridp collect serve` left."""
-    return application(Settings.from_environment())
+    return application(ServiceSettings.from_environment())
 
 
-def _started(settings: Settings) -> Service:
+def _started(settings: ServiceSettings) -> Service:
     database = Database.open(settings.database)
-    ledger, judges = Ledger(database), Judges(settings.judges)
+    ledger, judges = CommitQueue(database), Judges(settings.judges)
 
-    def standings() -> dict[str, store.Standing]:
+    def standings() -> dict[str, store.TaskCounts]:
         with database.reading() as connection:
             now = time.time()
             found = (store.get_task(connection, name) for name in store.task_names(connection))

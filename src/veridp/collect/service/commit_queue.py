@@ -52,7 +52,7 @@ class Asked(Generic[R]):
 
 
 @dataclass
-class Ledger:
+class CommitQueue:
     """Runs steps, each wholly or not at all, in a thread of its own.
 
     `do` returns when the step's transaction is committed: a crash after that loses nothing. A step may be run again

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from veridp.budget import Deadline
 from veridp.collect.client import Client
-from veridp.collect.messages import Challenge, Invitation, Message, Verdict, decode, encode
+from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
 from veridp.collect.task import Task
 from veridp.collect.vault import MemoryVault
 from veridp.errors import BadInput
@@ -138,7 +138,7 @@ async def _take_part(
     opening = client.open(decode(challenge, Challenge))
     if (answer := await step("open", opening)) is None:
         return
-    verdict = client.finish(decode(answer, Verdict))
+    verdict = client.finish(decode(answer, SessionVerdict))
     if verdict.accepted:
         found.accepted[token] = verdict.outputs
     else:

@@ -16,7 +16,7 @@ import httpx
 
 from veridp.budget import Deadline
 from veridp.collect.client import Client
-from veridp.collect.messages import Challenge, Invitation, Message, Verdict, decode, encode
+from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.task import Task
 from veridp.collect.vault import FileVault
@@ -90,7 +90,7 @@ def task_at(server: Server, name: str) -> Task:
     return Task.from_json(server.ask("GET", f"/tasks/{quote(name, safe='')}").text)
 
 
-def join(server: Server, name: str, value: object, state: Path, most_epsilon: float | None = None) -> Verdict:
+def join(server: Server, name: str, value: object, state: Path, most_epsilon: float | None = None) -> SessionVerdict:
     """The verdict on a report of this value; the one there was, if the state file has it.
 
     The state file must outlive the process: with it the client goes on after a crash, and never tells more than once.
@@ -114,7 +114,7 @@ def join(server: Server, name: str, value: object, state: Path, most_epsilon: fl
         if invitation.task != task.digest:
             raise Refused(Reason.WRONG_TASK, "the server invites to another task than it defines; not taking part")
         challenge = server.message(f"{path}/commit", client.commit(invitation, value), Challenge)
-        return client.finish(server.message(f"{path}/open", client.open(challenge), Verdict))
+        return client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from veridp.collect.service.store import Standing
+from veridp.collect.service.store import TaskCounts
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
-Standings = Callable[[], dict[str, Standing]]
+Standings = Callable[[], dict[str, TaskCounts]]
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import uvicorn
 
 from veridp.collect.service.database import Database
 from veridp.collect.service.metrics import SHARED_FOLDER
-from veridp.collect.service.settings import Settings
+from veridp.collect.service.settings import ServiceSettings
 
 
 def run(
-    settings: Settings,
+    settings: ServiceSettings,
     host: str,
     port: int,
     processes: int = 1,

@@ -12,7 +12,7 @@ VARIABLE = "VERIDP_COLLECT_SETTINGS"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """A server's settings; all its processes have the same.
 
     `rate` is how many requests a second one client (by token, else by address) may send on average, with a `burst`; 0
@@ -39,7 +39,7 @@ class Settings:
         os.environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod
-    def from_environment(cls) -> Settings:
+    def from_environment(cls) -> ServiceSettings:
         if VARIABLE not in os.environ:
             raise BadInput(f"{VARIABLE} is not set; start the server with veridp collect serve")
         return cls(**json.loads(os.environ[VARIABLE]))

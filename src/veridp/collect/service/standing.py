@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from veridp.collect.estimate import Attendance, Estimate, estimate_from
+from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.reasons import Refused
 from veridp.collect.service import store
 from veridp.collect.task import Task
@@ -24,7 +24,7 @@ def status(
     task: Task, support: list[int], attendance: Attendance, rejected: dict[str, int], confidence: float
 ) -> dict[str, Any]:
     """The same, from counts."""
-    estimated: Estimate | None = None
+    estimated: CollectionEstimate | None = None
     withheld = None
     try:
         estimated = estimate_from(task, support, attendance, confidence)

@@ -33,7 +33,7 @@ from veridp.collect.harmless import Outputs
 from veridp.collect.messages import Commit, Opening, decode, encode
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.service.schema import sessions, tasks, tokens
-from veridp.collect.session import Checks, Session, Stage
+from veridp.collect.session import Checks, Session, SessionStage
 from veridp.collect.task import Task
 from veridp.collect.transcript import attendance
 
@@ -63,7 +63,7 @@ _INVITED = select(
     tokens.c.token,
     bindparam("new_nonce", type_=LargeBinary),
     bindparam("new_expires", type_=BigInteger),
-    literal(str(Stage.INVITED)),
+    literal(str(SessionStage.INVITED)),
     literal(""),
 ).where((tokens.c.task == bindparam("of_task")) & (tokens.c.token == bindparam("of_token")))
 _INVITE: dict[str, Insert] = {
@@ -160,7 +160,9 @@ def put_commit(
     """The session with this commitment. One that is `remembered` is tried before the database is asked."""
     for before in _states(connection, task, token, now, remembered):
         after = before.committed(commit, now, checks)
-        if after is before or _advance(connection, _COMMITTED, after, Stage.INVITED, with_commitment=commit.commitment):
+        if after is before or _advance(
+            connection, _COMMITTED, after, SessionStage.INVITED, with_commitment=commit.commitment
+        ):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
@@ -175,7 +177,7 @@ def put_opening(
     remembered: Session | None = None,
 ) -> Session:
     """The session with the verdict on this opening. One that is `remembered` is tried before the database is asked."""
-    if remembered is not None and remembered.stage == Stage.INVITED:
+    if remembered is not None and remembered.stage == SessionStage.INVITED:
         remembered = None  # it may have been committed to elsewhere
     for before in _states(connection, task, token, now, remembered):
         after = before.opened(opening, now, checks)
@@ -183,7 +185,7 @@ def put_opening(
             return after
         assert after.verdict is not None  # noqa: S101  `opened` gives one
         told = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
-        if _advance(connection, _OPENED, after, Stage.CHALLENGED, with_opening=encode(opening), **told):
+        if _advance(connection, _OPENED, after, SessionStage.CHALLENGED, with_opening=encode(opening), **told):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
@@ -198,7 +200,7 @@ def _states(
         yield get_session(connection, task, token)
 
 
-def _advance(connection: Connection, statement: Update, after: Session, before: Stage, **values: object) -> bool:
+def _advance(connection: Connection, statement: Update, after: Session, before: SessionStage, **values: object) -> bool:
     """Whether the session was at the stage `before` and is now as told."""
     given = {"of_id": after.context.session, "before": str(before), "after": str(after.stage), **values}
     return connection.execute(statement, given).rowcount == 1
@@ -219,7 +221,7 @@ def _session(task: Task, row: Row[tuple[object, ...]]) -> Session:
         None if row.opening is None else decode(bytes(row.opening), Opening),
     )
     outputs = None if row.outputs is None else msgpack.unpackb(row.outputs)
-    return session.decided(Stage(row.stage), row.reason, outputs)
+    return session.decided(SessionStage(row.stage), row.reason, outputs)
 
 
 def _check_token(connection: Connection, task: Task, token: bytes) -> None:
@@ -232,14 +234,14 @@ def _check_token(connection: Connection, task: Task, token: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TaskCounts:
     """How a task stands: how many sessions ended how, and for which reasons reports were rejected."""
 
     attendance: Attendance
     rejected: dict[str, int]
 
 
-def standing(connection: Connection, task: Task, now: float) -> Standing:
+def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
     expired = sessions.c.expires <= now
     rows = connection.execute(
         select(sessions.c.stage, sessions.c.reason, expired, func.count())
@@ -249,11 +251,11 @@ def standing(connection: Connection, task: Task, now: float) -> Standing:
     counts: Counter[str] = Counter()
     rejected: dict[str, int] = {}
     for stage, reason, late, count in rows:
-        decided = stage in (Stage.ACCEPTED, Stage.REJECTED)
+        decided = stage in (SessionStage.ACCEPTED, SessionStage.REJECTED)
         counts[stage if decided else f"{'expired' if late else 'pending'} {stage}"] += count
-        if stage == Stage.REJECTED:
+        if stage == SessionStage.REJECTED:
             rejected[reason] = rejected.get(reason, 0) + count
-    return Standing(attendance(counts), rejected)
+    return TaskCounts(attendance(counts), rejected)
 
 
 def support(connection: Connection, task: Task) -> tuple[int, list[int]]:
@@ -262,7 +264,7 @@ def support(connection: Connection, task: Task) -> tuple[int, list[int]]:
     total, number = [0] * len(protocol.columns), 0
     rows = connection.execution_options(yield_per=PAGE).execute(
         select(sessions.c.id, sessions.c.outputs).where(
-            (sessions.c.task == task.name) & (sessions.c.stage == str(Stage.ACCEPTED))
+            (sessions.c.task == task.name) & (sessions.c.stage == str(SessionStage.ACCEPTED))
         )
     )
     for page in rows.partitions():

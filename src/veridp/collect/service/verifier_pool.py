@@ -12,7 +12,7 @@ from functools import lru_cache
 from veridp.budget.parent import end_with_parent
 from veridp.collect.commitments import scheme
 from veridp.collect.layout import Layout
-from veridp.collect.messages import Challenge, Commit, Opening, Verdict
+from veridp.collect.messages import Challenge, Commit, Opening, SessionVerdict
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.task import Task
 from veridp.collect.verify import Verifier
@@ -22,7 +22,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True)
-class Case:
+class SessionCase:
     """A commitment to check, or with its challenge and opening a session to judge."""
 
     layout: Layout
@@ -38,12 +38,12 @@ class Known:
 
     commit: Commit | None = None
     opening: Opening | None = None
-    verdict: Verdict | None = None
+    verdict: SessionVerdict | None = None
 
     def check(self, commit: Commit) -> None:
         return None
 
-    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict:
+    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
         if self.verdict is None or (commit, opening) != (self.commit, self.opening):
             raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
         return self.verdict
@@ -51,8 +51,8 @@ class Known:
 
 @dataclass
 class _Waiting:
-    case: Case
-    answer: asyncio.Future[Verdict | None]
+    case: SessionCase
+    answer: asyncio.Future[SessionVerdict | None]
     tries: int = 0
 
 
@@ -84,15 +84,15 @@ class Judges:
         if verifier.scheme.commitment_bytes(verifier.layout) <= 64:
             verifier.check(commit)
         else:
-            await self._asked(Case(verifier.layout, task.scheme, commit))
+            await self._asked(SessionCase(verifier.layout, task.scheme, commit))
 
-    async def judge(self, task: Task, commit: Commit, challenge: Challenge, opening: Opening) -> Verdict:
+    async def judge(self, task: Task, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
         """The verdict on an opening."""
-        found = await self._asked(Case(task.protocol.layout, task.scheme, commit, challenge, opening))
+        found = await self._asked(SessionCase(task.protocol.layout, task.scheme, commit, challenge, opening))
         assert found is not None  # noqa: S101  a case with an opening has a verdict
         return found
 
-    async def _asked(self, case: Case) -> Verdict | None:
+    async def _asked(self, case: SessionCase) -> SessionVerdict | None:
         waiting = _Waiting(case, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._dispatch()
@@ -143,12 +143,12 @@ def _fail(waiting: _Waiting, error: Exception) -> None:
         waiting.answer.set_exception(error)
 
 
-def judged(cases: list[Case]) -> list[Verdict | Refused | None]:
+def judged(cases: list[SessionCase]) -> list[SessionVerdict | Refused | None]:
     """The answers to cases, in order."""
     return [_judged(case) for case in cases]
 
 
-def _judged(case: Case) -> Verdict | Refused | None:
+def _judged(case: SessionCase) -> SessionVerdict | Refused | None:
     verifier = _verifier(case.layout, case.scheme)
     if case.challenge is not None and case.opening is not None:
         return verifier.judge(case.commit, case.challenge, case.opening)

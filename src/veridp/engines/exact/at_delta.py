@@ -6,7 +6,7 @@ import math
 
 from veridp.claim import Interval, Witness
 from veridp.engines.exact.compare import Comparison
-from veridp.engines.exact.event import Event
+from veridp.engines.exact.event import ExactEvent
 from veridp.errors import NotExact
 
 STEPS = 60  # of a bisection: the answer to within 2^-60 of the first interval
@@ -40,7 +40,7 @@ def witness_above(comparison: Comparison, epsilon: float) -> Witness | None:
     if not parts:
         return None
     inputs = (comparison.right, comparison.left) if turned else (comparison.left, comparison.right)
-    event = parts[0].event if len(parts) == 1 else Event(either=tuple(part.event for part in parts))
+    event = parts[0].event if len(parts) == 1 else ExactEvent(either=tuple(part.event for part in parts))
     above, below = (
         Interval.of_probability(min(1.0, math.fsum(side)))
         for side in ([part.left for part in parts], [part.right for part in parts])

@@ -17,7 +17,7 @@ from veridp.kernel import distributions as d
 End = Fraction | None  # None is no end
 
 
-class Law(ABC):
+class BallNoise(ABC):
     """A distribution."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class Law(ABC):
         """P[low <= X <= high]."""
 
 
-class Continuous(Law):
+class Continuous(BallNoise):
     """A distribution on the reals."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Smooth(Continuous):
     def _above(self, z: acb) -> acb: ...
 
 
-class Normal(Smooth):
+class BallNormal(Smooth):
     def _density(self, z: acb) -> acb:
         return (-z * z / 2).exp() / (2 * arb.pi()).sqrt()
 
@@ -104,7 +104,7 @@ class Normal(Smooth):
         return -far, far
 
 
-class Gumbel(Smooth):
+class BallGumbel(Smooth):
     def _density(self, z: acb) -> acb:
         return (-z - (-z).exp()).exp()
 
@@ -118,7 +118,7 @@ class Gumbel(Smooth):
         return -self.scale * (ctx.prec.bit_length() + 1), self.scale * ctx.prec
 
 
-class Logistic(Smooth):
+class BallLogistic(Smooth):
     def _density(self, z: acb) -> acb:
         return self._below(z) * self._above(z)
 
@@ -135,7 +135,7 @@ class Logistic(Smooth):
 # ------------------------------------------------------------------------------------------------------ integers
 
 
-class Integer(Law):
+class Integer(BallNoise):
     """A distribution on the integers from `first` to `last`."""
 
     first = 0
@@ -168,7 +168,7 @@ class Integer(Law):
         return self.above(first) - (arb(0) if last == self.last else self.above(last + 1))
 
 
-class Geometric(Integer):
+class BallGeometric(Integer):
     first = 1
 
     def __init__(self, p: Rational) -> None:
@@ -185,7 +185,7 @@ class Geometric(Integer):
         return 1 if self.last else math.ceil(ctx.prec / -math.log2(float(self.fails.upper()))) + 2
 
 
-class Poisson(Integer):
+class BallPoisson(Integer):
     def __init__(self, rate: Rational) -> None:
         self.rate = rate
         self.mean = ball(rate)
@@ -201,7 +201,7 @@ class Poisson(Integer):
         return max(math.ceil(15 * self.rate), ctx.prec)
 
 
-class Binomial(Integer):
+class BallBinomial(Integer):
     def __init__(self, trials: int, p: Rational) -> None:
         self.last = trials
         self.p, self.fails = ball(p), ball(1 - p)
@@ -224,54 +224,54 @@ class Binomial(Integer):
 
 
 @singledispatch
-def law(distribution: d.Distribution) -> Law:
+def law(distribution: d.Distribution) -> BallNoise:
     """The law of a distribution, at the working precision."""
     raise NotExact(f"{distribution} has no law in balls; compare without certified=True")
 
 
 @law.register
-def _(noise: d.Laplace) -> Law:
+def _(noise: d.Laplace) -> BallNoise:
     rate, half = 1 / Fraction(noise.scale), ball(1 / Fraction(2 * noise.scale))
     return Closed(Piecewise((Fraction(0),), ({(0, rate): half}, {(0, -rate): half})), noise.scale)
 
 
 @law.register
-def _(noise: d.Exponential) -> Law:
+def _(noise: d.Exponential) -> BallNoise:
     rate = 1 / Fraction(noise.scale)
     return Closed(Piecewise((Fraction(0),), ({}, {(0, -rate): ball(rate)})), noise.scale)
 
 
 @law.register
-def _(noise: d.Uniform) -> Law:
+def _(noise: d.Uniform) -> BallNoise:
     width = Fraction(noise.scale)
     return Closed(Piecewise((Fraction(0), width), ({}, {CONSTANT: ball(1 / width)}, {})), width)
 
 
 @law.register
-def _(noise: d.Normal) -> Law:
-    return Normal(noise.scale)
+def _(noise: d.Normal) -> BallNoise:
+    return BallNormal(noise.scale)
 
 
 @law.register
-def _(noise: d.Gumbel) -> Law:
-    return Gumbel(noise.scale)
+def _(noise: d.Gumbel) -> BallNoise:
+    return BallGumbel(noise.scale)
 
 
 @law.register
-def _(noise: d.Logistic) -> Law:
-    return Logistic(noise.scale)
+def _(noise: d.Logistic) -> BallNoise:
+    return BallLogistic(noise.scale)
 
 
 @law.register
-def _(noise: d.Geometric) -> Law:
-    return Geometric(noise.p)
+def _(noise: d.Geometric) -> BallNoise:
+    return BallGeometric(noise.p)
 
 
 @law.register
-def _(noise: d.Poisson) -> Law:
-    return Poisson(noise.rate)
+def _(noise: d.Poisson) -> BallNoise:
+    return BallPoisson(noise.rate)
 
 
 @law.register
-def _(noise: d.Binomial) -> Law:
-    return Binomial(noise.trials, noise.p)
+def _(noise: d.Binomial) -> BallNoise:
+    return BallBinomial(noise.trials, noise.p)

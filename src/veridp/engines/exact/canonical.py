@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Symbol
 
 ROUNDS = 4  # of refinement; more only if something still changes
 
 
-def with_multiplicity(pieces: Sequence[Piece]) -> list[tuple[Piece, int]]:
+def with_multiplicity(pieces: Sequence[DistributionPiece]) -> list[tuple[DistributionPiece, int]]:
     """One piece of each kind, with how many there are of it: they have the same density."""
     if len(pieces) == 1:
         return [(pieces[0], 1)]
-    kinds: dict[object, tuple[Piece, int]] = {}
+    kinds: dict[object, tuple[DistributionPiece, int]] = {}
     numbers: dict[object, int] = {}
     for place, piece in enumerate(pieces):
         form = canonical(piece, numbers)
@@ -26,7 +26,7 @@ def with_multiplicity(pieces: Sequence[Piece]) -> list[tuple[Piece, int]]:
     return list(kinds.values())
 
 
-def canonical(piece: Piece, numbers: dict[object, int]) -> object | None:
+def canonical(piece: DistributionPiece, numbers: dict[object, int]) -> object | None:
     """What the piece is but for the names of its noise; None where this cannot be told for certain.
 
     `numbers` numbers the colours that occur, and must be the same for all pieces that are compared.

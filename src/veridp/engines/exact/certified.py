@@ -13,9 +13,9 @@ from veridp.claim import Interval
 from veridp.engines.exact.balls import Refined, added, ball, interval, log_ratio, probability_interval, refined
 from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.enclosure import Measures
-from veridp.engines.exact.event import Event
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.event_part import pieces_within
-from veridp.engines.exact.pieces import Factor, Piece, factors
+from veridp.engines.exact.pieces import DistributionPiece, Factor, factors
 from veridp.engines.exact.space import Concerned, Group, shared_factors, taken_apart
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Geometric, Laplace, Number
@@ -49,7 +49,7 @@ class Enclosure:
 class Output:
     """A class of outputs, as an event, and an interval that holds its probability."""
 
-    event: Event
+    event: ExactEvent
     probability: Interval
 
 
@@ -61,13 +61,13 @@ def outputs(paths: Sequence[Path]) -> list[Output]:
     (whole,) = factors(paths, split=False)
     found = _probabilities(list(whole.classes.values()))
     rows = [
-        Output(Event(template=key.template), probability_interval(value))
+        Output(ExactEvent(template=key.template), probability_interval(value))
         for key, value in zip(whole.classes, found.values, strict=True)
     ]
     return sorted(rows, key=lambda row: -row.probability.lower)
 
 
-def enclose(paths: Sequence[Path], event: Event) -> Interval:
+def enclose(paths: Sequence[Path], event: ExactEvent) -> Interval:
     """An interval that holds the probability of the event.
 
     Raises NotExact where conditions on noise are of a kind that is not enclosed.
@@ -77,7 +77,7 @@ def enclose(paths: Sequence[Path], event: Event) -> Interval:
     return probability_interval(jobs.done().product(places))
 
 
-def certify(left: Sequence[Path], right: Sequence[Path], event: Event) -> Enclosure:
+def certify(left: Sequence[Path], right: Sequence[Path], event: ExactEvent) -> Enclosure:
     """What is certain about the loss between two inputs, and about the probabilities of an event on them.
 
     Raises NotExact where conditions on noise are of a kind that is not enclosed.
@@ -99,7 +99,7 @@ def certify(left: Sequence[Path], right: Sequence[Path], event: Event) -> Enclos
 # -------------------------------------------------------------------------------------------------- probabilities
 
 
-def _probabilities(classes: Sequence[Sequence[Piece]]) -> Refined:
+def _probabilities(classes: Sequence[Sequence[DistributionPiece]]) -> Refined:
     """The probability of each list of disjoint pieces, sharp where MOST_BITS allow."""
 
     def computed(places: Sequence[int]) -> Iterator[arb]:
@@ -113,9 +113,9 @@ def _probabilities(classes: Sequence[Sequence[Piece]]) -> Refined:
 class _Jobs:
     """Probabilities to be enclosed all at once, so that what they share is worked out once."""
 
-    classes: list[Sequence[Piece]] = field(default_factory=list)
+    classes: list[Sequence[DistributionPiece]] = field(default_factory=list)
 
-    def add(self, pieces: Sequence[Piece]) -> int:
+    def add(self, pieces: Sequence[DistributionPiece]) -> int:
         self.classes.append(pieces)
         return len(self.classes) - 1
 
@@ -157,7 +157,7 @@ def _plans(jobs: _Jobs, left: Factor, right: Factor) -> list[_Plan]:
     return [replace(plan, told_apart=told_apart) for plan in plans]
 
 
-def _plan(jobs: _Jobs, numeric: bool, left: Sequence[Piece], right: Sequence[Piece]) -> _Plan:
+def _plan(jobs: _Jobs, numeric: bool, left: Sequence[DistributionPiece], right: Sequence[DistributionPiece]) -> _Plan:
     masses = jobs.add(left), jobs.add(right)
     if not numeric or not left or not right:
         return _Plan(masses, masses)
@@ -172,7 +172,8 @@ def _plan(jobs: _Jobs, numeric: bool, left: Sequence[Piece], right: Sequence[Pie
         return _Plan(masses, masses, math.inf)
     entries = added([_entry_bound(group) for group in apart.groups]).upper
     rest = [
-        [Piece(piece.weight, _conditions(side.rest), ())] for piece, side in zip((*left, *right), sides, strict=True)
+        [DistributionPiece(piece.weight, _conditions(side.rest), ())]
+        for piece, side in zip((*left, *right), sides, strict=True)
     ]
     return _Plan(masses, (jobs.add(rest[0]), jobs.add(rest[1])), entries)
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
-from veridp.engines.exact.event import Event
-from veridp.engines.exact.loss import Atom, Loss, Mixture, Peak, Product
+from veridp.engines.exact.event import ExactEvent
+from veridp.engines.exact.loss import Atom, Mixture, Peak, PrivacyLoss, Product
 from veridp.engines.exact.paths import factors_of, replayed_paths, within_floats
 from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
 from veridp.errors import BadInput, MechanismFailed, NotExact
@@ -30,10 +30,10 @@ ROUNDING = 1e-12  # losses this close, relatively, are taken to be equal
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A class of outputs: its probability on either side, and its largest loss in absolute value."""
 
-    event: Event
+    event: ExactEvent
     left: float
     right: float
     loss: float
@@ -52,7 +52,7 @@ class Comparison:
     mechanism: Mechanism
     left: Any
     right: Any
-    loss: Loss
+    loss: PrivacyLoss
     enclosure: Enclosure | None = None
 
     @property
@@ -142,7 +142,7 @@ class Comparison:
         forward, backward = self.loss.delta(epsilon), self.loss.reversed.delta(epsilon)
         return Interval(max(forward.lower, backward.lower), max(forward.upper, backward.upper))
 
-    def event_above(self, epsilon: float) -> list[Event]:
+    def event_above(self, epsilon: float) -> list[ExactEvent]:
         """The event that attains δ(ε) from left to right, as disjoint parts."""
         return [part.event for part in self.loss.parts_above(epsilon)]
 
@@ -179,18 +179,18 @@ class Comparison:
         return right, most
 
     @property
-    def _atoms(self) -> list[Row]:
+    def _atoms(self) -> list[ComparisonRow]:
         return [row for row in self.table if math.isfinite(row.loss)] if isinstance(self.loss, Mixture) else []
 
     @cached_property
-    def table(self) -> list[Row]:
+    def table(self) -> list[ComparisonRow]:
         """The classes of outputs, each with its probabilities and its largest loss; the worst first."""
         parts = self.loss.parts if isinstance(self.loss, Mixture) else (self.loss,)
         rows = []
         for part in parts:
             inner = part.parts if isinstance(part, Product) else (part,)
-            event = reduce(Event.__and__, (atom.event for atom in inner if isinstance(atom, Atom)), Event())
-            rows.append(Row(event, *part.masses(), max(part.supremum, part.backward)))
+            event = reduce(ExactEvent.__and__, (atom.event for atom in inner if isinstance(atom, Atom)), ExactEvent())
+            rows.append(ComparisonRow(event, *part.masses(), max(part.supremum, part.backward)))
         return sorted(rows, key=lambda row: -row.loss)
 
     def __str__(self) -> str:
@@ -237,7 +237,7 @@ def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> C
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
-def _delta_lower(loss: Loss, epsilon: float) -> float:
+def _delta_lower(loss: PrivacyLoss, epsilon: float) -> float:
     """A lower bound on δ(ε) in one direction, whatever the rounding of the probabilities that it is computed from."""
     try:
         mass = loss.above(epsilon)[0]  # e^ε times that on the right is at most as much
@@ -246,7 +246,7 @@ def _delta_lower(loss: Loss, epsilon: float) -> float:
     return loss.delta(epsilon).lower - LOSS_ERROR * mass
 
 
-def _loss(mechanism: Mechanism, left: Any, right: Any) -> Loss:
+def _loss(mechanism: Mechanism, left: Any, right: Any) -> PrivacyLoss:
     (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data) for data in (left, right))
     for listing in (listed, listed_there):
         listing.replay()

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact.canonical import with_multiplicity
-from veridp.engines.exact.measure import Form, Region
-from veridp.engines.exact.noise import Noise as Numeric
+from veridp.engines.exact.measure import NoiseRegion, RowForm
+from veridp.engines.exact.noise import NumericNoise as Numeric
 from veridp.engines.exact.noise import as_float, check_scale, numeric
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.quadrature import log_sum
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
@@ -38,8 +38,8 @@ class _Linear:
     on_entries: Array
     constant: float
 
-    def at(self, entries: Array) -> Form:
-        return Form(self.terms, entries @ self.on_entries + self.constant)
+    def at(self, entries: Array) -> RowForm:
+        return RowForm(self.terms, entries @ self.on_entries + self.constant)
 
 
 class PieceDensity:
@@ -49,7 +49,7 @@ class PieceDensity:
     and the other noise leave for it.
     """
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, piece: DistributionPiece) -> None:
         self.piece = piece
         self.entries = len(piece.numbers)
         for number in piece.numbers:
@@ -84,7 +84,7 @@ class PieceDensity:
 
     def log_density(self, entries: Array) -> Array:
         """ln of the density at the entries, a row of them for each point (one empty row where there are none)."""
-        region = Region(
+        region = NoiseRegion(
             self.noise,
             tuple(linear.at(entries) for linear in self.inequalities),
             tuple((noise, linear.at(entries)) for noise, linear in self.densities),
@@ -186,7 +186,7 @@ class _Solution:
     constant: Fraction
 
 
-def _solve(piece: Piece) -> tuple[dict[Noise, _Solution], float]:
+def _solve(piece: DistributionPiece) -> tuple[dict[Noise, _Solution], float]:
     """One noise symbol for each entry, solved for; and ln of the factor by which densities change.
 
     The entries are independent, so elimination finds a pivot in each: of its noise, that which fewest conditions name,
@@ -247,7 +247,7 @@ def _log(weight: Number) -> float:
 class Density:
     """The density of a class: the sum over its pieces."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[DistributionPiece]) -> None:
         counted = with_multiplicity(pieces)
         self.parts = [PieceDensity(piece) for piece, _ in counted]
         self.log_counts = np.log([count for _, count in counted])

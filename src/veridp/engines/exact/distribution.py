@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from veridp.engines.exact.curve import Density
-from veridp.engines.exact.event import Event
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.lattice import without_overlap
 from veridp.engines.exact.masses import log_masses
 from veridp.engines.exact.paths import replayed_paths
@@ -24,7 +24,7 @@ RELATION = 1e-9  # how far, relatively, numbers of an output may be off a relati
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class OutputDistribution:
     """The law of the output: independent factors, each a list of disjoint classes."""
 
     factors: Sequence[Factor]
@@ -43,11 +43,11 @@ class Law:
         """The sum of all probabilities: 1, up to rounding."""
         return math.prod(math.fsum(masses.values()) for masses in self._masses)
 
-    def classes(self) -> list[tuple[Event, float]]:
+    def classes(self) -> list[tuple[ExactEvent, float]]:
         """The classes of the output with their probabilities, likeliest first; of a single factor only."""
         if len(self.factors) > 1:
             raise ValueError(f"the output falls into {len(self.factors)} independent parts; ask for single outputs")
-        rows = [(Event(template=key.template), mass) for key, mass in self._masses[0].items()]
+        rows = [(ExactEvent(template=key.template), mass) for key, mass in self._masses[0].items()]
         return sorted(rows, key=lambda row: -row[1])
 
     def probability(self, output: Any) -> float:
@@ -69,7 +69,7 @@ class Law:
                 return 0.0
             leaves = Template(tree).leaves
             tree = tuple(leaves[position] for position in factor.positions)
-        fitting = [key for key in factor.classes if Event(template=key.template).holds(tree)]
+        fitting = [key for key in factor.classes if ExactEvent(template=key.template).holds(tree)]
         numeric = [key for key in fitting if any(key.lattices[index] is None for index in key.free)]
         chosen = [key for key in fitting if key not in numeric] if atoms or not numeric else numeric
         return math.fsum(self._mass(place, key, Template(tree).leaves) for key in chosen)
@@ -96,7 +96,7 @@ def _numbers(key: ClassKey, leaves: Sequence[Any]) -> list[float] | None:
     return numbers
 
 
-def law(mechanism: Mechanism | Function, data: Any, **arguments: Any) -> Law:
+def law(mechanism: Mechanism | Function, data: Any, **arguments: Any) -> OutputDistribution:
     """The exact law of the mechanism's output on this input."""
     parts = factors(replayed_paths(as_mechanism(mechanism, **arguments), data))
-    return Law([replace(part, classes=without_overlap(part.classes, ())) for part in parts])
+    return OutputDistribution([replace(part, classes=without_overlap(part.classes, ())) for part in parts])

@@ -20,8 +20,8 @@ from veridp.engines.exact.star import Middle, Ray, log_measures
 from veridp.errors import NotExact
 
 if TYPE_CHECKING:
-    from veridp.engines.exact.measure import Region
-    from veridp.engines.exact.noise import Noise
+    from veridp.engines.exact.measure import NoiseRegion
+    from veridp.engines.exact.noise import NumericNoise
 
 Array = NDArray[np.float64]
 _Integral = Callable[[int, NDArray[np.intp], Array, Array], Array]
@@ -33,7 +33,7 @@ TERMS_AT_ONCE = 4_000_000  # of them, that are held in memory
 TIED_ROWS = 24  # integrals that share a grid, where each brings a kink of its own to it
 
 
-def tree_root(region: Region) -> int | None:
+def tree_root(region: NoiseRegion) -> int | None:
     """The variable in the middle of the tree that the inequalities make; None where they make no tree."""
     if any(len(form.coefficients) > 2 for form in region.inequalities):
         return None
@@ -75,7 +75,7 @@ def _depth(near: dict[int, set[int]], root: int, tied: frozenset[int]) -> int:
 class Tree:
     """A connected region whose inequalities link variables in a tree."""
 
-    def __init__(self, region: Region, root: int) -> None:
+    def __init__(self, region: NoiseRegion, root: int) -> None:
         self.region = region
         self.root = root
         self.children: dict[int, list[int]] = {variable: [] for variable in region.noise}
@@ -360,7 +360,7 @@ class Tree:
         return rate
 
 
-def _kinks(noise: Noise, ends: bool) -> tuple[float, ...]:
+def _kinks(noise: NumericNoise, ends: bool) -> tuple[float, ...]:
     """The kinks of the noise, or the least and the most of them."""
     kinks = noise.kinks
     return (kinks[0], kinks[-1]) if ends and kinks else kinks

@@ -17,11 +17,11 @@ from functools import cache
 
 from flint import acb, arb
 
-from veridp.engines.exact.ball_noise import Closed, Continuous, Integer, Law, Smooth, law
+from veridp.engines.exact.ball_noise import BallNoise, Closed, Continuous, Integer, Smooth, law
 from veridp.engines.exact.balls import ball, up_to
 from veridp.engines.exact.exponential import ZERO, Piecewise, pasted, value
-from veridp.engines.exact.pieces import Piece
-from veridp.engines.exact.tree import Line, Node, Stretch, connected, rooted, stretches, ways
+from veridp.engines.exact.pieces import DistributionPiece
+from veridp.engines.exact.tree import AffineLine, BoundStretch, NoiseNode, connected, rooted, stretches, ways
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution
 
@@ -33,17 +33,17 @@ class Measures:
     """Encloses probabilities at the working precision it was made at; what pieces share is worked out once."""
 
     def __init__(self) -> None:
-        self.laws: dict[Distribution, Law] = {}
-        self.numbers: dict[Node, int] = {}
+        self.laws: dict[Distribution, BallNoise] = {}
+        self.numbers: dict[NoiseNode, int] = {}
         self.messages: dict[int, Piecewise] = {}
         self.products: dict[tuple[int, ...], Piecewise] = {}
-        self.totals: dict[Node, arb] = {}
+        self.totals: dict[NoiseNode, arb] = {}
 
-    def probability(self, pieces: Sequence[Piece]) -> arb:
+    def probability(self, pieces: Sequence[DistributionPiece]) -> arb:
         """The probability of disjoint pieces, their numeric entries left out of account."""
         return sum((self._piece(piece) for piece in pieces), start=arb(0))
 
-    def _piece(self, piece: Piece) -> arb:
+    def _piece(self, piece: DistributionPiece) -> arb:
         total = arb(0)
         for forms in ways(piece.conditions):
             if any(not coefficients and constant < 0 for coefficients, constant in forms):
@@ -54,17 +54,17 @@ class Measures:
             total += product
         return total
 
-    def law(self, noise: Distribution) -> Law:
+    def law(self, noise: Distribution) -> BallNoise:
         if noise not in self.laws:
             self.laws[noise] = law(noise)
         return self.laws[noise]
 
-    def _total(self, root: Node) -> arb:
+    def _total(self, root: NoiseNode) -> arb:
         if root not in self.totals:
             self.totals[root] = self._measure(root)
         return self.totals[root]
 
-    def _measure(self, root: Node) -> arb:
+    def _measure(self, root: NoiseNode) -> arb:
         if root.closed:
             return self._density(root).integral()
         noise = self.law(root.noise)
@@ -78,7 +78,7 @@ class Measures:
 
     # ------------------------------------------------------------------------------------------ closed forms
 
-    def _density(self, node: Node) -> Piecewise:
+    def _density(self, node: NoiseNode) -> Piecewise:
         """The density of a closed-form node, times what hangs below it, between its bounds.
 
         Products are kept by their factors: the paths of a sparse vector share all but the last few.
@@ -86,7 +86,7 @@ class Measures:
         noise = self.law(node.noise)
         if not isinstance(noise, Closed):
             raise TypeError(f"{node.noise} has no closed form")
-        key: tuple[int, ...] = (self._number(Node(node.noise, node.low, node.high)),)
+        key: tuple[int, ...] = (self._number(NoiseNode(node.noise, node.low, node.high)),)
         if key not in self.products:
             self.products[key] = noise.density.within(node.low, node.high)
         product = self.products[key]
@@ -97,10 +97,10 @@ class Measures:
             product = self.products[key]
         return product
 
-    def _number(self, node: Node) -> int:
+    def _number(self, node: NoiseNode) -> int:
         return self.numbers.setdefault(node, len(self.numbers))
 
-    def _message(self, child: Node) -> Piecewise:
+    def _message(self, child: NoiseNode) -> Piecewise:
         """The measure of a closed-form node and all below it, as a function of its parent."""
         number = self._number(child)
         if number not in self.messages:
@@ -109,7 +109,7 @@ class Measures:
 
     # ---------------------------------------------------------------------------------- integrals and sums
 
-    def _integrated(self, root: Node, noise: Continuous) -> arb:
+    def _integrated(self, root: NoiseNode, noise: Continuous) -> arb:
         """The integral over a continuous root, cut off where little of its mass is left."""
         parts = [_curves(noise), *(self._curves(child) for child in root.children)]
         low, high = (
@@ -127,7 +127,7 @@ class Measures:
         outside = sum((noise.between(*ends) for ends in beyond if ends[0] != ends[1]), start=arb(0))
         return total + up_to(outside)
 
-    def _curves(self, child: Node) -> Curves:
+    def _curves(self, child: NoiseNode) -> Curves:
         """The measure of a branch as a function of the root."""
         if child.closed:
             return _exponential_curves(self._message(child))
@@ -137,7 +137,7 @@ class Measures:
         edges, found = stretches(*_all_lines(child))
         return Curves(tuple(edges), tuple(None if s is None else _inside(noise, s) for s in found))
 
-    def _summed(self, root: Node, noise: Integer) -> arb:
+    def _summed(self, root: NoiseNode, noise: Integer) -> arb:
         """The sum over an integer root, cut off where little of its mass is left."""
         branches = [self._branch(child) for child in root.children]
         first, last = noise.range(root.low, root.high)
@@ -154,7 +154,7 @@ class Measures:
             total += term
         return total if stop == last else total + up_to(noise.between(Fraction(max(first, stop + 1)), root.high))
 
-    def _branch(self, child: Node) -> Callable[[int], arb]:
+    def _branch(self, child: NoiseNode) -> Callable[[int], arb]:
         """The measure of a branch at an integer value of the root."""
         if child.closed:
             return self._message(child).at
@@ -170,13 +170,13 @@ class Measures:
         return measured
 
 
-def _bounded(density: Piecewise, node: Node) -> Piecewise:
+def _bounded(density: Piecewise, node: NoiseNode) -> Piecewise:
     """The integral of a density between the lines that bound the node, as a function of the parent."""
     below, above = cache(density.below), cache(density.above)
     upto = cache(lambda line: below().composed(line.slope, line.shift))
     beyond = cache(lambda line: above().composed(line.slope, line.shift))
 
-    def measured(stretch: Stretch | None) -> Piecewise:
+    def measured(stretch: BoundStretch | None) -> Piecewise:
         if stretch is None:
             return ZERO
         if stretch.at_least is None:
@@ -215,7 +215,7 @@ def _exponential_curves(function: Piecewise) -> Curves:
     return Curves(function.breaks, tuple(parts))
 
 
-def _inside(noise: Smooth, stretch: Stretch) -> Curve:
+def _inside(noise: Smooth, stretch: BoundStretch) -> Curve:
     def measured(z: acb) -> acb:
         low, high = (
             None if line is None else z * ball(line.slope) + ball(line.shift)
@@ -226,9 +226,9 @@ def _inside(noise: Smooth, stretch: Stretch) -> Curve:
     return measured
 
 
-def _all_lines(node: Node) -> tuple[list[Line], list[Line]]:
+def _all_lines(node: NoiseNode) -> tuple[list[AffineLine], list[AffineLine]]:
     """The lines that bound a leaf, its own bounds as level lines among them."""
-    level = [[] if end is None else [Line(Fraction(0), end)] for end in (node.low, node.high)]
+    level = [[] if end is None else [AffineLine(Fraction(0), end)] for end in (node.low, node.high)]
     return [*node.at_least, *level[0]], [*node.at_most, *level[1]]
 
 

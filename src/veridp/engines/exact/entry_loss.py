@@ -14,10 +14,10 @@ from scipy.optimize import brentq
 
 from veridp.engines.exact.convolution import Cells
 from veridp.engines.exact.curve import Density
-from veridp.engines.exact.event import Entry, Event, Span
-from veridp.engines.exact.loss import ZERO, Loss, Mixture, Part, Peak, log_ratio
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
+from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_ratio
 from veridp.engines.exact.noise import as_float
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.quadrature import edges, log_sum, panels
 from veridp.engines.exact.tail import limit, limit_of, rises_without_bound
 from veridp.engines.exact.window import Window, windows
@@ -53,18 +53,21 @@ MOST_PANELS_OUT = 1500  # how many panels past the last break a convolution is s
 class Numbers:
     """One side of a class with numeric entries: its pieces, whose numbers are the entries."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DistributionPiece, ...]
 
     @cached_property
     def density(self) -> Density:
         return Density(self.pieces)
 
-    def log_mass(self, spans: Sequence[Span]) -> float:
+    def log_mass(self, spans: Sequence[NumberSpan]) -> float:
         """ln of the probability that each entry lies in its span."""
-        inside = [Piece(piece.weight, (*piece.conditions, *_bounds(piece.numbers, spans)), ()) for piece in self.pieces]
+        inside = [
+            DistributionPiece(piece.weight, (*piece.conditions, *_bounds(piece.numbers, spans)), ())
+            for piece in self.pieces
+        ]
         return Density(inside).mass
 
-    def mass(self, spans: Sequence[Span]) -> float:
+    def mass(self, spans: Sequence[NumberSpan]) -> float:
         """The probability that the only entry lies in one of the disjoint spans."""
         return math.fsum(math.exp(self.log_mass([span])) for span in spans)
 
@@ -72,13 +75,15 @@ class Numbers:
         """The same with each entry moved."""
         return Numbers(
             tuple(
-                Piece(p.weight, p.conditions, tuple(n + by for n, by in zip(p.numbers, offsets, strict=True)))
+                DistributionPiece(
+                    p.weight, p.conditions, tuple(n + by for n, by in zip(p.numbers, offsets, strict=True))
+                )
                 for p in self.pieces
             )
         )
 
 
-def _bounds(numbers: Sequence[Affine], spans: Sequence[Span]) -> list[Condition]:
+def _bounds(numbers: Sequence[Affine], spans: Sequence[NumberSpan]) -> list[Condition]:
     found = []
     for number, span in zip(numbers, spans, strict=True):
         slack = 0 if number.continuous else exact(1e-6)  # a lattice point on an end belongs to the span
@@ -108,7 +113,7 @@ class _Places:
         return low[::-1].reshape(-1, self.row), high.reshape(-1, self.row)
 
 
-class Line(Loss):
+class EntryLoss(PrivacyLoss):
     """The outputs of a class with one numeric entry.
 
     Everything is computed in distances from a centre, a location of the noise that is kept exactly. So what is rounded
@@ -116,11 +121,13 @@ class Line(Loss):
     their probabilities are those of the rounded events. Outputs outside of the window are those of other lines.
     """
 
-    def __init__(self, entry: Entry, left: Numbers, right: Numbers, lattice: float | None, window: Window) -> None:
+    def __init__(
+        self, entry: LinearEntry, left: Numbers, right: Numbers, lattice: float | None, window: Window
+    ) -> None:
         self.entry, self.left, self.right, self.lattice, self.window = entry, left, right, lattice, window
 
-    def _reversed(self) -> Line:
-        turned = Line(self.entry, self.right, self.left, self.lattice, self.window)
+    def _reversed(self) -> EntryLoss:
+        turned = EntryLoss(self.entry, self.right, self.left, self.lattice, self.window)
         shared = {name: getattr(self, name) for name in ("centre", "_breaks", "_width", "_places", "_errors")}
         turned.__dict__.update(shared, _sides=self._sides[::-1], _values=self._values[::-1])
         return turned
@@ -143,10 +150,10 @@ class Line(Loss):
         return 16.0 / max(side.density.rate for side in self._sides)
 
     @cached_property
-    def _everywhere(self) -> Span:
+    def _everywhere(self) -> NumberSpan:
         """All outputs, as distances."""
         low, high = self.window.low, self.window.high
-        return Span(
+        return NumberSpan(
             -math.inf if low is None else as_float(exact(low - self.centre)),
             math.inf if high is None else as_float(exact(high - self.centre)),
         )
@@ -268,15 +275,15 @@ class Line(Loss):
         return math.inf if rises_without_bound(tail) else limit(tail)
 
     @cached_property
-    def _growing_tail(self) -> Span | None:
+    def _growing_tail(self) -> NumberSpan | None:
         """The tail in which the loss rises without bound, if there is one."""
         low, high = self._places.points[self._places.inner][[0, -1]].tolist()
         if self._limits[1] == math.inf:
-            return Span(high, math.inf)
-        return Span(-math.inf, low) if self._limits[0] == math.inf else None
+            return NumberSpan(high, math.inf)
+        return NumberSpan(-math.inf, low) if self._limits[0] == math.inf else None
 
     @cached_property
-    def _pole(self) -> Span | None:
+    def _pole(self) -> NumberSpan | None:
         """The stretch next to a break towards which the loss rises without bound, if there is one.
 
         Where both densities vanish at a break, they may do so at different speeds: with each order of the difference
@@ -292,7 +299,7 @@ class Line(Loss):
                 end, *_, other = points[panel, towards]
                 near = end + (other - end) * CLOSER
                 if np.min(np.diff(self._losses_at(near))) > math.log(1000) / 2:
-                    return Span(*sorted((float(end), float(near[0]))))
+                    return NumberSpan(*sorted((float(end), float(near[0]))))
         return None
 
     @cached_property
@@ -326,7 +333,7 @@ class Line(Loss):
     def _peak(self) -> Peak:
         loss = self.supremum
         if loss == -math.inf:
-            return Peak(loss, Event(), -math.inf, -math.inf)
+            return Peak(loss, ExactEvent(), -math.inf, -math.inf)
         if loss == math.inf:
             return self._told(self._growing_tail or (self._pole if math.isfinite(self.losses[self._best]) else None))
         found = self._told(self._stretch(loss - NEAR[0] * abs(loss) - ZERO))
@@ -337,42 +344,42 @@ class Line(Loss):
             found = looser if looser.log_left > found.log_left + math.log(100) else found
         return found
 
-    def _stretch(self, level: float) -> Span:
+    def _stretch(self, level: float) -> NumberSpan:
         """The interval around the best place, or else the tail, on which the loss stays above the level."""
         best = float(self._places.points[self._best])
         spans, close = self._spans(level, at_least=True), SNAP * self._width
         around = [span for span in spans if span.low - close <= best <= span.high + close]
         tails = [span for span in spans if math.isinf(span.low) or math.isinf(span.high)]
-        return (around or tails or [Span(best, best)])[0]
+        return (around or tails or [NumberSpan(best, best)])[0]
 
-    def _impossible(self) -> Span:
+    def _impossible(self) -> NumberSpan:
         """The longest interval on which the right side has no density at all."""
         points = self._places.points
         start, stop = max(_runs(np.isposinf(self.losses)), key=lambda run: points[run[1] - 1] - points[run[0]])
         low = self._everywhere.low if start == 0 else float(points[start])
-        return Span(low, self._everywhere.high if stop == len(points) else float(points[stop - 1]))
+        return NumberSpan(low, self._everywhere.high if stop == len(points) else float(points[stop - 1]))
 
     # ------------------------------------------------------------------------------------------------- events
 
-    def _told(self, span: Span | None) -> Peak:
+    def _told(self, span: NumberSpan | None) -> Peak:
         """The supremum, with an event that shows it."""
         part = self._part([span or self._impossible()])
         return Peak(self.supremum, part.event, _log(part.left), _log(part.right))
 
-    def _part(self, spans: Sequence[Span]) -> Part:
+    def _part(self, spans: Sequence[NumberSpan]) -> EventMass:
         """The event that the entry lies in one of the spans, with its probabilities."""
         outputs = tuple(map(self._outputs, spans))
         left, right = (
             math.fsum(math.exp(side.log_mass([span])) for span in outputs) for side in (self.left, self.right)
         )
-        return Part(Event(within=((self.entry, outputs),)), left, right)
+        return EventMass(ExactEvent(within=((self.entry, outputs),)), left, right)
 
-    def _outputs(self, span: Span) -> Span:
+    def _outputs(self, span: NumberSpan) -> NumberSpan:
         """The outputs of a span of distances: rounded to floats, outwards where nothing else would be left of it."""
         low, high = map(self._output, (self._snapped(span.low), self._snapped(span.high)))
         if low < high or (self.lattice is not None and low == high):
-            return Span(low, high)
-        return Span(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
+            return NumberSpan(low, high)
+        return NumberSpan(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
 
     def _output(self, place: float) -> float:
         return as_float(self.centre + exact(place)) if math.isfinite(place) else place
@@ -386,14 +393,14 @@ class Line(Loss):
 
     # ----------------------------------------------------------------------------------------- above a level
 
-    def _spans(self, level: float, at_least: bool = False) -> list[Span]:
+    def _spans(self, level: float, at_least: bool = False) -> list[NumberSpan]:
         """The intervals on which the loss is above the level."""
         inside = self.losses >= level if at_least else self.losses > level
         spans = []
         for start, stop in _runs(inside):
             low = self._everywhere.low if start == 0 else self._crossing(start - 1, start, level)
             high = self._everywhere.high if stop == len(inside) else self._crossing(stop - 1, stop, level)
-            spans.append(Span(low, high))
+            spans.append(NumberSpan(low, high))
         return spans
 
     def _crossing(self, before: int, after: int, level: float) -> float:
@@ -430,7 +437,7 @@ class Line(Loss):
         spans = self._spans(level)
         return self._sides[0].mass(spans), self._sides[1].mass(spans)
 
-    def parts_above(self, level: float) -> list[Part]:
+    def parts_above(self, level: float) -> list[EventMass]:
         spans = self._spans(level)
         return [self._part(spans)] if spans else []
 
@@ -464,7 +471,7 @@ class Line(Loss):
 
     def _with_tails(self, left: Array, right: Array, largest: Array, ends: Array) -> Cells:
         """The cells between the tails, and the two tails."""
-        spans = Span(self._everywhere.low, float(ends[0])), Span(float(ends[1]), self._everywhere.high)
+        spans = NumberSpan(self._everywhere.low, float(ends[0])), NumberSpan(float(ends[1]), self._everywhere.high)
         top = [
             max([far, *tail, float(edge)])
             for far, tail, edge in zip(self._limits, self._tails, largest[[0, -1]], strict=True)
@@ -478,9 +485,9 @@ class Line(Loss):
         return self._sides[0].mass([self._everywhere]), self._sides[1].mass([self._everywhere])
 
 
-def along(entry: Entry, left: Numbers, right: Numbers, lattice: float | None) -> Loss:
+def along(entry: LinearEntry, left: Numbers, right: Numbers, lattice: float | None) -> PrivacyLoss:
     """The loss along an entry: a line for each of its windows."""
-    lines = [Line(entry, left, right, lattice, window) for window in windows(left.pieces, right.pieces, lattice)]
+    lines = [EntryLoss(entry, left, right, lattice, window) for window in windows(left.pieces, right.pieces, lattice)]
     return lines[0] if len(lines) == 1 else Mixture(tuple(lines))
 
 

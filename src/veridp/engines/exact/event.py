@@ -14,7 +14,7 @@ from veridp.sampling.outputs import Outputs
 
 
 @dataclass(frozen=True)
-class Span:
+class NumberSpan:
     """An interval of numbers; ends may be infinite, and belong to it where finite."""
 
     low: float
@@ -36,7 +36,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LinearEntry:
     """A linear combination of leaves of the output: one entry, mostly."""
 
     terms: tuple[tuple[int, float], ...]  # leaf positions and factors
@@ -58,7 +58,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Event:
+class ExactEvent:
     """All of: the output has the given form, and each numeric entry named lies in one of its spans.
 
     Slots and spans stand for finite numbers; NaN and the infinities are constants of a form.
@@ -66,8 +66,8 @@ class Event:
 
     template: Template | None = None  # the constants that the output must show; slots stand for any number
     equal: tuple[tuple[str, int, Any], ...] = ()  # single leaves, by name and position, that must have a value
-    within: tuple[tuple[Entry, tuple[Span, ...]], ...] = ()
-    either: tuple[Event, ...] = field(default=())  # or, instead of all that: one of these
+    within: tuple[tuple[LinearEntry, tuple[NumberSpan, ...]], ...] = ()
+    either: tuple[ExactEvent, ...] = field(default=())  # or, instead of all that: one of these
 
     def holds(self, output: Any) -> bool:
         """Whether an output, as a mechanism returns it, belongs to the event."""
@@ -94,11 +94,11 @@ class Event:
         """Whether it holds for a single output alone."""
         return self.template is not None and not self.template.slots
 
-    def __and__(self, other: Event) -> Event:
-        return Event(self.template or other.template, self.equal + other.equal, self.within + other.within)
+    def __and__(self, other: ExactEvent) -> ExactEvent:
+        return ExactEvent(self.template or other.template, self.equal + other.equal, self.within + other.within)
 
-    def _by_spans(self) -> list[tuple[tuple[Span, ...], list[Entry]]]:
-        table: dict[tuple[Span, ...], list[Entry]] = {}
+    def _by_spans(self) -> list[tuple[tuple[NumberSpan, ...], list[LinearEntry]]]:
+        table: dict[tuple[NumberSpan, ...], list[LinearEntry]] = {}
         for entry, spans in self.within:
             table.setdefault(spans, []).append(entry)
         return list(table.items())
@@ -117,7 +117,7 @@ class Event:
         return " and ".join(parts) or "any output"
 
 
-def _sentence(entries: list[Entry], spans: tuple[Span, ...]) -> str:
+def _sentence(entries: list[LinearEntry], spans: tuple[NumberSpan, ...]) -> str:
     names = [str(entry) for entry in entries]
     name = (
         names[0]

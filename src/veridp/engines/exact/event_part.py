@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from veridp.engines.exact.event import Entry, Event, Span, same
-from veridp.engines.exact.pieces import ClassKey, Factor, Piece, factors
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan, same
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
@@ -23,7 +23,7 @@ Leaf = Any  # a constant, or an Affine
 Demand = list[tuple[Condition, ...]]  # alternatives that exclude each other; none where it cannot be met
 
 
-def pieces_within(paths: Sequence[Path], event: Event) -> list[list[Piece]]:
+def pieces_within(paths: Sequence[Path], event: ExactEvent) -> list[list[DistributionPiece]]:
     """For each independent factor of the output that the event speaks of, the pieces that lie in it.
 
     The probability of the event is the product over the factors of the sums over their pieces. Ends of spans are
@@ -43,7 +43,7 @@ def _places(factor: Factor, key: ClassKey) -> dict[int, int]:
     return {position: place for place, position in enumerate(positions)}
 
 
-def _speaks_apart(event: Event, factor: Factor) -> bool:
+def _speaks_apart(event: ExactEvent, factor: Factor) -> bool:
     """Whether nothing that the event says ties this factor to others."""
     if factor.positions is None:
         return True
@@ -51,24 +51,24 @@ def _speaks_apart(event: Event, factor: Factor) -> bool:
     return event.template is None and all(len(kinds) == 1 for kinds in inside)
 
 
-def _speaks(event: Event, factor: Factor) -> bool:
+def _speaks(event: ExactEvent, factor: Factor) -> bool:
     named = {position for _, position, _ in event.equal}
     named |= {position for entry, _ in event.within for position, _ in entry.terms}
     return factor.positions is None or not named.isdisjoint(factor.positions)
 
 
-def _pieces(event: Event, factor: Factor) -> list[Piece]:
+def _pieces(event: ExactEvent, factor: Factor) -> list[DistributionPiece]:
     found = []
     for key, pieces in factor.classes.items():
         for piece in pieces:
             for chosen in itertools.product(*_demands(event, factor, key, _leaves(key, piece))):
                 added = tuple(itertools.chain(*chosen))
                 if has_room(piece.conditions, added):
-                    found.append(Piece(piece.weight, (*piece.conditions, *added), ()))
+                    found.append(DistributionPiece(piece.weight, (*piece.conditions, *added), ()))
     return found
 
 
-def _leaves(key: ClassKey, piece: Piece) -> list[Leaf]:
+def _leaves(key: ClassKey, piece: DistributionPiece) -> list[Leaf]:
     """The leaves of an output of the class: constants, and expressions in noise."""
     numbers: dict[int, Any] = dict(zip(key.free, piece.numbers, strict=True))
     for factors_, value in key.relations:  # the last entry of a relation follows from free ones before it
@@ -80,7 +80,7 @@ def _leaves(key: ClassKey, piece: Piece) -> list[Leaf]:
     return [numbers[next(slots)] if isinstance(leaf, Slot) else leaf for leaf in key.template.leaves]
 
 
-def _demands(event: Event, factor: Factor, key: ClassKey, leaves: Sequence[Leaf]) -> Iterator[Demand]:
+def _demands(event: ExactEvent, factor: Factor, key: ClassKey, leaves: Sequence[Leaf]) -> Iterator[Demand]:
     places = _places(factor, key)
     if event.template is not None:
         yield from _fitting(event.template.tree, key.template.tree, iter(leaves))
@@ -119,7 +119,7 @@ def _equal(leaf: Leaf, constant: Any) -> Demand:
     return [(Condition(leaf - exact(constant), Relation.EQUAL),)]
 
 
-def _combination(entry: Entry, places: dict[int, int], leaves: Sequence[Leaf]) -> Affine | Number | None:
+def _combination(entry: LinearEntry, places: dict[int, int], leaves: Sequence[Leaf]) -> Affine | Number | None:
     """The value of the entry; None where it has none."""
     total: Any = 0
     for position, factor in entry.terms:
@@ -130,7 +130,7 @@ def _combination(entry: Entry, places: dict[int, int], leaves: Sequence[Leaf]) -
     return total if isinstance(total, Affine) else exact(total)
 
 
-def _in_spans(value: Affine | Number | None, spans: Sequence[Span]) -> Demand:
+def _in_spans(value: Affine | Number | None, spans: Sequence[NumberSpan]) -> Demand:
     if value is None:
         return []
     if not isinstance(value, Affine):
@@ -139,18 +139,18 @@ def _in_spans(value: Affine | Number | None, spans: Sequence[Span]) -> Demand:
     return [_bounds(value, span, slack) for span in _apart(spans, 2 * slack)]
 
 
-def _apart(spans: Sequence[Span], gap: Fraction) -> list[Span]:
+def _apart(spans: Sequence[NumberSpan], gap: Fraction) -> list[NumberSpan]:
     """The spans with those that overlap, or lie closer than the gap, made one."""
-    found: list[Span] = []
+    found: list[NumberSpan] = []
     for span in sorted(spans, key=lambda span: span.low):
         if found and (math.isinf(found[-1].high) or span.low <= found[-1].high + gap):
-            found[-1] = Span(found[-1].low, max(found[-1].high, span.high))
+            found[-1] = NumberSpan(found[-1].low, max(found[-1].high, span.high))
         else:
             found.append(span)
     return found
 
 
-def _bounds(value: Affine, span: Span, slack: Fraction) -> tuple[Condition, ...]:
+def _bounds(value: Affine, span: NumberSpan, slack: Fraction) -> tuple[Condition, ...]:
     found = []
     if math.isfinite(span.low):
         found.append(Condition(value - exact(span.low) + slack, Relation.AT_LEAST))

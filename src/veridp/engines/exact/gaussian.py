@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from veridp.engines.exact.entry_loss import Line, Numbers
-from veridp.engines.exact.event import Entry
-from veridp.engines.exact.loss import Loss, Product
+from veridp.engines.exact.entry_loss import EntryLoss, Numbers
+from veridp.engines.exact.event import LinearEntry
+from veridp.engines.exact.loss import PrivacyLoss, Product
 from veridp.engines.exact.noise import as_float
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.sums import collapsed
 from veridp.engines.exact.window import Window
 from veridp.kernel.distributions import Normal, Number, exact
@@ -22,17 +22,17 @@ from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Noise, Symbol
 
 
-def product(parts: Sequence[Loss]) -> Loss:
+def product(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """The loss of independent parts, those that are normal noise on a number that moves made one."""
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, Product) else (part,))]
-    moves = [(part, move) for part in flat if isinstance(part, Line) and (move := _move(part))]
+    moves = [(part, move) for part in flat if isinstance(part, EntryLoss) and (move := _move(part))]
     if len(moves) < 2:
         return parts[0] if len(parts) == 1 else Product(tuple(parts))
     lines = [line for line, _ in moves]
     return Product((*(part for part in flat if part not in lines), _joined(lines, [move for _, move in moves])))
 
 
-def _move(line: Line) -> Fraction | None:
+def _move(line: EntryLoss) -> Fraction | None:
     """By how many variances the number moves, if it is the same normal noise around either of two constants."""
     sides = [side.pieces for side in (line.left, line.right)]
     if any(len(pieces) != 1 or pieces[0].conditions or pieces[0].weight != 1 for pieces in sides):
@@ -54,15 +54,15 @@ def _scale(number: Affine) -> Fraction | None:
     return abs(Fraction(factor)) * noise.distribution.scale
 
 
-def _joined(lines: Sequence[Line], moves: Sequence[Fraction]) -> Line:
+def _joined(lines: Sequence[EntryLoss], moves: Sequence[Fraction]) -> EntryLoss:
     largest = max(moves, key=abs)
     weights = [exact(as_float(move / largest)) for move in moves]
     weighted = zip(lines, weights, strict=True)
     terms = [(place, factor * float(weight)) for line, weight in weighted for place, factor in line.entry.terms]
-    entry = Entry(tuple(terms), tuple(name for line in lines for name in line.entry.names))
+    entry = LinearEntry(tuple(terms), tuple(name for line in lines for name in line.entry.names))
     left = _sum([line.left.pieces[0].numbers[0] for line in lines], weights)
     right = _sum([line.right.pieces[0].numbers[0] for line in lines], weights)
-    return Line(entry, left, right, None, Window(left.pieces[0].numbers[0].constant))
+    return EntryLoss(entry, left, right, None, Window(left.pieces[0].numbers[0].constant))
 
 
 def _sum(numbers: Sequence[Affine], weights: Sequence[Number]) -> Numbers:
@@ -73,4 +73,4 @@ def _sum(numbers: Sequence[Affine], weights: Sequence[Number]) -> Numbers:
             if isinstance(noise, Noise):
                 terms[Noise(index, noise.distribution, noise.site)] = exact(factor * weight)
     constant = sum((n.constant * Fraction(w) for n, w in zip(numbers, weights, strict=True)), start=Fraction(0))
-    return Numbers((collapsed(Piece(1, (), (Affine(exact(constant), terms),))),))
+    return Numbers((collapsed(DistributionPiece(1, (), (Affine(exact(constant), terms),))),))

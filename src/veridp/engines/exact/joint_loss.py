@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from veridp.engines.exact.entry_loss import Numbers
-from veridp.engines.exact.event import Entry, Event, Span
-from veridp.engines.exact.loss import Loss, Part, Peak, log_ratio
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
+from veridp.engines.exact.loss import EventMass, Peak, PrivacyLoss, log_ratio
 from veridp.engines.exact.noise import as_float
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
@@ -26,19 +26,19 @@ FLAT = 1e-9  # starts that agree on the best loss this closely lie on its platea
 
 
 @dataclass(frozen=True, eq=False)
-class Block(Loss):
+class JointLoss(PrivacyLoss):
     """The outputs of a class with several entangled numeric entries.
 
     The supremum is the best of a search from the places where kinks meet and from the tails: a lower bound on the
     true one, in practice equal to it. The masses of where the loss exceeds a level are not computed.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LinearEntry, ...]
     left: Numbers
     right: Numbers
 
-    def _reversed(self) -> Block:
-        turned = Block(self.entries, self.right, self.left)
+    def _reversed(self) -> JointLoss:
+        turned = JointLoss(self.entries, self.right, self.left)
         turned.__dict__.update(_centres=self._centres, _sides=self._sides[::-1], _starts=self._starts)
         return turned
 
@@ -100,11 +100,11 @@ class Block(Loss):
         loss, point = self._best
         size = self._scale / 100
         spans = [
-            Span(as_float(centre + exact(at - size)), as_float(centre + exact(at + size)))
+            NumberSpan(as_float(centre + exact(at - size)), as_float(centre + exact(at + size)))
             for centre, at in zip(self._centres, point.tolist(), strict=True)
         ]
         within = tuple((entry, (span,)) for entry, span in zip(self.entries, spans, strict=True))
-        return Peak(loss, Event(within=within), self.left.log_mass(spans), self.right.log_mass(spans))
+        return Peak(loss, ExactEvent(within=within), self.left.log_mass(spans), self.right.log_mass(spans))
 
     def above(self, level: float) -> tuple[float, float]:
         top, bottom = self.supremum, -self.backward
@@ -116,11 +116,11 @@ class Block(Loss):
             f"δ over {len(self.entries)} entangled numeric entries is out of reach; use an engine that samples"
         )
 
-    def parts_above(self, level: float) -> list[Part]:
+    def parts_above(self, level: float) -> list[EventMass]:
         raise NotExact(
             f"the outputs above a level of loss, over {len(self.entries)} entangled entries, have no short name"
         )
 
     def masses(self) -> tuple[float, float]:
-        everywhere = [Span(-math.inf, math.inf)] * len(self.entries)
+        everywhere = [NumberSpan(-math.inf, math.inf)] * len(self.entries)
         return math.exp(self.left.log_mass(everywhere)), math.exp(self.right.log_mass(everywhere))

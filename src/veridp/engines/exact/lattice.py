@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from veridp.engines.exact.pieces import ClassKey, Piece
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import has_room
@@ -18,10 +18,10 @@ from veridp.kernel.identity import leaf_key
 from veridp.kernel.symbols import Relation
 from veridp.kernel.template import Slot, is_finite_number
 
-Classes = dict[ClassKey, list[Piece]]
+Classes = dict[ClassKey, list[DistributionPiece]]
 
 
-def without_overlap(classes: Mapping[ClassKey, list[Piece]], known: Iterable[ClassKey]) -> Classes:
+def without_overlap(classes: Mapping[ClassKey, list[DistributionPiece]], known: Iterable[ClassKey]) -> Classes:
     """The classes, with values of integer noise that are constants in one of the known classes put there."""
     found: Classes = {key: list(pieces) for key, pieces in classes.items()}
     candidates = [key for key in dict.fromkeys([*classes, *known]) if not key.relations]
@@ -64,7 +64,7 @@ def _pairs(first: Any, second: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _move(classes: Classes, key: ClassKey, other: ClassKey, fixed: Mapping[int, Number]) -> None:
-    stay: list[Piece] = []
+    stay: list[DistributionPiece] = []
     for piece in classes[key]:
         numbers = dict(zip(key.free, piece.numbers, strict=True))
         here = piece.conditions
@@ -78,9 +78,11 @@ def _move(classes: Classes, key: ClassKey, other: ClassKey, fixed: Mapping[int, 
             here = (*here, equal)
         if possible:
             rest = tuple(number for index, number in numbers.items() if index not in fixed)
-            classes.setdefault(other, []).append(Piece(piece.weight, here, rest))
+            classes.setdefault(other, []).append(DistributionPiece(piece.weight, here, rest))
     classes[key] = stay
 
 
-def _piece(piece: Piece, given: tuple[Condition, ...], more: Condition, numbers: tuple[Affine, ...]) -> list[Piece]:
-    return [Piece(piece.weight, (*given, more), numbers)] if has_room(given, [more]) else []
+def _piece(
+    piece: DistributionPiece, given: tuple[Condition, ...], more: Condition, numbers: tuple[Affine, ...]
+) -> list[DistributionPiece]:
+    return [DistributionPiece(piece.weight, (*given, more), numbers)] if has_room(given, [more]) else []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veridp.claim import Interval
 from veridp.engines.exact.convolution import Cells, delta_between
-from veridp.engines.exact.event import Event
+from veridp.engines.exact.event import ExactEvent
 from veridp.errors import NotExact
 
 Array = NDArray[np.float64]
@@ -29,21 +29,21 @@ class Peak:
     """The supremum of the loss, and an event that comes close to it, with ln of its probability on either side."""
 
     loss: float
-    event: Event
+    event: ExactEvent
     log_left: float
     log_right: float
 
 
 @dataclass(frozen=True)
-class Part:
+class EventMass:
     """An event, with its probability on either side."""
 
-    event: Event
+    event: ExactEvent
     left: float
     right: float
 
 
-class Loss(ABC):
+class PrivacyLoss(ABC):
     """The loss of left against right, over a space of outputs."""
 
     @cached_property
@@ -62,7 +62,7 @@ class Loss(ABC):
         return self._peak()
 
     @cached_property
-    def reversed(self) -> Loss:
+    def reversed(self) -> PrivacyLoss:
         """The loss of right against left."""
         return self._reversed()
 
@@ -73,14 +73,14 @@ class Loss(ABC):
     def _peak(self) -> Peak: ...
 
     @abstractmethod
-    def _reversed(self) -> Loss: ...
+    def _reversed(self) -> PrivacyLoss: ...
 
     @abstractmethod
     def above(self, level: float) -> tuple[float, float]:
         """The probabilities, left and right, of the outputs whose loss is above the level."""
 
     @abstractmethod
-    def parts_above(self, level: float) -> list[Part]:
+    def parts_above(self, level: float) -> list[EventMass]:
         """The outputs whose loss is above the level, as disjoint events.
 
         Their ends are floats, so that the probabilities differ from those of `above` where floats are coarse.
@@ -119,10 +119,10 @@ def _ratio(left: float, right: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Atom(Loss):
+class Atom(PrivacyLoss):
     """A single output (or a class of outputs that are not told apart)."""
 
-    event: Event
+    event: ExactEvent
     log_left: float
     log_right: float
 
@@ -142,8 +142,8 @@ class Atom(Loss):
     def _reversed(self) -> Atom:
         return Atom(self.event, self.log_right, self.log_left)
 
-    def parts_above(self, level: float) -> list[Part]:
-        return [Part(self.event, *self.masses())] if self.supremum > level else []
+    def parts_above(self, level: float) -> list[EventMass]:
+        return [EventMass(self.event, *self.masses())] if self.supremum > level else []
 
     def cells(self) -> Cells:
         left, right = self.masses()
@@ -154,10 +154,10 @@ class Atom(Loss):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(Loss):
+class Mixture(PrivacyLoss):
     """Disjoint parts."""
 
-    parts: tuple[Loss, ...]
+    parts: tuple[PrivacyLoss, ...]
 
     def _supremum(self) -> float:
         return max([part.supremum for part in self.parts])
@@ -177,7 +177,7 @@ class Mixture(Loss):
     def _reversed(self) -> Mixture:
         return Mixture(tuple(part.reversed for part in self.parts))
 
-    def parts_above(self, level: float) -> list[Part]:
+    def parts_above(self, level: float) -> list[EventMass]:
         return [found for part in self.parts for found in part.parts_above(level)]
 
     def delta(self, epsilon: float) -> Interval:
@@ -196,10 +196,10 @@ class Mixture(Loss):
 
 
 @dataclass(frozen=True, eq=False)
-class Product(Loss):
+class Product(PrivacyLoss):
     """Independent parts: their losses add."""
 
-    parts: tuple[Loss, ...]
+    parts: tuple[PrivacyLoss, ...]
 
     def _supremum(self) -> float:
         return _added([part.supremum for part in self.parts])
@@ -213,21 +213,21 @@ class Product(Loss):
         masses = [part.masses() for part in self.parts if part not in told]
         return Peak(
             self.supremum,
-            reduce(Event.__and__, (part.peak.event for part in told), Event()),
+            reduce(ExactEvent.__and__, (part.peak.event for part in told), ExactEvent()),
             sum(part.peak.log_left for part in told) + sum(_log(left) for left, _ in masses),
             sum(part.peak.log_right for part in told) + sum(_log(right) for _, right in masses),
         )
 
     @cached_property
-    def _flat(self) -> list[Loss]:
+    def _flat(self) -> list[PrivacyLoss]:
         """The parts, those that are products themselves taken apart."""
-        found: list[Loss] = []
+        found: list[PrivacyLoss] = []
         for part in self.parts:
             found += part._flat if isinstance(part, Product) else [part]
         return found
 
     @cached_property
-    def _moving(self) -> list[Loss]:
+    def _moving(self) -> list[PrivacyLoss]:
         return [part for part in self._flat if not part.trivial]
 
     @cached_property
@@ -235,7 +235,7 @@ class Product(Loss):
         return math.prod(part.masses()[0] for part in self._flat if part.trivial)
 
     @cached_property
-    def _lines(self) -> list[Loss]:
+    def _lines(self) -> list[PrivacyLoss]:
         """The moving parts that have numbers."""
         return [part for part in self._moving if not _has_atoms_only(part)]
 
@@ -277,20 +277,20 @@ class Product(Loss):
     def _reversed(self) -> Product:
         return Product(tuple(part.reversed for part in self.parts))
 
-    def parts_above(self, level: float) -> list[Part]:
+    def parts_above(self, level: float) -> list[EventMass]:
         atoms = [part for part in self._flat if isinstance(part, Atom)]
         others = [part for part in self._moving if not isinstance(part, Atom)]
         if len(others) > 1:
             raise NotExact(
                 "the outputs above a level of loss are not a product of intervals; ask for δ, which is enclosed"
             )
-        base = reduce(Event.__and__, (atom.event for atom in atoms), Event())
+        base = reduce(ExactEvent.__and__, (atom.event for atom in atoms), ExactEvent())
         rest = level - sum(atom.supremum for atom in atoms)
         still = [part.masses() for part in self._flat if part not in others]
         left, right = math.prod(mass for mass, _ in still), math.prod(mass for _, mass in still)
         if not others:
-            return [Part(base, left, right)] if rest < 0 else []
-        return [Part(base & p.event, left * p.left, right * p.right) for p in others[0].parts_above(rest)]
+            return [EventMass(base, left, right)] if rest < 0 else []
+        return [EventMass(base & p.event, left * p.left, right * p.right) for p in others[0].parts_above(rest)]
 
     def masses(self) -> tuple[float, float]:
         pairs = [part.masses() for part in self.parts]
@@ -328,13 +328,13 @@ class _Table:
         return math.fsum(left for left, _ in chosen), math.fsum(right for _, right in chosen)
 
 
-def _has_atoms_only(part: Loss) -> bool:
+def _has_atoms_only(part: PrivacyLoss) -> bool:
     if isinstance(part, Mixture | Product):
         return all(_has_atoms_only(inner) for inner in part.parts)
     return isinstance(part, Atom)
 
 
-def _atoms(part: Loss) -> list[tuple[float, float, float]]:
+def _atoms(part: PrivacyLoss) -> list[tuple[float, float, float]]:
     """The loss and both probabilities of every output of a part that has only atoms."""
     if isinstance(part, Atom):
         return [(part.supremum, *part.masses())]

@@ -10,8 +10,8 @@ import numpy as np
 
 from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.curve import Density, moderate, slacks
-from veridp.engines.exact.noise import Noise, as_float, numeric
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.noise import NumericNoise, as_float, numeric
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.quadrature import log_sum
 from veridp.engines.exact.star import Middle, Ray, log_measures
 from veridp.engines.exact.sums import collapsed
@@ -22,7 +22,7 @@ from veridp.kernel.symbols import Noise as Symbol
 _Form = tuple[tuple[tuple[int, float], ...], float]  # (variable, coefficient) pairs and a constant: form >= 0
 
 
-def log_masses(classes: Sequence[Sequence[Piece]]) -> list[float]:
+def log_masses(classes: Sequence[Sequence[DistributionPiece]]) -> list[float]:
     """ln of the probability of each class, its pieces' numeric entries left out of account."""
     splitter, masses = Splitter({}), Masses()
     shares = [[masses.share(piece.weight, splitter.split(piece.conditions)) for piece in pieces] for pieces in classes]
@@ -30,7 +30,7 @@ def log_masses(classes: Sequence[Sequence[Piece]]) -> list[float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class ClassShare:
     """A part of a class: the probability that components of these kinds are met, times its weight."""
 
     weight: Number
@@ -62,20 +62,20 @@ class Masses:
     """The probabilities of many lists of components: each kind is kept once, and all are measured together."""
 
     def __init__(self) -> None:
-        self.noise: dict[int, Noise] = {}
+        self.noise: dict[int, NumericNoise] = {}
         self.around: dict[Middle, _Around] = {}
         self.forms: dict[int, tuple[Condition, list[_Form]]] = {}  # by the identity of the condition, which is kept
         self.places: dict[tuple[int, int, _Form], int] = {}  # of rays with one link and no bounds of their own
         self.factors: dict[int, list[float | _Star]] = {}  # by the kind of a component
 
-    def share(self, weight: Number, components: Sequence[Component]) -> Share:
+    def share(self, weight: Number, components: Sequence[Component]) -> ClassShare:
         """The components, by their kinds, to be measured with all others."""
         for component in components:
             if component.kind not in self.factors:
                 self.factors[component.kind] = self._added(component)
-        return Share(weight, tuple([component.kind for component in components]))
+        return ClassShare(weight, tuple([component.kind for component in components]))
 
-    def logs(self, classes: Sequence[Sequence[Share]]) -> list[float]:
+    def logs(self, classes: Sequence[Sequence[ClassShare]]) -> list[float]:
         """ln of the probability of each class, the sum over its shares."""
         for middle, around in self.around.items():
             around.values = log_measures(middle, list(around.rays), list(around.stars))
@@ -93,7 +93,7 @@ class Masses:
             parts = [self._part(part) for part in _connected(forms)]
             if None not in parts:
                 return parts  # type: ignore[return-value]
-        return [Density([collapsed(Piece(1, component.conditions, ()))]).mass]
+        return [Density([collapsed(DistributionPiece(1, component.conditions, ()))]).mass]
 
     def _parsed(self, condition: Condition) -> list[_Form]:
         known = self.forms.get(id(condition))
@@ -159,7 +159,7 @@ def _log(factor: float | _Star) -> float:
     return factor.log_measure if isinstance(factor, _Star) else factor
 
 
-def _log_weight(share: Share) -> float:
+def _log_weight(share: ClassShare) -> float:
     if share.weight == 1:
         return 0.0
     return math.log(share.weight) if share.weight else -math.inf

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact.elimination import Tree, tree_root
-from veridp.engines.exact.noise import Noise
+from veridp.engines.exact.noise import NumericNoise
 from veridp.engines.exact.quadrature import Grid, edges, panels, whole_numbers
 from veridp.errors import NotExact
 
@@ -30,7 +30,7 @@ MOST_CORNERS = 1000  # of a variable that is fixed
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class RowForm:
     """Σ coefficient · variable + constant, the constant with an entry for each row."""
 
     coefficients: tuple[tuple[int, float], ...]
@@ -43,25 +43,25 @@ class Form:
     def coefficient(self, variable: int) -> float:
         return next((c for v, c in self.coefficients if v == variable), 0.0)
 
-    def fixed(self, variable: int, values: Array) -> Form:
+    def fixed(self, variable: int, values: Array) -> RowForm:
         """The form with the variable at these values, an entry for each row."""
         rest = tuple((v, c) for v, c in self.coefficients if v != variable)
-        return Form(rest, self.constant + self.coefficient(variable) * values)
+        return RowForm(rest, self.constant + self.coefficient(variable) * values)
 
-    def repeated(self, times: int) -> Form:
-        return Form(self.coefficients, np.repeat(self.constant, times))
+    def repeated(self, times: int) -> RowForm:
+        return RowForm(self.coefficients, np.repeat(self.constant, times))
 
-    def some(self, rows: slice) -> Form:
-        return Form(self.coefficients, self.constant[rows])
+    def some(self, rows: slice) -> RowForm:
+        return RowForm(self.coefficients, self.constant[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class NoiseRegion:
     """Independent noise, a variable each; inequalities `form >= 0`; and further densities at forms of the variables."""
 
-    noise: dict[int, Noise]
-    inequalities: tuple[Form, ...]
-    densities: tuple[tuple[Noise, Form], ...] = ()
+    noise: dict[int, NumericNoise]
+    inequalities: tuple[RowForm, ...]
+    densities: tuple[tuple[NumericNoise, RowForm], ...] = ()
     rows: int = 1
 
     def log_measure(self, cuts: int = 0) -> Array:
@@ -77,32 +77,32 @@ class Region:
             total = total + _log_measure(part, cuts)
         return total
 
-    def _connected(self) -> Iterator[Region]:
+    def _connected(self) -> Iterator[NoiseRegion]:
         """The parts that have no variable in common; variables that nothing bounds are left out."""
         links = [form for form in self.inequalities if form.coefficients]
         ties = [(noise, form) for noise, form in self.densities if form.coefficients]
         for group in _groups(tuple(form.variables for form in [*links, *(form for _, form in ties)])):
-            yield Region(
+            yield NoiseRegion(
                 {variable: self.noise[variable] for variable in sorted(group)},
                 tuple(form for form in links if form.variables <= group),
                 tuple((noise, form) for noise, form in ties if form.variables <= group),
                 self.rows,
             )
 
-    def fixed(self, variable: int, grid: Grid) -> Region:
+    def fixed(self, variable: int, grid: Grid) -> NoiseRegion:
         """The region with the variable fixed at each point of the grid: a row for each row and point."""
         count = grid.points.shape[1]
         values = np.broadcast_to(grid.points, (self.rows, count)).ravel()
-        return Region(
+        return NoiseRegion(
             {v: noise for v, noise in self.noise.items() if v != variable},
             tuple(form.repeated(count).fixed(variable, values) for form in self.inequalities),
             tuple((noise, form.repeated(count).fixed(variable, values)) for noise, form in self.densities),
             self.rows * count,
         )
 
-    def some(self, rows: slice) -> Region:
+    def some(self, rows: slice) -> NoiseRegion:
         """The region of these rows."""
-        return Region(
+        return NoiseRegion(
             self.noise,
             tuple(form.some(rows) for form in self.inequalities),
             tuple((noise, form.some(rows)) for noise, form in self.densities),
@@ -126,7 +126,7 @@ def _groups(named: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
     return tuple(groups)
 
 
-def _log_measure(region: Region, cuts: int) -> Array:
+def _log_measure(region: NoiseRegion, cuts: int) -> Array:
     """ln of the measure of a connected region."""
     root = tree_root(region)
     if root is not None:
@@ -142,7 +142,7 @@ def _log_measure(region: Region, cuts: int) -> Array:
 # -------------------------------------------------------------------------------------------------------- cuts
 
 
-def _cut(region: Region, cuts: int) -> Array:
+def _cut(region: NoiseRegion, cuts: int) -> Array:
     """ln of the measure, by fixing one variable at the points of a grid."""
     variable = _best_cut(region)
     noise = region.noise[variable]
@@ -164,7 +164,7 @@ def _cut(region: Region, cuts: int) -> Array:
     return grid.integrate(values + noise.log_density(grid.points))
 
 
-def _best_cut(region: Region) -> int:
+def _best_cut(region: NoiseRegion) -> int:
     """The variable in most of the conditions that stand in the way of a tree."""
     forms = [*region.inequalities, *(form for _, form in region.densities)]
 
@@ -175,7 +175,7 @@ def _best_cut(region: Region) -> int:
     return max(region.noise, key=weight)
 
 
-def _corners(region: Region, variable: int) -> list[Array]:
+def _corners(region: NoiseRegion, variable: int) -> list[Array]:
     """The variable wherever kinks and inequalities pin it down: between these the measure is smooth in it.
 
     A few planes pin it if a combination of them, with every one taking part, leaves no other variable.

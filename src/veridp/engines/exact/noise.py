@@ -41,7 +41,7 @@ def log_difference(larger: Array, smaller: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class LinearStretch:
     """An interval on which the logarithm of a density is linear."""
 
     low: float
@@ -51,7 +51,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Noise(ABC):
+class NumericNoise(ABC):
     """A distribution on the reals, or on the integers.
 
     `kinks` are the points where its density is not smooth, `support` the interval outside of which it is 0, `middle`
@@ -69,7 +69,7 @@ class Noise(ABC):
         return ()
 
     @property
-    def stretches(self) -> tuple[Stretch, ...] | None:
+    def stretches(self) -> tuple[LinearStretch, ...] | None:
         """The intervals, with kinks or infinities for ends, that its mass lies on, if its density is exponential there.
 
         None where it is not.
@@ -110,15 +110,15 @@ class Noise(ABC):
         return np.where(low < high, answer, -np.inf)
 
 
-class Laplace(Noise):
+class NumericLaplace(NumericNoise):
     @property
     def kinks(self) -> tuple[float, ...]:
         return (0.0,)
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
+    def stretches(self) -> tuple[LinearStretch, ...]:
         top, slope = -math.log(2 * self.scale), 1 / self.scale
-        return Stretch(-math.inf, 0.0, top, slope), Stretch(0.0, math.inf, top, -slope)
+        return LinearStretch(-math.inf, 0.0, top, slope), LinearStretch(0.0, math.inf, top, -slope)
 
     def log_density(self, x: Array) -> Array:
         return -np.abs(x) / self.scale - math.log(2 * self.scale)
@@ -132,7 +132,7 @@ class Laplace(Noise):
 
 
 @dataclass(frozen=True)
-class LaplaceSum(Noise):
+class NumericLaplaceSum(NumericNoise):
     """The sum of `count` Laplace draws: e^-|x| times a polynomial in |x| whose coefficients are all positive.
 
     It is the difference of two gamma variables, whose convolution is expanded by the binomial theorem.
@@ -180,14 +180,14 @@ class LaplaceSum(Noise):
         return self.log_below(-x)
 
 
-class Exponential(Noise):
+class NumericExponential(NumericNoise):
     @property
     def kinks(self) -> tuple[float, ...]:
         return (0.0,)
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        return (Stretch(0.0, math.inf, -math.log(self.scale), -1 / self.scale),)
+    def stretches(self) -> tuple[LinearStretch, ...]:
+        return (LinearStretch(0.0, math.inf, -math.log(self.scale), -1 / self.scale),)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -204,7 +204,7 @@ class Exponential(Noise):
         return -np.maximum(x, 0.0) / self.scale
 
 
-class Uniform(Noise):
+class NumericUniform(NumericNoise):
     @property
     def middle(self) -> float:  # type: ignore[override]
         return self.scale / 2
@@ -214,8 +214,8 @@ class Uniform(Noise):
         return (0.0, self.scale)
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        return (Stretch(0.0, self.scale, -math.log(self.scale), 0.0),)
+    def stretches(self) -> tuple[LinearStretch, ...]:
+        return (LinearStretch(0.0, self.scale, -math.log(self.scale), 0.0),)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -233,7 +233,7 @@ class Uniform(Noise):
             return np.log(np.clip((self.scale - x) / self.scale, 0.0, 1.0))
 
 
-class Normal(Noise):
+class NumericNormal(NumericNoise):
     smooth_width = 2.0
     tail = 12.0
 
@@ -249,7 +249,7 @@ class Normal(Noise):
         return np.asarray(special.log_ndtr(-x / self.scale))
 
 
-class Gumbel(Noise):
+class NumericGumbel(NumericNoise):
     smooth_width = 1.0
 
     def log_density(self, x: Array) -> Array:
@@ -266,7 +266,7 @@ class Gumbel(Noise):
             return np.log(-np.expm1(-np.exp(-x / self.scale)))
 
 
-class Logistic(Noise):
+class NumericLogistic(NumericNoise):
     smooth_width = 2.0
 
     def log_density(self, x: Array) -> Array:
@@ -281,7 +281,7 @@ class Logistic(Noise):
 
 
 @dataclass(frozen=True)
-class Integers(Noise):
+class Integers(NumericNoise):
     """Integer noise, by SciPy's frozen distribution; `scale` is the spread of its mass."""
 
     law: Any = None
@@ -327,7 +327,7 @@ class Integers(Noise):
 
 
 @dataclass(frozen=True)
-class Geometric(Integers):
+class NumericGeometric(Integers):
     """The number of trials up to the first success, each of which fails with probability e^-decay."""
 
     decay: float = math.inf
@@ -335,11 +335,11 @@ class Geometric(Integers):
     centre: float = 1.0
 
     @property
-    def stretches(self) -> tuple[Stretch, ...] | None:
+    def stretches(self) -> tuple[LinearStretch, ...] | None:
         """On integers alone: between them it has no mass."""
         if math.isinf(self.decay):
             return None
-        return (Stretch(1.0, math.inf, math.log(-math.expm1(-self.decay)) + self.decay, -self.decay),)
+        return (LinearStretch(1.0, math.inf, math.log(-math.expm1(-self.decay)) + self.decay, -self.decay),)
 
     def _log_failures(self, count: Array) -> Array:
         """ln of the probability that so many trials fail."""
@@ -361,7 +361,7 @@ class Geometric(Integers):
 
 
 @cache
-def numeric(distribution: d.Distribution) -> Noise:
+def numeric(distribution: d.Distribution) -> NumericNoise:
     """The numbers of a distribution; the same object for the same distribution.
 
     Raises NotExact where its scale is beyond what floats can compute with.
@@ -378,37 +378,37 @@ def check_scale(scale: float) -> None:
 
 
 @singledispatch
-def _numeric(distribution: d.Distribution) -> Noise:
+def _numeric(distribution: d.Distribution) -> NumericNoise:
     raise NotImplementedError(f"no numbers for {distribution}")
 
 
 registered = _numeric.register  # for distributions that are made elsewhere, of those here
 
 for _symbolic, _kind in (
-    (d.Laplace, Laplace),
-    (d.Exponential, Exponential),
-    (d.Uniform, Uniform),
-    (d.Normal, Normal),
-    (d.Gumbel, Gumbel),
-    (d.Logistic, Logistic),
+    (d.Laplace, NumericLaplace),
+    (d.Exponential, NumericExponential),
+    (d.Uniform, NumericUniform),
+    (d.Normal, NumericNormal),
+    (d.Gumbel, NumericGumbel),
+    (d.Logistic, NumericLogistic),
 ):
     _numeric.register(_symbolic, lambda noise, kind=_kind: kind(as_float(noise.scale)))
 
 
 @_numeric.register
-def _(noise: d.Geometric) -> Noise:
+def _(noise: d.Geometric) -> NumericNoise:
     decay = -math.log1p(-float(noise.p)) if noise.p < 1 else math.inf
-    return Geometric(1 / decay if noise.p < 1 else 1.0, decay=decay)
+    return NumericGeometric(1 / decay if noise.p < 1 else 1.0, decay=decay)
 
 
 @_numeric.register
-def _(noise: d.Poisson) -> Noise:
+def _(noise: d.Poisson) -> NumericNoise:
     rate = float(noise.rate)
     return Integers(max(1.0, math.sqrt(rate)), stats.poisson(rate), centre=math.floor(rate))
 
 
 @_numeric.register
-def _(noise: d.Binomial) -> Noise:
+def _(noise: d.Binomial) -> NumericNoise:
     trials, p = noise.trials, float(noise.p)
     spread = max(1.0, math.sqrt(trials * p * (1 - p)))
     return Integers(spread, stats.binom(trials, p), high=float(trials), centre=math.floor(trials * p))
@@ -426,44 +426,44 @@ class Pole:
     log_coefficient: float  # of the density x^(order - 1) e^(-rate x) / (order - 1)!
 
 
-def tail_rate(noise: Noise, factor: float) -> Pole | None:
+def tail_rate(noise: NumericNoise, factor: float) -> Pole | None:
     """The upper tail of noise times a factor; None where it is lighter than any exponential."""
     rate = 1 / (abs(factor) * noise.scale)
     match noise:
-        case Laplace():
+        case NumericLaplace():
             return Pole(rate, 1, math.log(rate / 2))
-        case LaplaceSum(count=count):
+        case NumericLaplaceSum(count=count):
             return Pole(rate, count, count * math.log(rate / 2))
-        case Logistic():
+        case NumericLogistic():
             return Pole(rate, 1, math.log(rate))
-        case Exponential() | Gumbel() if factor > 0:
+        case NumericExponential() | NumericGumbel() if factor > 0:
             return Pole(rate, 1, math.log(rate))
-        case Geometric(decay=decay) if factor > 0 and math.isfinite(decay):
+        case NumericGeometric(decay=decay) if factor > 0 and math.isfinite(decay):
             return Pole(decay / factor, 1, math.log(math.expm1(decay)))
     return None
 
 
-def log_transform(noise: Noise, t: float) -> float:
+def log_transform(noise: NumericNoise, t: float) -> float:
     """ln E[e^(tX)], for a t below the rate at which the tail of the noise decays; inf where floats do not reach."""
     z = t * noise.scale
     match noise:
         case Integers() if t > 700:
             return math.inf
-        case Laplace():
+        case NumericLaplace():
             return -math.log1p(-z * z)
-        case LaplaceSum(count=count):
+        case NumericLaplaceSum(count=count):
             return -count * math.log1p(-z * z)
-        case Exponential():
+        case NumericExponential():
             return -math.log1p(-z)
-        case Uniform():
+        case NumericUniform():
             return (z if z > 0 else 0.0) + math.log(-math.expm1(-abs(z)) / abs(z))
-        case Normal():
+        case NumericNormal():
             return z * z / 2
-        case Gumbel():
+        case NumericGumbel():
             return math.lgamma(1 - z)
-        case Logistic():
+        case NumericLogistic():
             return math.lgamma(1 - z) + math.lgamma(1 + z)
-        case Geometric(decay=decay):
+        case NumericGeometric(decay=decay):
             return math.log(math.expm1(decay)) + t - decay - math.log(-math.expm1(t - decay))
         case Integers(law=law) if law.dist.name == "poisson":
             return float(law.mean()) * math.expm1(t)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veridp.engines.exact.loss import Loss
-from veridp.engines.exact.pieces import ClassKey, Factor, Piece, factors
+from veridp.engines.exact.loss import PrivacyLoss
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
 from veridp.engines.exact.space import loss_between, loss_of_factors
 from veridp.errors import VeridpError
 from veridp.kernel.distributions import Number, exact
@@ -27,7 +27,7 @@ class OpenLaw:
     """Paths whose conditions name the entries of the data; and their classes, where the outputs do not."""
 
     paths: Sequence[Path]
-    classes: dict[ClassKey, list[Piece]] | None
+    classes: dict[ClassKey, list[DistributionPiece]] | None
 
     @classmethod
     def of(cls, mechanism: Mechanism, size: int, count: int) -> OpenLaw | None:
@@ -44,21 +44,21 @@ class OpenLaw:
         discrete = not any(isinstance(leaf, Symbolic) for path in paths for leaf in leaves(path.output))
         return cls(paths, _interned(factors(paths, split=False)[0].classes) if discrete else None)
 
-    def loss(self, left: Sequence[float], right: Sequence[float]) -> Loss:
+    def loss(self, left: Sequence[float], right: Sequence[float]) -> PrivacyLoss:
         """The loss between two inputs."""
         if self.classes is None:
             return loss_between(*(with_values(self.paths, _values(data)) for data in (left, right)))
         return loss_of_factors(*([Factor(None, self._at(_values(data)))] for data in (left, right)))
 
-    def _at(self, values: Mapping[Unknown, Number]) -> dict[ClassKey, list[Piece]]:
+    def _at(self, values: Mapping[Unknown, Number]) -> dict[ClassKey, list[DistributionPiece]]:
         known: dict[int, Condition | bool] = {}
-        found: dict[ClassKey, list[Piece]] = {}
+        found: dict[ClassKey, list[DistributionPiece]] = {}
         for key, pieces in (self.classes or {}).items():
             for piece in pieces:
                 told = [condition_with_values(condition, values, known) for condition in piece.conditions]
                 if not any(condition is False for condition in told):
                     kept = tuple(condition for condition in told if condition is not True)
-                    found.setdefault(key, []).append(Piece(piece.weight, kept, ()))  # type: ignore[arg-type]
+                    found.setdefault(key, []).append(DistributionPiece(piece.weight, kept, ()))  # type: ignore[arg-type]
         return found
 
 
@@ -66,12 +66,12 @@ def _values(data: Sequence[Any]) -> dict[Unknown, Number]:
     return {Unknown(f"data[{index}]"): exact(value) for index, value in enumerate(data)}
 
 
-def _interned(classes: dict[ClassKey, list[Piece]]) -> dict[ClassKey, list[Piece]]:
+def _interned(classes: dict[ClassKey, list[DistributionPiece]]) -> dict[ClassKey, list[DistributionPiece]]:
     """The classes with equal conditions made one object, so that each is worked out once."""
     known: dict[object, Condition] = {}
 
-    def one(piece: Piece) -> Piece:
+    def one(piece: DistributionPiece) -> DistributionPiece:
         single = [known.setdefault(key, c) for key, c in zip(piece.key[1], piece.conditions, strict=True)]
-        return Piece(piece.weight, tuple(single), piece.numbers)
+        return DistributionPiece(piece.weight, tuple(single), piece.numbers)
 
     return {key: [one(piece) for piece in pieces] for key, pieces in classes.items()}

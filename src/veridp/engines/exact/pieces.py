@@ -29,7 +29,7 @@ Leaf = Any  # a constant, an Affine, or (while deferred) a Condition or a Select
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class DistributionPiece:
     """One way to an output of a class: a weight, conditions, and the expressions of the numeric entries."""
 
     weight: Number
@@ -77,7 +77,7 @@ class Factor:
     """A part of the output, independent of the rest: the pieces of each class."""
 
     positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
-    classes: dict[ClassKey, list[Piece]]
+    classes: dict[ClassKey, list[DistributionPiece]]
     outline: Template | None = None  # of the whole output, where this is a part of it: a slot for each leaf
 
     @property
@@ -186,17 +186,17 @@ def _ways(leaf: Leaf) -> Iterator[tuple[tuple[Condition, ...], Leaf]]:
 # ----------------------------------------------------------------------------------------------------------- classes
 
 
-def _by_class(ways: Iterable[tuple[Any, Number, Iterable[Condition]]]) -> dict[ClassKey, list[Piece]]:
+def _by_class(ways: Iterable[tuple[Any, Number, Iterable[Condition]]]) -> dict[ClassKey, list[DistributionPiece]]:
     """The classes of outputs, each of which its conditions lead to with its weight."""
-    classes: dict[ClassKey, list[Piece]] = {}
+    classes: dict[ClassKey, list[DistributionPiece]] = {}
     for output, weight, conditions in ways:
         reading = _Reading(output)
         if not reading.deferred:
-            classes.setdefault(reading.key, []).append(Piece(weight, tuple(conditions), reading.free))
+            classes.setdefault(reading.key, []).append(DistributionPiece(weight, tuple(conditions), reading.free))
             continue
         for more, values in _expanded(_leaves(output), conditions):
             reading = _Reading(output, values)
-            classes.setdefault(reading.key, []).append(Piece(weight, more, reading.free))
+            classes.setdefault(reading.key, []).append(DistributionPiece(weight, more, reading.free))
     return classes
 
 

@@ -10,13 +10,13 @@ from functools import cached_property
 from veridp.budget import check
 from veridp.engines.exact.components import Component, Kinds, Splitter, kind_of
 from veridp.engines.exact.entry_loss import Numbers, along
-from veridp.engines.exact.event import Entry, Event
+from veridp.engines.exact.event import ExactEvent, LinearEntry
 from veridp.engines.exact.gaussian import product
-from veridp.engines.exact.joint_loss import Block
+from veridp.engines.exact.joint_loss import JointLoss
 from veridp.engines.exact.lattice import without_overlap
-from veridp.engines.exact.loss import Atom, Loss, Mixture
-from veridp.engines.exact.masses import Masses, Share
-from veridp.engines.exact.pieces import ClassKey, Factor, Piece, factors
+from veridp.engines.exact.loss import Atom, Mixture, PrivacyLoss
+from veridp.engines.exact.masses import ClassShare, Masses
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
 from veridp.engines.exact.sums import collapsed
 from veridp.errors import NotExact
 from veridp.kernel.access import leaf_names
@@ -27,10 +27,10 @@ from veridp.kernel.symbols import Symbol
 from veridp.kernel.template import Slot
 
 Combination = tuple[Number, ...]
-CERTAIN = Share(1, ())
+CERTAIN = ClassShare(1, ())
 
 
-def loss_between(left: Sequence[Path], right: Sequence[Path]) -> Loss:
+def loss_between(left: Sequence[Path], right: Sequence[Path]) -> PrivacyLoss:
     """The loss over the outputs of two lists of paths."""
     return loss_of_factors(*shared_factors(left, right))
 
@@ -48,7 +48,7 @@ def in_step(left: Sequence[Factor], right: Sequence[Factor]) -> bool:
     return [(part.positions, part.outline) for part in left] == [(part.positions, part.outline) for part in right]
 
 
-def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> Loss:
+def loss_of_factors(mine: Sequence[Factor], theirs: Sequence[Factor]) -> PrivacyLoss:
     """The loss over outputs that fall apart in the same way on either side."""
     space = _Space()
     parts = tuple(space.factor_loss(a, b) for a, b in zip(mine, theirs, strict=True))
@@ -59,13 +59,13 @@ class _Space:
     """Builds the loss, and remembers the numeric parts that it has built: classes often share them."""
 
     def __init__(self) -> None:
-        self.numeric: dict[Hashable, Loss] = {}
+        self.numeric: dict[Hashable, PrivacyLoss] = {}
         self.separated: dict[Hashable, _Separated] = {}
         self.masses = Masses()
         kinds: Kinds = {}
         self.left, self.right = Splitter(kinds), Splitter(kinds)
 
-    def factor_loss(self, left: Factor, right: Factor) -> Loss:
+    def factor_loss(self, left: Factor, right: Factor) -> PrivacyLoss:
         mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
         keys = list(dict.fromkeys([*mine, *theirs]))
         plans = [self._plan(_Class(key, left), mine.get(key, []), theirs.get(key, [])) for key in keys]
@@ -73,7 +73,7 @@ class _Space:
         parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
 
-    def _plan(self, shared: _Class, left: list[Piece], right: list[Piece]) -> _Plan:
+    def _plan(self, shared: _Class, left: list[DistributionPiece], right: list[DistributionPiece]) -> _Plan:
         check()
         count = len(shared.key.free)
         if not count or not left or not right:
@@ -84,7 +84,7 @@ class _Space:
         kind = tuple(piece.key for piece in left), tuple(piece.key for piece in right)
         return _Plan(shared, [CERTAIN], [CERTAIN], (self._numeric_loss(shared, plain, kind, left, right),))
 
-    def _shares(self, pieces: Sequence[Piece], splitter: Splitter) -> list[Share]:
+    def _shares(self, pieces: Sequence[DistributionPiece], splitter: Splitter) -> list[ClassShare]:
         return [self.masses.share(piece.weight, splitter.split(piece.conditions)) for piece in pieces]
 
     def _numeric_loss(
@@ -92,20 +92,20 @@ class _Space:
         shared: _Class,
         combinations: Sequence[Combination],
         kind: Hashable,
-        left: Sequence[Piece],
-        right: Sequence[Piece],
-    ) -> Loss:
+        left: Sequence[DistributionPiece],
+        right: Sequence[DistributionPiece],
+    ) -> PrivacyLoss:
         """The loss over combinations of the entries; where it is of a kind that is known, that loss."""
         entries = tuple(shared.entry(combination) for combination in combinations)
         if (entries, kind) not in self.numeric:
             sides = Numbers(tuple(map(collapsed, left))), Numbers(tuple(map(collapsed, right)))
             several = len(entries) > 1
             self.numeric[entries, kind] = (
-                Block(entries, *sides) if several else along(entries[0], *sides, shared.lattice(combinations[0]))
+                JointLoss(entries, *sides) if several else along(entries[0], *sides, shared.lattice(combinations[0]))
             )
         return self.numeric[entries, kind]
 
-    def _separated(self, shared: _Class, left: Piece, right: Piece) -> _Plan:
+    def _separated(self, shared: _Class, left: DistributionPiece, right: DistributionPiece) -> _Plan:
         """The loss of two pieces, as a product over those of their entries that no noise ties together.
 
         Paths that differ in what concerns no entry have the same numeric parts, made of the same objects: these are
@@ -123,7 +123,7 @@ class _Space:
         )
         return _Plan(shared, [left_share], [right_share], known.parts)
 
-    def _numeric_parts(self, shared: _Class, left: Concerned, right: Concerned) -> tuple[Loss, ...]:
+    def _numeric_parts(self, shared: _Class, left: Concerned, right: Concerned) -> tuple[PrivacyLoss, ...]:
         """The losses of the groups of entries that hang together.
 
         The entries are first combined so that each carries as little noise as possible: a change of coordinates that
@@ -148,11 +148,11 @@ class _Plan:
     """A class whose loss is known but for the probabilities of two lists of pieces."""
 
     shared: _Class
-    left: list[Share]
-    right: list[Share]
-    numeric: tuple[Loss, ...] = ()
+    left: list[ClassShare]
+    right: list[ClassShare]
+    numeric: tuple[PrivacyLoss, ...] = ()
 
-    def loss(self, log_left: float, log_right: float) -> Loss:
+    def loss(self, log_left: float, log_right: float) -> PrivacyLoss:
         atom = Atom(self.shared.event(), log_left, log_right)
         return product((atom, *self.numeric)) if self.numeric else atom
 
@@ -164,13 +164,13 @@ class _Class:
     key: ClassKey
     factor: Factor
 
-    def event(self) -> Event:
+    def event(self) -> ExactEvent:
         positions = self.factor.positions
         if positions is None:
-            return Event(template=self.key.template)
+            return ExactEvent(template=self.key.template)
         leaves = enumerate(self.key.template.leaves)
         constants = [(positions[place], leaf) for place, leaf in leaves if not isinstance(leaf, Slot)]
-        return Event(equal=tuple((self._name(place), place, leaf) for place, leaf in constants))
+        return ExactEvent(equal=tuple((self._name(place), place, leaf) for place, leaf in constants))
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:
@@ -179,9 +179,9 @@ class _Class:
         told = [places[index] if positions is None else positions[places[index]] for index in self.key.free]
         return tuple([(place, self._name(place)) for place in told])
 
-    def entry(self, combination: Combination) -> Entry:
+    def entry(self, combination: Combination) -> LinearEntry:
         used = [(slot, float(factor)) for slot, factor in zip(self.slots, combination, strict=True) if factor]
-        return Entry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
+        return LinearEntry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
 
     def _name(self, place: int) -> str:
         """What the leaf is called: `output` where it is the whole, `output['n'][2]` within it."""
@@ -209,7 +209,7 @@ class Concerned:
         self.numbers, self.components, self.rest = numbers, components, rest
 
     @classmethod
-    def of(cls, piece: Piece, components: Sequence[Component]) -> Concerned:
+    def of(cls, piece: DistributionPiece, components: Sequence[Component]) -> Concerned:
         symbols = {symbol for number in piece.numbers for symbol in number.terms}
         touched = [component for component in components if not symbols.isdisjoint(component.ranks)]
         return cls(piece.numbers, touched, [component for component in components if component not in touched])
@@ -225,7 +225,7 @@ class _Separated:
 
     left: Concerned
     right: Concerned
-    parts: tuple[Loss, ...]
+    parts: tuple[PrivacyLoss, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +237,11 @@ class Group:
     right_side: _Side
 
     @property
-    def left(self) -> Piece:
+    def left(self) -> DistributionPiece:
         return self.left_side.concerning(self.entries)
 
     @property
-    def right(self) -> Piece:
+    def right(self) -> DistributionPiece:
         return self.right_side.concerning(self.entries)
 
     @property
@@ -281,10 +281,10 @@ class _Side:
     def _touched_by(self, entries: Sequence[int]) -> Sequence[Component]:
         return list(dict.fromkeys(component for entry in entries for component in self.touched[entry]))
 
-    def concerning(self, entries: Sequence[int]) -> Piece:
+    def concerning(self, entries: Sequence[int]) -> DistributionPiece:
         """What concerns the entries, as a piece with these as its numbers."""
         conditions = [condition for component in self._touched_by(entries) for condition in component.conditions]
-        return Piece(1, tuple(conditions), tuple(self.numbers[entry] for entry in entries))
+        return DistributionPiece(1, tuple(conditions), tuple(self.numbers[entry] for entry in entries))
 
     def kind(self, entries: Sequence[int]) -> Hashable:
         """Equal where the same concerns the entries, but for which draws the noise comes from."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.noise import Noise
+from veridp.engines.exact.noise import NumericNoise
 from veridp.engines.exact.quadrature import edges, log_sum, panels
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ MOST_ENTRIES = 8_000_000
 class Ray:
     """Noise between bounds of its own, with links `own · it + middle's · middle + constant >= 0`."""
 
-    noise: Noise
+    noise: NumericNoise
     low: float
     high: float
     links: tuple[tuple[float, float, float], ...]
@@ -56,7 +56,7 @@ class Ray:
 class Middle:
     """Continuous noise between bounds."""
 
-    noise: Noise
+    noise: NumericNoise
     low: float
     high: float
 

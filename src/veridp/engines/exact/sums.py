@@ -14,10 +14,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.noise import LaplaceSum as LaplaceSumNumbers
-from veridp.engines.exact.noise import Noise as Numbers
+from veridp.engines.exact.noise import NumericLaplaceSum as LaplaceSumNumbers
+from veridp.engines.exact.noise import NumericNoise as Numbers
 from veridp.engines.exact.noise import as_float, registered
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.distributions import Distribution, Laplace, Normal, Number, Poisson, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise
@@ -41,7 +41,7 @@ def _(noise: LaplaceSum) -> Numbers:
     return LaplaceSumNumbers(as_float(noise.scale), noise.count)
 
 
-def collapsed(piece: Piece) -> Piece:
+def collapsed(piece: DistributionPiece) -> DistributionPiece:
     """The piece with like draws that it names in one proportion only taken together."""
     if len(piece.noises) < 2:
         return piece
@@ -61,7 +61,7 @@ def collapsed(piece: Piece) -> Piece:
             expressions[place] = Affine(expressions[place].constant, {**terms, noise: exact(factor * share)})
     numbers, slacks = expressions[: len(piece.numbers)], expressions[len(piece.numbers) :]
     conditions = [Condition(slack, c.relation) for slack, c in zip(slacks, piece.conditions, strict=True)]
-    return Piece(piece.weight, tuple(conditions), tuple(numbers))
+    return DistributionPiece(piece.weight, tuple(conditions), tuple(numbers))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.noise import as_float, log_transform, numeric, tail_rate
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.symbols import Noise
 
 Array = NDArray[np.float64]
@@ -67,7 +67,7 @@ class _Decay:
     log_constant: float
 
 
-def limit_of(left: Sequence[Piece], right: Sequence[Piece], sign: int) -> float | None:
+def limit_of(left: Sequence[DistributionPiece], right: Sequence[DistributionPiece], sign: int) -> float | None:
     """The limit of ln p/q far out (above for sign 1, below for -1); None where the noise does not give it.
 
     A sum of independent noise decays like its heaviest part. The transform E[e^(tX)] of the sum is a product, and has
@@ -92,7 +92,7 @@ def _decay(parts: Sequence[_Decay | None]) -> _Decay | None:
     return _Decay(rate, order, float(np.logaddexp.reduce(heaviest)))
 
 
-def _decay_of(piece: Piece, sign: int) -> _Decay | None:
+def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
     """The tail of a number that is a sum of noise that no condition looks at."""
     (number,) = piece.numbers
     if any(not number.terms.keys().isdisjoint(condition.slack.terms) for condition in piece.conditions):
@@ -107,7 +107,7 @@ def _decay_of(piece: Piece, sign: int) -> _Decay | None:
         return None
     order, log_constant = (
         0,
-        Density([Piece(piece.weight, piece.conditions, ())]).mass + rate * sign * as_float(number.constant),
+        Density([DistributionPiece(piece.weight, piece.conditions, ())]).mass + rate * sign * as_float(number.constant),
     )
     for (noise, factor), pole in zip(draws, poles, strict=True):
         if pole is not None and pole.rate == rate:

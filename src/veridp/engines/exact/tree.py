@@ -19,7 +19,7 @@ CLOSED = (d.Laplace, d.Exponential, d.Uniform)
 
 
 @dataclass(frozen=True)
-class Line:
+class AffineLine:
     """The affine function t ↦ slope · t + shift."""
 
     slope: Fraction
@@ -28,25 +28,25 @@ class Line:
     def at(self, point: Fraction) -> Fraction:
         return self.slope * point + self.shift
 
-    def meets(self, other: Line) -> Fraction | None:
+    def meets(self, other: AffineLine) -> Fraction | None:
         """Where the two meet; None where they are parallel."""
         apart = self.slope - other.slope
         return (other.shift - self.shift) / apart if apart else None
 
 
 @dataclass(frozen=True)
-class Node:
+class NoiseNode:
     """Noise between bounds: its own, and lines in the value of its parent; with what hangs below it."""
 
     noise: d.Distribution
     low: End
     high: End
-    at_least: tuple[Line, ...] = ()
-    at_most: tuple[Line, ...] = ()
-    children: tuple[Node, ...] = ()
+    at_least: tuple[AffineLine, ...] = ()
+    at_most: tuple[AffineLine, ...] = ()
+    children: tuple[NoiseNode, ...] = ()
 
     @property
-    def below(self) -> Iterator[Node]:
+    def below(self) -> Iterator[NoiseNode]:
         """Itself and all below it."""
         yield self
         for child in self.children:
@@ -59,14 +59,16 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BoundStretch:
     """The largest lower bound and the smallest upper bound in force on an interval of the parent's values."""
 
-    at_least: Line | None
-    at_most: Line | None
+    at_least: AffineLine | None
+    at_most: AffineLine | None
 
 
-def stretches(at_least: Sequence[Line], at_most: Sequence[Line]) -> tuple[list[Fraction], list[Stretch | None]]:
+def stretches(
+    at_least: Sequence[AffineLine], at_most: Sequence[AffineLine]
+) -> tuple[list[Fraction], list[BoundStretch | None]]:
     """Edges, and between them the bounds in force; None where these leave nothing."""
     crossings = (a.meets(b) for a, b in itertools.combinations([*at_least, *at_most], 2))
     edges = sorted({point for point in crossings if point is not None})
@@ -80,11 +82,11 @@ def between(edges: Sequence[Fraction]) -> list[Fraction]:
     return [edges[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(edges)), edges[-1] + 1]
 
 
-def _in_force(at_least: Sequence[Line], at_most: Sequence[Line], point: Fraction) -> Stretch | None:
+def _in_force(at_least: Sequence[AffineLine], at_most: Sequence[AffineLine], point: Fraction) -> BoundStretch | None:
     low = max(at_least, key=lambda line: line.at(point), default=None)
     high = min(at_most, key=lambda line: line.at(point), default=None)
     empty = low is not None and high is not None and low.at(point) >= high.at(point)
-    return None if empty else Stretch(low, high)
+    return None if empty else BoundStretch(low, high)
 
 
 # ------------------------------------------------------------------------------------------- from conditions
@@ -135,7 +137,7 @@ def connected(forms: Sequence[Form]) -> list[list[Form]]:
     return [members for _, members in groups]
 
 
-def rooted(forms: Sequence[Form]) -> Node:
+def rooted(forms: Sequence[Form]) -> NoiseNode:
     """The tree of connected forms, its root chosen so that its measure can be enclosed."""
     noises = sorted({noise for coefficients, _ in forms for noise in coefficients})
     names = ", ".join(noise.name for noise in noises)
@@ -158,7 +160,7 @@ def rooted(forms: Sequence[Form]) -> Node:
     )
 
 
-def enclosable(root: Node) -> bool:
+def enclosable(root: NoiseNode) -> bool:
     """Whether each branch of the root is closed-form, or a single leaf (of integers only around integers)."""
     return root.closed or all(
         child.closed or (not child.children and (root.noise.integer or not child.noise.integer))
@@ -166,19 +168,19 @@ def enclosable(root: Node) -> bool:
     )
 
 
-def _hung(noise: Noise, parent: Noise | None, forms: Sequence[Form], near: dict[Noise, set[Noise]]) -> Node:
+def _hung(noise: Noise, parent: Noise | None, forms: Sequence[Form], near: dict[Noise, set[Noise]]) -> NoiseNode:
     own = [form for form in forms if noise in form[0]]
     bounds = [form for form in own if len(form[0]) == 1]
     links = [form for form in own if parent is not None and parent in form[0]]
 
-    def lines(sign: int) -> tuple[Line, ...]:
+    def lines(sign: int) -> tuple[AffineLine, ...]:
         """-(parent's coefficient · parent + constant) / own coefficient, where that bounds from below (or above)."""
         found = [(c[noise], c[parent], constant) for c, constant in links if parent is not None and c[noise] * sign > 0]
-        return tuple(Line(-theirs / mine, -constant / mine) for mine, theirs, constant in found)
+        return tuple(AffineLine(-theirs / mine, -constant / mine) for mine, theirs, constant in found)
 
     def end(sign: int, tightest: Callable[..., Fraction]) -> End:
         ends = [-constant / c[noise] for c, constant in bounds if c[noise] * sign > 0]
         return tightest(ends) if ends else None
 
     children = tuple(_hung(other, noise, forms, near) for other in sorted(near[noise]) if other != parent)
-    return Node(noise.distribution, end(1, max), end(-1, min), lines(1), lines(-1), children)
+    return NoiseNode(noise.distribution, end(1, max), end(-1, min), lines(1), lines(-1), children)

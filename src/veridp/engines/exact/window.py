@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from veridp.engines.exact.noise import numeric
-from veridp.engines.exact.pieces import Piece
+from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.distributions import Number
 from veridp.kernel.symbols import Noise
 
@@ -31,7 +31,9 @@ class Window:
     high: Fraction | None = None
 
 
-def windows(left: Sequence[Piece], right: Sequence[Piece], lattice: float | None) -> list[Window]:
+def windows(
+    left: Sequence[DistributionPiece], right: Sequence[DistributionPiece], lattice: float | None
+) -> list[Window]:
     """The windows of an entry that these pieces give; a single one where no two of their locations are far apart.
 
     A cut through integers, whose remainder is `lattice`, goes between two of them.
@@ -50,12 +52,12 @@ def windows(left: Sequence[Piece], right: Sequence[Piece], lattice: float | None
     return [Window(*window) for window in zip(starts, [None, *cuts], [*cuts, None], strict=True)]
 
 
-def _sums_integers(piece: Piece) -> bool:
+def _sums_integers(piece: DistributionPiece) -> bool:
     """Whether its density takes a sum over integers: far out, that is one over everything in between."""
     return len(piece.noises) > 1 and any(noise.distribution.integer for noise in piece.noises)
 
 
-def _least_scale(pieces: Sequence[Piece]) -> Fraction:
+def _least_scale(pieces: Sequence[DistributionPiece]) -> Fraction:
     return min(
         abs(Fraction(factor)) * Fraction(numeric(symbol.distribution).scale)
         for piece in pieces

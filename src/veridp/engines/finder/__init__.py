@@ -5,6 +5,6 @@ Sampling and Optimization" (CCS 2018).
 """
 
 from veridp.engines.finder.result import Restart
-from veridp.engines.finder.search_run import Found, search
+from veridp.engines.finder.search_run import FinderResult, search
 
-__all__ = ["Found", "Restart", "search"]
+__all__ = ["FinderResult", "Restart", "search"]

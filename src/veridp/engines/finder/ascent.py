@@ -28,7 +28,7 @@ WORST = -1e3  # what stands for -inf in a climb
 
 
 @dataclass(frozen=True)
-class Stage:
+class ClimbStage:
     """A relaxed climb: the share of the sharpness, and the draws. A broad step sees further, and needs fewer draws."""
 
     share: float
@@ -36,8 +36,8 @@ class Stage:
     steps: int
 
 
-PROBE = Stage(0.02, 2**12, 5)
-STAGES = (Stage(0.02, 2**12, 40), Stage(1.0, 2**14, 40))
+PROBE = ClimbStage(0.02, 2**12, 5)
+STAGES = (ClimbStage(0.02, 2**12, 40), ClimbStage(1.0, 2**14, 40))
 
 
 class _Enough(Exception):
@@ -71,7 +71,7 @@ def relaxed_ascent(
     seed: int,
     start: Array,
     deadline: Deadline,
-    stages: Sequence[Stage] = STAGES,
+    stages: Sequence[ClimbStage] = STAGES,
     sharpness: float = SHARPNESS,
 ) -> Climb:
     """The climb on the relaxed estimate from a start, by SLSQP: with a broad step first, then with the true one."""

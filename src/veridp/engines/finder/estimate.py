@@ -28,7 +28,7 @@ FAR = 38.0  # standard deviations past which a normal tail is 0 in floating poin
 
 
 @dataclass(frozen=True)
-class Moments:
+class SampleMoments:
     """Sums over `count` samples of both sides: of each, of their squares, and of their product."""
 
     count: int = 0
@@ -39,14 +39,14 @@ class Moments:
     products: float = 0.0
 
     @classmethod
-    def of(cls, left: Array, right: Array) -> Moments:
+    def of(cls, left: Array, right: Array) -> SampleMoments:
         """The moments of samples that were drawn with the same noise."""
         # not by `@`: BLAS would start threads for this little
         products = (left * left).sum(), (right * right).sum(), (left * right).sum()
         return cls(len(left), float(left.sum()), float(right.sum()), *map(float, products))
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+    def __add__(self, other: SampleMoments) -> SampleMoments:
+        return SampleMoments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
     @property
     def means(self) -> tuple[float, float]:
@@ -83,7 +83,7 @@ def _variance(total: float, squares: float, count: int) -> float:
     return variance if variance > ROUNDING * squares / count else 0.0
 
 
-def hoeffding(moments: Moments, alpha: float) -> Interval:
+def hoeffding(moments: SampleMoments, alpha: float) -> Interval:
     """An interval that misses ε with probability at most alpha, whatever the distribution.
 
     Each mean is within Δ = sqrt(ln(2 / (alpha/2)) / 2n) of its expectation but with probability alpha/2 (Hoeffding
@@ -93,7 +93,7 @@ def hoeffding(moments: Moments, alpha: float) -> Interval:
     return _from_sides(moments, radius, radius)
 
 
-def clt(moments: Moments, alpha: float) -> Interval:
+def clt(moments: SampleMoments, alpha: float) -> Interval:
     """An interval that misses ε with probability about alpha, for many samples.
 
     Each mean is taken as normal: within z_(1 - alpha/4) · σ / sqrt(n) but with probability alpha/2.
@@ -103,7 +103,7 @@ def clt(moments: Moments, alpha: float) -> Interval:
     return _from_sides(moments, left, right)
 
 
-def _from_sides(moments: Moments, left: float, right: float) -> Interval:
+def _from_sides(moments: SampleMoments, left: float, right: float) -> Interval:
     """The interval for ε where the means are this close to their expectations."""
     p, q = moments.means
     return Interval(_log_ratio(p - left, q + right), _log_ratio(p + left, q - right))
@@ -115,7 +115,7 @@ def _log_ratio(above: float, below: float) -> float:
     return math.inf if below <= 0 else math.log(above / below)
 
 
-def multivariate_clt(moments: Moments, alpha: float) -> Interval:
+def multivariate_clt(moments: SampleMoments, alpha: float) -> Interval:
     """An interval that misses ε with probability about alpha, for many samples, and uses how the sides correlate.
 
     The two means together are taken as normal with the empirical covariance; the ends are the alpha/2 and 1 - alpha/2
@@ -141,7 +141,7 @@ class NormalRatio:
     correlation: float
 
     @classmethod
-    def of(cls, moments: Moments) -> NormalRatio:
+    def of(cls, moments: SampleMoments) -> NormalRatio:
         """Of the two means of these samples."""
         left, right = (math.sqrt(variance / moments.count) for variance in moments.variances)
         correlation = moments.correlation
@@ -216,13 +216,13 @@ def _quantile(ratio: NormalRatio, centre: float, level: float) -> float:
 
 
 def adaptive(
-    more: Callable[[int], Moments],
+    more: Callable[[int], SampleMoments],
     alpha: float,
     most: int,
     target: float = TARGET,
     first: int = FIRST,
     deadline: Deadline | None = None,
-) -> Moments:
+) -> SampleMoments:
     """Samples drawn in ever larger lots, until the interval is narrower than the target or there are `most` of them.
 
     Or until the time is up: then, too, they are independent of what they show.

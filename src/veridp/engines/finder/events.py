@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.event import Entry, Event, Span, same
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan, same
 from veridp.kernel.access import leaf_names
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.identity import leaf_key
@@ -29,7 +29,7 @@ Leaf = Any  # of a path's output: a constant, an Affine, a Condition or a Select
 
 
 @dataclass(frozen=True)
-class OutputEvent(Event):
+class OutputEvent(ExactEvent):
     """An event that is evaluated on many outputs at once."""
 
     def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
@@ -88,7 +88,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Form:
+class EventForm:
     """An event with open ends: what each leaf of the output must be, and which of its numbers have ends.
 
     `demands` has an entry for each leaf: a constant, or NUMBER. Where `partial`, only the leaves at these positions
@@ -119,16 +119,18 @@ class Form:
         leaves = self.template.leaves
         return {place: leaves[place] for place in self._asked}
 
-    def with_ends(self, ends: Sequence[End]) -> Form:
-        return Form(self.tree, tuple(ends), self.partial)
+    def with_ends(self, ends: Sequence[End]) -> EventForm:
+        return EventForm(self.tree, tuple(ends), self.partial)
 
     def event(self, values: Sequence[float]) -> OutputEvent:
         """The event with its ends at these values."""
-        spans: dict[int, Span] = {}
+        spans: dict[int, NumberSpan] = {}
         for end, value in zip(self.ends, values, strict=True):
-            span = spans.get(end.position, Span(-math.inf, math.inf))
-            spans[end.position] = Span(float(value), span.high) if end.lower else Span(span.low, float(value))
-        within = tuple((Entry(((place, 1.0),), (self._name(place),)), (span,)) for place, span in spans.items())
+            span = spans.get(end.position, NumberSpan(-math.inf, math.inf))
+            spans[end.position] = (
+                NumberSpan(float(value), span.high) if end.lower else NumberSpan(span.low, float(value))
+            )
+        within = tuple((LinearEntry(((place, 1.0),), (self._name(place),)), (span,)) for place, span in spans.items())
         if self.partial is None:
             return OutputEvent(template=self.template, within=within)
         constants = [(place, value) for place, value in self.demands.items() if not isinstance(value, Slot)]
@@ -170,10 +172,10 @@ def _tree_with(tree: Any, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
-def _form(tree: Any, values: Sequence[Any], partial: frozenset[int] | None = None) -> Form:
+def _form(tree: Any, values: Sequence[Any], partial: frozenset[int] | None = None) -> EventForm:
     number = itertools.count()
     slots = iter([Slot(Kind.FLOAT, next(number)) if value is NUMBER else value for value in values])
-    return Form(_tree_with(tree, slots), partial=partial)
+    return EventForm(_tree_with(tree, slots), partial=partial)
 
 
 class Forms:
@@ -183,7 +185,7 @@ class Forms:
         trees = [tree_of_path(path) for path in paths]
         self._choices = [(tree, [_options(leaf) for leaf in leaves_of(tree)]) for tree in trees]
         count = sum(math.prod(map(len, options)) for _, options in self._choices)
-        self.listed: tuple[Form, ...] | None = None
+        self.listed: tuple[EventForm, ...] | None = None
         if count <= MANY_FORMS:
             made = [_form(tree, values) for tree, options in self._choices for values in itertools.product(*options)]
             distinct = {form.template: form for form in made}.values()
@@ -191,7 +193,7 @@ class Forms:
         outlines = {outline_of(path.output) for path in paths}
         self._partial = len(outlines) == 1 and len(paths) <= FEW_PATHS  # what is not asked for is summed over paths
 
-    def draw(self, rng: np.random.Generator) -> Form:
+    def draw(self, rng: np.random.Generator) -> EventForm:
         """One of the forms, all alike; where they are many, one that asks for some of the leaves only, if it can."""
         if self.listed is not None:
             return self.listed[int(rng.integers(len(self.listed)))]
@@ -208,7 +210,7 @@ class Forms:
         return "one kind of output" if len(self.listed) == 1 else f"{len(self.listed)} kinds of output"
 
 
-def draw_ends(form: Form, rng: np.random.Generator) -> Form:
+def draw_ends(form: EventForm, rng: np.random.Generator) -> EventForm:
     """The form with ends for its numbers: a half-line or an interval for each of them, or for one alone."""
     numbers = form.numbers
     if len(numbers) > 1 and rng.random() < 0.5:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from veridp.budget import Deadline, out_of_time
-from veridp.engines.exact.event import Event
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.event_part import pieces_within
 from veridp.engines.exact.masses import log_masses
-from veridp.engines.finder.events import Form
+from veridp.engines.finder.events import EventForm
 from veridp.engines.finder.indicator import Indicator
-from veridp.engines.finder.relax import Sum
+from veridp.engines.finder.relax import SoftSum
 from veridp.errors import BadInput, CutShort, NotExplorable, VeridpError
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.explore import explore, walk
@@ -36,7 +36,7 @@ class Explored(ABC):
     """The paths of a mechanism."""
 
     @abstractmethod
-    def paths(self, data: Any, form: Form | None = None) -> Sequence[Path]:
+    def paths(self, data: Any, form: EventForm | None = None) -> Sequence[Path]:
         """Its paths on this input; those that cannot meet the form may be left out."""
 
 
@@ -45,7 +45,7 @@ class OpenData(Explored):
 
     def __init__(self, paths: dict[int, Sequence[Path]]) -> None:
         self.open = paths
-        self._meeting: dict[tuple[int, Form], Sequence[Path]] = {}
+        self._meeting: dict[tuple[int, EventForm], Sequence[Path]] = {}
 
     @classmethod
     def of(
@@ -73,7 +73,7 @@ class OpenData(Explored):
             return None
         return cls(found)
 
-    def paths(self, data: Any, form: Form | None = None) -> Sequence[Path]:
+    def paths(self, data: Any, form: EventForm | None = None) -> Sequence[Path]:
         entries = data if isinstance(data, list) else [data]
         if len(entries) not in self.open:
             raise BadInput(
@@ -85,7 +85,7 @@ class OpenData(Explored):
         }
         return with_values(paths, values)
 
-    def meeting(self, size: int, form: Form) -> Sequence[Path]:
+    def meeting(self, size: int, form: EventForm) -> Sequence[Path]:
         """The paths that can meet the form; all of them where it asks for some leaves only."""
         if form.partial is not None:
             return self.open[size]
@@ -95,9 +95,9 @@ class OpenData(Explored):
         return self._meeting[key]
 
 
-def _can_meet(path: Path, form: Form, size: int) -> bool:
+def _can_meet(path: Path, form: EventForm, size: int) -> bool:
     node = Indicator.of([path], form, data_unknowns(size)).node
-    return isinstance(node, Sum) and bool(node.parts)
+    return isinstance(node, SoftSum) and bool(node.parts)
 
 
 class ClosedData(Explored):
@@ -107,7 +107,7 @@ class ClosedData(Explored):
         self.mechanism = mechanism
         self._known: dict[str, Sequence[Path]] = {}
 
-    def paths(self, data: Any, form: Form | None = None) -> Sequence[Path]:
+    def paths(self, data: Any, form: EventForm | None = None) -> Sequence[Path]:
         key = repr(data)
         if key not in self._known:
             if len(self._known) >= MOST_KEPT:
@@ -121,7 +121,7 @@ class ClosedData(Explored):
         return self._known[key]
 
 
-def log_probability(paths: Sequence[Path], event: Event) -> float:
+def log_probability(paths: Sequence[Path], event: ExactEvent) -> float:
     """ln of the exact probability that runs down these paths end in the event.
 
     Raises NotExact where it is out of reach.

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact.event import same
-from veridp.engines.finder.events import End, Form, Leaf, leaves_of, tree_of_path
+from veridp.engines.finder.events import End, EventForm, Leaf, leaves_of, tree_of_path
 from veridp.engines.finder.relax import (
     And,
     AtLeast,
     Blend,
-    Constant,
+    ConstantTruth,
     Equal,
     Hard,
-    Node,
     Not,
     Or,
     Soft,
-    Sum,
+    SoftSum,
+    SoftTruth,
     conjunction,
 )
 from veridp.kernel.distributions import Number, exact
@@ -54,7 +54,7 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Point:
+class GradientPoint:
     """An expectation of an indicator and its gradient by the data and by the ends."""
 
     value: float
@@ -90,16 +90,16 @@ def _by_symbol(term: tuple[Symbol, Number]) -> Symbol:
 class Indicator:
     """Whether a run on open data ends in an event with open ends: the sum over paths of their conditions' product."""
 
-    node: Node
+    node: SoftTruth
     atoms: Atoms
 
     @classmethod
-    def of(cls, paths: Sequence[Path], form: Form, data: Sequence[Unknown] = ()) -> Indicator:
+    def of(cls, paths: Sequence[Path], form: EventForm, data: Sequence[Unknown] = ()) -> Indicator:
         """Of the form, along paths whose open values are the data."""
         build = _Build(Atoms(data, form.ends))
         ways = [(float(path.weight), build.path(path, form)) for path in paths]
-        told = [(weight, node) for weight, node in ways if not (isinstance(node, Constant) and not node.constant)]
-        return cls(Sum(tuple(weight for weight, _ in told), tuple(node for _, node in told)), build.atoms)
+        told = [(weight, node) for weight, node in ways if not (isinstance(node, ConstantTruth) and not node.constant)]
+        return cls(SoftSum(tuple(weight for weight, _ in told), tuple(node for _, node in told)), build.atoms)
 
     @cached_property
     def _matrices(self) -> tuple[Array, Array, Array]:
@@ -149,13 +149,13 @@ class DrawnIndicator:
         """For each draw, whether the event happens (its probability, where finite choices are summed out)."""
         return Hard(self._slacks(data, ends)).of(self.indicator.node)
 
-    def soft(self, data: Array, ends: Array, sharpness: float) -> Point:
+    def soft(self, data: Array, ends: Array, sharpness: float) -> GradientPoint:
         """The relaxed indicator's mean over the draws, with its gradient."""
         _, by_data, by_ends = self.indicator._matrices
         at = Soft(self._slacks(data, ends), sharpness)
         value = at.of(self.indicator.node)
         self.indicator.node.spread(at, np.ones(len(value)))
-        return Point(float(value.mean()), at.gradient @ by_data, at.gradient @ by_ends)
+        return GradientPoint(float(value.mean()), at.gradient @ by_data, at.gradient @ by_ends)
 
 
 class _Build:
@@ -163,18 +163,18 @@ class _Build:
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
-        self._comparisons: dict[tuple[type[Node], int], Node] = {}
+        self._comparisons: dict[tuple[type[SoftTruth], int], SoftTruth] = {}
 
-    def path(self, path: Path, form: Form) -> Node:
+    def path(self, path: Path, form: EventForm) -> SoftTruth:
         """Whether a run goes down the path and its output meets the form."""
         tree = tree_of_path(path)
         leaves = leaves_of(tree)
         if form.partial is None and not _same_outline(tree, form.tree):
-            return Constant(0.0)
+            return ConstantTruth(0.0)
         demands = [self._meets(leaves[place], place, wanted) for place, wanted in form.demands.items()]
         return conjunction([*(self.condition(condition) for condition in path.conditions), *demands])
 
-    def condition(self, condition: Condition) -> Node:
+    def condition(self, condition: Condition) -> SoftTruth:
         match condition.relation:
             case Relation.AT_LEAST:
                 return self._comparison(AtLeast, condition.slack)
@@ -182,33 +182,33 @@ class _Build:
                 return Not(self._comparison(AtLeast, -condition.slack))
             case Relation.EQUAL | Relation.UNEQUAL:
                 if condition.slack.continuous:
-                    return Constant(float(condition.relation is Relation.UNEQUAL))
+                    return ConstantTruth(float(condition.relation is Relation.UNEQUAL))
                 equal = self._comparison(Equal, condition.slack)
                 return equal if condition.relation is Relation.EQUAL else Not(equal)
 
     def _comparison(
         self, kind: type[AtLeast] | type[Equal], slack: Affine | Number, end: int | None = None, sign: float = 0.0
-    ) -> Node:
+    ) -> SoftTruth:
         atom = self.atoms.add(slack, end, sign)
         return self._comparisons.setdefault((kind, atom), kind(atom))
 
-    def _truth(self, value: Condition | Select | bool) -> Node:
+    def _truth(self, value: Condition | Select | bool) -> SoftTruth:
         """Whether a deferred truth value holds."""
         if isinstance(value, Condition):
             return self.condition(value)
         if not isinstance(value, Select):
-            return Constant(float(value))
+            return ConstantTruth(float(value))
         if value.then is True:
             return Or(self._truth(value.condition), self._truth(value.other))
         if value.other is False:
             return And((self._truth(value.condition), self._truth(value.then)))
         return Blend(self._truth(value.condition), self._truth(value.then), self._truth(value.other))
 
-    def _meets(self, leaf: Leaf, place: int, wanted: Any) -> Node:
+    def _meets(self, leaf: Leaf, place: int, wanted: Any) -> SoftTruth:
         """Whether a leaf is what the form wants."""
         if isinstance(leaf, Condition):
             truth = self._truth(leaf)
-            return (truth if wanted else Not(truth)) if isinstance(wanted, bool) else Constant(0.0)
+            return (truth if wanted else Not(truth)) if isinstance(wanted, bool) else ConstantTruth(0.0)
         if isinstance(leaf, Select):
             return Blend(
                 self._truth(leaf.condition),
@@ -218,16 +218,16 @@ class _Build:
         if isinstance(wanted, Slot):
             return self._within_ends(leaf, place)
         if not isinstance(leaf, Affine):
-            return Constant(float(same(wanted, leaf)))
+            return ConstantTruth(float(same(wanted, leaf)))
         if leaf.continuous or not is_finite_number(wanted):
-            return Constant(0.0)
+            return ConstantTruth(0.0)
         return self._comparison(Equal, leaf - exact(wanted))
 
-    def _within_ends(self, leaf: Leaf, place: int) -> Node:
+    def _within_ends(self, leaf: Leaf, place: int) -> SoftTruth:
         """Whether a leaf is a number, and keeps to the ends."""
         if not isinstance(leaf, Affine):
             if not is_finite_number(leaf):
-                return Constant(0.0)
+                return ConstantTruth(0.0)
             leaf = exact(leaf)
         kept = []
         for number, end in enumerate(self.atoms.ends):
@@ -244,7 +244,7 @@ def _same_outline(tree: Any, other: Any) -> bool:
 
 
 def values_of_numbers(
-    paths: Sequence[Path], form: Form, draws: Draws, data: Mapping[Unknown, float]
+    paths: Sequence[Path], form: EventForm, draws: Draws, data: Mapping[Unknown, float]
 ) -> dict[int, Array]:
     """For each number of the form, the values that it has on those draws that meet the form."""
     found: dict[int, list[Array]] = {place: [] for place in form.numbers}

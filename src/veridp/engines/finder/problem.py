@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.finder.estimate import Moments
-from veridp.engines.finder.events import Form, OutputEvent
+from veridp.engines.finder.estimate import SampleMoments
+from veridp.engines.finder.events import EventForm, OutputEvent
 from veridp.engines.finder.explored import Explored, OpenData, data_unknowns, log_probability
-from veridp.engines.finder.indicator import DrawnIndicator, Draws, Indicator, Point, values_of_numbers
+from veridp.engines.finder.indicator import DrawnIndicator, Draws, GradientPoint, Indicator, values_of_numbers
 from veridp.engines.finder.neighbourhood import Patch
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Problem:
 
     explored: Explored
     place: Patch | Spot
-    form: Form
+    form: EventForm
     end_low: Array
     end_high: Array
 
@@ -143,10 +143,10 @@ class DrawnProblem:
         drawn = {id(side): side.at(draws) for side in sides or ()}  # inputs of one length share theirs
         self._sides = None if sides is None else [drawn[id(side)] for side in sides]
 
-    def moments(self, z: Array) -> Moments:
+    def moments(self, z: Array) -> SampleMoments:
         """How often the event happens, unrelaxed, on either side."""
         hits = [side.hits(data, ends) for side, data, ends in self._at(z)]
-        return Moments.of(hits[0], hits[1])
+        return SampleMoments.of(hits[0], hits[1])
 
     def soft(self, z: Array, sharpness: float) -> Objective:
         """The relaxed objective.
@@ -177,13 +177,13 @@ class DrawnProblem:
         return [(side.at(self.draws), np.zeros(0), ends) for side in sides]
 
 
-def _by(point: Point, few: float, to_data: Array) -> Array:
+def _by(point: GradientPoint, few: float, to_data: Array) -> Array:
     """The gradient of ln(value + few) by the variables that the data follow from."""
     return point.by_data @ to_data / (point.value + few)
 
 
 def with_ends(
-    explored: Explored, place: Patch | Spot, form: Form, point: Array, draws: Draws, rng: np.random.Generator
+    explored: Explored, place: Patch | Spot, form: EventForm, point: Array, draws: Draws, rng: np.random.Generator
 ) -> tuple[Problem, Array] | None:
     """The problem of a form whose ends are yet to be placed, and where to begin; None where no draw meets the form.
 

@@ -25,14 +25,14 @@ SHARPNESS = 50.0
 ROUNDING = 1e-9  # how far rounding may carry a slack that is 0
 
 
-class Reading(ABC):
+class SlackReading(ABC):
     """The slacks, a row each, and what comparisons with 0 mean; every node's value is worked out once."""
 
     def __init__(self, slacks: Array) -> None:
         self.slacks = slacks
         self.known: dict[int, Array] = {}
 
-    def of(self, node: Node) -> Array:
+    def of(self, node: SoftTruth) -> Array:
         """The value of the node, for each draw."""
         value = self.known.get(id(node))
         if value is None:
@@ -46,7 +46,7 @@ class Reading(ABC):
     def equal(self, atom: int) -> Array: ...
 
 
-class Hard(Reading):
+class Hard(SlackReading):
     """Every comparison as it is: 0 or 1."""
 
     def at_least(self, atom: int) -> Array:
@@ -56,7 +56,7 @@ class Hard(Reading):
         return np.asarray(np.abs(self.slacks[atom]) <= ROUNDING, dtype=float)
 
 
-class Soft(Reading):
+class Soft(SlackReading):
     """Every comparison as a smooth step; `gradient` collects the derivatives by the slacks, averaged over the draws."""
 
     def __init__(self, slacks: Array, sharpness: float = SHARPNESS) -> None:
@@ -74,11 +74,11 @@ class Soft(Reading):
         self.gradient[atom] += slope.mean()
 
 
-class Node(ABC):
+class SoftTruth(ABC):
     """A truth value, or a probability, that depends on slacks."""
 
     @abstractmethod
-    def value(self, at: Reading) -> Array: ...
+    def value(self, at: SlackReading) -> Array: ...
 
     @abstractmethod
     def spread(self, at: Soft, weight: Array) -> None:
@@ -86,10 +86,10 @@ class Node(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Constant(Node):
+class ConstantTruth(SoftTruth):
     constant: float
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         return np.full(at.slacks.shape[1], self.constant)
 
     def spread(self, at: Soft, weight: Array) -> None:
@@ -97,12 +97,12 @@ class Constant(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class AtLeast(Node):
+class AtLeast(SoftTruth):
     """slack >= 0; slack > 0 is the negation of -slack >= 0."""
 
     atom: int
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         return at.at_least(self.atom)
 
     def spread(self, at: Soft, weight: Array) -> None:
@@ -111,10 +111,10 @@ class AtLeast(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Equal(Node):
+class Equal(SoftTruth):
     atom: int
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         return at.equal(self.atom)
 
     def spread(self, at: Soft, weight: Array) -> None:
@@ -122,10 +122,10 @@ class Equal(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Not(Node):
-    inner: Node
+class Not(SoftTruth):
+    inner: SoftTruth
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         return 1 - at.of(self.inner)
 
     def spread(self, at: Soft, weight: Array) -> None:
@@ -133,10 +133,10 @@ class Not(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class And(Node):
-    parts: tuple[Node, ...]
+class And(SoftTruth):
+    parts: tuple[SoftTruth, ...]
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         product = np.ones(at.slacks.shape[1])
         for part in self.parts:
             product = product * at.of(part)
@@ -153,11 +153,11 @@ class And(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Or(Node):
-    first: Node
-    second: Node
+class Or(SoftTruth):
+    first: SoftTruth
+    second: SoftTruth
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         first, second = at.of(self.first), at.of(self.second)
         return first + second - first * second
 
@@ -167,14 +167,14 @@ class Or(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Blend(Node):
+class Blend(SoftTruth):
     """`then` where the condition holds, else `other`."""
 
-    condition: Node
-    then: Node
-    other: Node
+    condition: SoftTruth
+    then: SoftTruth
+    other: SoftTruth
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         condition = at.of(self.condition)
         return condition * at.of(self.then) + (1 - condition) * at.of(self.other)
 
@@ -186,13 +186,13 @@ class Blend(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Sum(Node):
+class SoftSum(SoftTruth):
     """Disjoint ways to the same event, each with the probability of its finite random choices."""
 
     weights: tuple[float, ...]
-    parts: tuple[Node, ...]
+    parts: tuple[SoftTruth, ...]
 
-    def value(self, at: Reading) -> Array:
+    def value(self, at: SlackReading) -> Array:
         total = np.zeros(at.slacks.shape[1])
         for weight, part in zip(self.weights, self.parts, strict=True):
             total = total + weight * at.of(part)
@@ -203,9 +203,9 @@ class Sum(Node):
             part.spread(at, own * weight)
 
 
-def conjunction(parts: Sequence[Node]) -> Node:
+def conjunction(parts: Sequence[SoftTruth]) -> SoftTruth:
     """All of the parts, those that are certain left out; impossible where one is."""
-    told = [part for part in parts if not (isinstance(part, Constant) and part.constant == 1)]
-    if any(isinstance(part, Constant) and part.constant == 0 for part in told):
-        return Constant(0.0)
-    return told[0] if len(told) == 1 else And(tuple(told)) if told else Constant(1.0)
+    told = [part for part in parts if not (isinstance(part, ConstantTruth) and part.constant == 1)]
+    if any(isinstance(part, ConstantTruth) and part.constant == 0 for part in told):
+        return ConstantTruth(0.0)
+    return told[0] if len(told) == 1 else And(tuple(told)) if told else ConstantTruth(1.0)

@@ -25,13 +25,13 @@ from veridp.engines.finder.ascent import (
     pair_epsilon,
     relaxed_ascent,
 )
-from veridp.engines.finder.estimate import Moments, adaptive, multivariate_clt
-from veridp.engines.finder.events import Form, Forms, draw_ends
+from veridp.engines.finder.estimate import SampleMoments, adaptive, multivariate_clt
+from veridp.engines.finder.events import EventForm, Forms, draw_ends
 from veridp.engines.finder.explored import ClosedData, Explored, OpenData
 from veridp.engines.finder.indicator import Draws
 from veridp.engines.finder.neighbourhood import PairSource, Patch, pair_source, patches
 from veridp.engines.finder.problem import Problem, Spot, with_ends
-from veridp.engines.finder.result import Candidate, Restart, Settings
+from veridp.engines.finder.result import Restart, SearchSettings, StartingPoint
 from veridp.errors import CutShort, NotExact
 
 Array = NDArray[np.float64]
@@ -45,7 +45,7 @@ BASELINE = 128  # random pairs and events for each restart of the baseline: more
 class Searcher:
     """The restarts of one search."""
 
-    def __init__(self, settings: Settings, deadline: Deadline | None = None) -> None:
+    def __init__(self, settings: SearchSettings, deadline: Deadline | None = None) -> None:
         self.settings = settings
         mechanism, size, domain = settings.mechanism, settings.size, settings.domain
         self.patches = patches(mechanism, size, domain)
@@ -157,7 +157,7 @@ class Searcher:
             right=right,
             event=problem.event(z),
             evaluations=restart.evaluations + climb.evaluations,
-            candidate=Candidate.of(problem, z),
+            candidate=StartingPoint.of(problem, z),
         )
 
     # --------------------------------------------------------------------------------------------------- stages
@@ -168,10 +168,10 @@ class Searcher:
     def _noise_seed(self, number: int, stage: int) -> int:
         return int(np.random.SeedSequence(self.settings.seed, spawn_key=(number, stage)).generate_state(1)[0])
 
-    def _problem(self, candidate: Candidate) -> Problem:
+    def _problem(self, candidate: StartingPoint) -> Problem:
         return Problem(self.explored, candidate.place, candidate.form, candidate.end_low, candidate.end_high)
 
-    def _met(self, number: int, deadline: Deadline) -> tuple[Problem, Array, Moments]:
+    def _met(self, number: int, deadline: Deadline) -> tuple[Problem, Array, SampleMoments]:
         """A pair and an event to climb from, and how often the event happens: where never, others are tried."""
         rng, draws = self._rng(number), Draws(self._noise_seed(number, 0), 0, BLOCK)
         for attempt in range(TRIES):
@@ -181,7 +181,7 @@ class Searcher:
                 break
         return problem, z, moments
 
-    def _is_candidate(self, problem: Problem, z: Array, moments: Moments) -> bool:
+    def _is_candidate(self, problem: Problem, z: Array, moments: SampleMoments) -> bool:
         """Whether an event that no draw met on the right is a candidate for ε = ∞ as it is.
 
         The exact engine decides; where it cannot, draws must have met the event often enough on the left.
@@ -297,15 +297,15 @@ class Searcher:
             exact_value(problem, z),
             deadline.spent,
             _score(moments, self.settings.alpha),
-            Candidate.of(problem, z),
+            StartingPoint.of(problem, z),
         )
 
-    def _estimate(self, problem: Problem, z: Array, number: int, deadline: Deadline) -> Moments:
+    def _estimate(self, problem: Problem, z: Array, number: int, deadline: Deadline) -> SampleMoments:
         """The unrelaxed estimate on fresh noise, as much of it as is needed."""
         seed, blocks = self._noise_seed(number, 2), iter(range(2**31))
 
-        def more(count: int) -> Moments:
-            total = Moments()
+        def more(count: int) -> SampleMoments:
+            total = SampleMoments()
             for size in [BLOCK] * (count // BLOCK) + [count % BLOCK] * bool(count % BLOCK):
                 total += problem.drawn(Draws(seed, next(blocks), size)).moments(z)
             return total
@@ -313,7 +313,7 @@ class Searcher:
         return adaptive(more, self.settings.alpha, self.settings.samples, self.settings.target, deadline=deadline)
 
 
-def _some(forms: Forms, turn: int, count: int, rng: np.random.Generator) -> Sequence[Form]:
+def _some(forms: Forms, turn: int, count: int, rng: np.random.Generator) -> Sequence[EventForm]:
     """So many forms: all, where they are no more; a single one in turn; a random one for a count of 0."""
     if forms.listed is None or not count:
         return [forms.draw(rng) for _ in range(max(count, 1))]
@@ -323,7 +323,7 @@ def _some(forms: Forms, turn: int, count: int, rng: np.random.Generator) -> Sequ
     return [forms.listed[int(place)] for place in chosen]
 
 
-def _score(moments: Moments, alpha: float) -> float:
+def _score(moments: SampleMoments, alpha: float) -> float:
     """A lower estimate of ε, which does not prefer rare events for their noise."""
     if moments.left and moments.right:
         return multivariate_clt(moments, alpha).lower

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from veridp.adjacency import Domain, Pair
 from veridp.claim import Interval
-from veridp.engines.finder.events import Form, OutputEvent
+from veridp.engines.finder.events import EventForm, OutputEvent
 from veridp.engines.finder.neighbourhood import Patch
 from veridp.engines.finder.problem import Problem, Spot
 from veridp.mechanism import Mechanism
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearchSettings:
     """What a search is about, and what it may spend on each restart."""
 
     mechanism: Mechanism
@@ -33,17 +33,17 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class StartingPoint:
     """A pair and an event, as variables that can be climbed from."""
 
     place: Patch | Spot
-    form: Form
+    form: EventForm
     z: Array
     end_low: Array
     end_high: Array
 
     @classmethod
-    def of(cls, problem: Problem, z: Array) -> Candidate:
+    def of(cls, problem: Problem, z: Array) -> StartingPoint:
         return cls(problem.place, problem.form, z, problem.end_low, problem.end_high)
 
 
@@ -69,7 +69,7 @@ class Restart:
     verified: float | None
     seconds: float
     score: float = field(repr=False)  # a lower estimate, by which restarts are ranked where none is verified
-    candidate: Candidate = field(repr=False, compare=False)
+    candidate: StartingPoint = field(repr=False, compare=False)
     pair: float | None = None  # the exact ε of the pair over all events, where that was computed
 
     @property

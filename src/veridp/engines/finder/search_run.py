@@ -15,8 +15,8 @@ from veridp.budget.child_process import Reporter, contained
 from veridp.claim import LOSS_ERROR, Claim, Witness, as_floats_note
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import Searcher
-from veridp.engines.finder.result import Restart, Settings
-from veridp.engines.finder.verify import MOST_SAMPLES, Finding, judge_by_samples, judge_event, judge_pair
+from veridp.engines.finder.result import Restart, SearchSettings
+from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
 from veridp.engines.finder.workers import Workers, workers_for
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -32,7 +32,7 @@ POLISH_SHARE = 0.5  # of the time left after that
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FinderResult:
     """The worst pair and event found: `epsilon` is a lower bound on the mechanism's ε for inputs of this size.
 
     `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. An exact ε is the
@@ -98,7 +98,7 @@ def search(
     samples: int = SAMPLES,
     target: float = TARGET,
     **arguments: Any,
-) -> Found:
+) -> FinderResult:
     """The worst neighbours and event that random restarts, each climbed from, find within the domain.
 
     A restart draws a pair and an event (those of `start` come first), climbs on the relaxed estimate of ε by SLSQP,
@@ -113,7 +113,7 @@ def search(
     restarts, samples = whole("restarts", restarts), whole("samples", samples)
     workers = None if workers is None else whole("workers", workers)
     mechanism = as_mechanism(mechanism, **arguments)
-    settings = Settings(
+    settings = SearchSettings(
         mechanism,
         mechanism.size if size is None else whole("size", size),
         mechanism.domain if domain is None else domain,
@@ -125,7 +125,7 @@ def search(
     )
     deadline = Deadline(seconds)
 
-    def work(reporter: Reporter) -> Found:
+    def work(reporter: Reporter) -> FinderResult:
         searcher = Searcher(settings, deadline.part(EXPLORE_SHARE))
         hunt = _Hunt(searcher, restarts, deadline, reporter, workers)
         return hunt.baseline() if random else hunt.search()
@@ -154,7 +154,7 @@ class _Hunt:
     ) -> None:
         self.searcher, self.settings = searcher, searcher.settings
         self.count, self.deadline, self.reporter, self.workers = count, deadline, reporter, workers
-        self.reported: Finding | None = None  # the best until now that is known exactly, its paths replayed
+        self.reported: VerifiedPair | None = None  # the best until now that is known exactly, its paths replayed
         self.restarts: list[Restart] = []
         self.polished: list[Restart] = []
         self.finished = searcher.in_time
@@ -162,7 +162,7 @@ class _Hunt:
 
     # -------------------------------------------------------------------------------------------------- stages
 
-    def search(self) -> Found:
+    def search(self) -> FinderResult:
         try:
             with workers_for(self.searcher, self.workers) as workers:
                 self._run(workers, "restart")
@@ -172,7 +172,7 @@ class _Hunt:
             finding = self._interrupted()
         return self._found(finding)
 
-    def baseline(self) -> Found:
+    def baseline(self) -> FinderResult:
         self.searched[-1] = "random pairs and events, not climbed from"
         try:
             with workers_for(self.searcher, self.workers) as workers:
@@ -207,7 +207,7 @@ class _Hunt:
                 return
         self.finished = self.finished and len(self.polished) == len(best) and not deadline.passed
 
-    def _judged(self) -> Finding:
+    def _judged(self) -> VerifiedPair:
         """The exact ε of the best pair, over all events; else of its event; else what samples say."""
         best = self._ranked()[0]
         if self.deadline.passed and best.pair is None and self.reported is not None:
@@ -221,7 +221,7 @@ class _Hunt:
             finding = self._climbed(best, finding)
         return self._simplified(finding)
 
-    def _climbed(self, best: Restart, finding: Finding) -> Finding:
+    def _climbed(self, best: Restart, finding: VerifiedPair) -> VerifiedPair:
         """A last climb, by the exact ε of the pair over all events, where it leads further."""
         deadline = self.deadline.part(0.9)
         climbed = self.searcher.polish_pair(best, deadline.left)
@@ -229,7 +229,7 @@ class _Hunt:
         further = judge_pair(self.settings.mechanism, climbed.left, climbed.right, self.deadline.left)
         return finding if further is None or further.epsilon <= finding.epsilon else further
 
-    def _simplified(self, finding: Finding) -> Finding:
+    def _simplified(self, finding: VerifiedPair) -> VerifiedPair:
         """The same with the entries rounded to as few digits as cost nothing, for people to read."""
         mechanism, witness = self.settings.mechanism, finding.witness
         for digits in range(4):
@@ -241,7 +241,7 @@ class _Hunt:
                 return simple
         return finding
 
-    def _interrupted(self) -> Finding:
+    def _interrupted(self) -> VerifiedPair:
         """What is verified of the best restart so far; the interrupt itself where nothing is."""
         self.finished = False
         if self.reported is None:
@@ -254,7 +254,7 @@ class _Hunt:
         """All that was found, the best first: by what is verified, else by a lower estimate."""
         return sorted([*self.polished, *self.restarts], key=lambda restart: (-restart.rank, restart.number))
 
-    def _of_event(self, restart: Restart) -> Finding | None:
+    def _of_event(self, restart: Restart) -> VerifiedPair | None:
         return judge_event(self.settings.mechanism, restart.left, restart.right, restart.event)
 
     def _report(self) -> None:
@@ -268,7 +268,7 @@ class _Hunt:
             self.reported = finding
             self.reporter.best(replace(self._found(finding), finished=False))
 
-    def _sampled(self, restart: Restart) -> Finding:
+    def _sampled(self, restart: Restart) -> VerifiedPair:
         self._tell("verifying on fresh samples", 0.9)
         seed = int(np.random.SeedSequence(self.settings.seed, spawn_key=(2**31,)).generate_state(1)[0])
         finding = judge_by_samples(
@@ -288,8 +288,8 @@ class _Hunt:
     def _tell(self, stage: str, share: float) -> None:
         self.reporter.progress(stage, share, max(0.0, self._ranked()[0].rank))
 
-    def _found(self, finding: Finding) -> Found:
-        return Found(
+    def _found(self, finding: VerifiedPair) -> FinderResult:
+        return FinderResult(
             self.settings.mechanism,
             self.settings.size,
             finding.epsilon,

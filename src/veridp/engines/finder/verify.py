@@ -28,7 +28,7 @@ LEAST = 0.3  # seconds that an exact comparison is given even where the time is 
 
 
 @dataclass(frozen=True)
-class Finding:
+class VerifiedPair:
     """What is known of a pair: an ε that the mechanism has at least, the event that shows it, and how it is known.
 
     `epsilon` is exact (`how` says so) or a lower bound at the witness's confidence. `hoeffding` is the lower bound at
@@ -42,17 +42,17 @@ class Finding:
     finished: bool = True  # whether there was time for as many samples as were asked for
 
 
-def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> Finding | None:
+def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> VerifiedPair | None:
     """The exact ε between two inputs, with the event that attains it; None where that is out of reach, or of time."""
     try:
         with at_most(max(seconds, LEAST)):
             comparison = compare(mechanism, left, right)
-            return Finding(comparison.epsilon, comparison.witness, "exact")
+            return VerifiedPair(comparison.epsilon, comparison.witness, "exact")
     except (NotExact, NotExplorable, CutShort, OutOfTime):
         return None
 
 
-def judge_event(mechanism: Mechanism, left: Any, right: Any, event: OutputEvent) -> Finding | None:
+def judge_event(mechanism: Mechanism, left: Any, right: Any, event: OutputEvent) -> VerifiedPair | None:
     """The exact ε of one event between two inputs, after plain runs agreed with their paths; None if out of reach."""
     try:
         above, below = (log_probability(replayed_paths(mechanism, data), event) for data in (left, right))
@@ -60,7 +60,7 @@ def judge_event(mechanism: Mechanism, left: Any, right: Any, event: OutputEvent)
         return None
     epsilon = 0.0 if above == -math.inf else math.inf if below == -math.inf else max(0.0, above - below)
     p, q = (Interval.of_log_probability(log) for log in (above, below))
-    return Finding(epsilon, Witness(left, right, event, p, q, arguments=dict(mechanism.arguments)), "exact")
+    return VerifiedPair(epsilon, Witness(left, right, event, p, q, arguments=dict(mechanism.arguments)), "exact")
 
 
 def judge_by_samples(
@@ -74,7 +74,7 @@ def judge_by_samples(
     deadline: Deadline,
     seed: int,
     workers: int | None,
-) -> Finding:
+) -> VerifiedPair:
     """A lower bound on the ε of the event, from up to `most` fresh samples of either input.
 
     How many is settled before any of them is drawn, by how fast a pilot run was; so the bounds, four one-sided ones by
@@ -96,7 +96,7 @@ def judge_by_samples(
     )
     witness = Witness(left, right, event, p, q, confidence=confidence, arguments=dict(mechanism.arguments))
     how = f"{count} samples of either input at confidence {confidence:g}"
-    return Finding(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha), count == most)
+    return VerifiedPair(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha), count == most)
 
 
 def _count(mechanism: Mechanism, data: Any, event: OutputEvent, count: int, seed: int, workers: int | None) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from veridp.budget import Deadline
 from veridp.engines.finder.restart import Searcher, run_remotely
 from veridp.sampling.shipping import packed
-from veridp.sampling.worker_pool import Crew, first_done, hidden_main
+from veridp.sampling.worker_pool import WorkerPool, first_done, hidden_main
 
 WORTH_IT = 10.0  # seconds of work past which starting processes pays
 
@@ -24,7 +24,7 @@ class Workers:
         self.searcher = searcher
         self.count = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
         self._payload: bytes | None = None
-        self._crew: Crew | None = None
+        self._crew: WorkerPool | None = None
 
     def results(self, task: str, arguments: Sequence[Any], deadline: Deadline) -> Iterator[Any]:
         """What the Searcher's method of this name gives for each argument, until the time is up.
@@ -78,7 +78,7 @@ class Workers:
         if self._payload is None:
             raise RuntimeError("the search was not packed")
         if self._crew is None:
-            self._crew = Crew(self.count or 1, threads=False)
+            self._crew = WorkerPool(self.count or 1, threads=False)
         with hidden_main():  # submitting may start a process
             return self._crew.executor.submit(run_remotely, self._payload, task, argument, seconds)
 

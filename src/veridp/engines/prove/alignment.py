@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from veridp.adjacency import OneQueryMoves
 from veridp.engines.prove.alignment_search import Alignment, cheapest_alignments, depends_on_whole
 from veridp.engines.prove.blame import Blame, blame_of
-from veridp.engines.prove.events import Event, events_of
+from veridp.engines.prove.events import NoiseEvent, events_of
 from veridp.engines.prove.neighbours import Hull, Polytope, interval_of, interval_text
 from veridp.engines.prove.shifts import Shift
 from veridp.engines.prove.wording import alignment_text
@@ -91,7 +91,7 @@ class Proof(ABC):
 class WorstPlace(NamedTuple):
     """The event and difference that cost most, and the shift there."""
 
-    event: Event
+    event: NoiseEvent
     corner: NDArray[np.float64]
     shift: Shift
 
@@ -105,7 +105,7 @@ class AlignmentProof(Proof):
     the price, a logarithm.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[NoiseEvent, ...]
     polytopes: tuple[Polytope, ...]
     alignments: tuple[tuple[Alignment, ...], ...]  # for each event, for each polytope
 

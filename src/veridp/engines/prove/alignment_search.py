@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.budget import check
-from veridp.engines.prove.events import Event
+from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.neighbours import Box, Corner, Polytope
 from veridp.engines.prove.rules import MANY, Rule, cheapest_rules, dearest
-from veridp.engines.prove.shifts import NO_SHIFT, Shift, Task, cheapest_shifts, failing_corner, requirements_of
+from veridp.engines.prove.shifts import NO_SHIFT, Shift, ShiftProblem, cheapest_shifts, failing_corner, requirements_of
 from veridp.kernel.symbols import Noise
 
 FEW = 2  # mixed entries: their corners are gone through at once
@@ -24,7 +24,7 @@ MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their who
 
 
 @dataclass(frozen=True)
-class Table:
+class CornerShifts:
     """A shift for each corner of the differences of the entries listed, whatever the other entries do.
 
     Where `whole`, for each difference of these entries in whole numbers instead.
@@ -43,20 +43,20 @@ class Alignment:
     cost at most; inf where no shift was found.
     """
 
-    form: Table | Rule
+    form: CornerShifts | Rule
     worst: Corner
     shift: Shift
     cost: Fraction | float
 
 
-def cheapest_alignments(events: Sequence[Event], polytopes: Sequence[Polytope]) -> list[list[Alignment]]:
+def cheapest_alignments(events: Sequence[NoiseEvent], polytopes: Sequence[Polytope]) -> list[list[Alignment]]:
     """For each event, for each polytope: how it is carried over, as cheaply as `cheapest` says."""
-    tasks = [Task(event.noises, requirements_of(event), polytope) for event in events for polytope in polytopes]
+    tasks = [ShiftProblem(event.noises, requirements_of(event), polytope) for event in events for polytope in polytopes]
     found = cheapest(tasks)
     return [found[k : k + len(polytopes)] for k in range(0, len(found), len(polytopes))]
 
 
-def cheapest(tasks: Sequence[Task]) -> list[Alignment]:
+def cheapest(tasks: Sequence[ShiftProblem]) -> list[Alignment]:
     """How each task is done.
 
     Each cost is the least possible, but where more than MANY entries are mixed: then it may be above.
@@ -71,20 +71,20 @@ def cheapest(tasks: Sequence[Task]) -> list[Alignment]:
 class _Wanted:
     """A task, and the alignment found for it so far: none at first."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ShiftProblem) -> None:
         self.task = task
         box = task.polytope
         # Between the ends of a two-sided interval lies 0, and a mean of whole steps need not be whole.
         self.whole = task.whole and isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed)
         self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (MANY_WHOLE if self.whole else MANY)
         self.by_rule = isinstance(box, Box) and len(task.mixed) > FEW and not (self.whole and self.by_corners)
-        self.alignment = Alignment(Table((), (NO_SHIFT,)), task.base, NO_SHIFT, NO_SHIFT.cost)
+        self.alignment = Alignment(CornerShifts((), (NO_SHIFT,)), task.base, NO_SHIFT, NO_SHIFT.cost)
 
     def is_hopeless(self) -> bool:
         """Whether some requirement has no noise to meet it by; then the corner where it fails is kept."""
         for each in self.task.requirements:
             if not each.noise and (corner := failing_corner(each, self.task.polytope)) is not None:
-                self.alignment = Alignment(Table((), (NO_SHIFT,)), corner, NO_SHIFT, NO_SHIFT.cost)
+                self.alignment = Alignment(CornerShifts((), (NO_SHIFT,)), corner, NO_SHIFT, NO_SHIFT.cost)
                 return True
         return False
 
@@ -97,7 +97,7 @@ def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
     for each, listed in zip(wanted, corners, strict=True):
         shifts = tuple(itertools.islice(found, len(listed)))
         worst = max(range(len(listed)), key=lambda k: shifts[k].cost)
-        form = Table(each.task.mixed, shifts, each.whole)
+        form = CornerShifts(each.task.mixed, shifts, each.whole)
         each.alignment = Alignment(form, listed[worst], shifts[worst], shifts[worst].cost)
 
 
@@ -123,7 +123,7 @@ def _not_shown_cheapest(wanted: Sequence[_Wanted]) -> list[_Wanted]:
 def depends_on_whole(noises: Sequence[Noise], alignment: Alignment) -> bool:
     """Whether integer noise is moved by what depends on the difference: then data must be whole numbers."""
     form = alignment.form
-    if isinstance(form, Table) and form.whole:
+    if isinstance(form, CornerShifts) and form.whole:
         return True
     for place, noise in enumerate(noises):
         if noise.distribution.integer:

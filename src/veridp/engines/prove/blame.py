@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from veridp.engines.prove.events import Event
+from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.linear import Infeasible, solve
 from veridp.engines.prove.neighbours import Corner, Hull
 from veridp.engines.prove.prices import price_of, why_no_price
-from veridp.engines.prove.shifts import Shift, Task, cheapest_shifts, program_at, requirements_of
+from veridp.engines.prove.shifts import Shift, ShiftProblem, cheapest_shifts, program_at, requirements_of
 from veridp.engines.prove.wording import moved_text
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
@@ -46,7 +46,7 @@ class Blame:
         return f"{Site(self.file, self.line)}: {self.sentence}"
 
 
-def blame_of(mechanism: Mechanism, event: Event, corner: Corner, shift: Shift) -> Blame | None:
+def blame_of(mechanism: Mechanism, event: NoiseEvent, corner: Corner, shift: Shift) -> Blame | None:
     """What is to blame for the cost of the event at the corner; None where it costs nothing.
 
     A number is to blame if without it the event would cost less: the author can leave it out, or give it noise of its
@@ -61,14 +61,14 @@ def blame_of(mechanism: Mechanism, event: Event, corner: Corner, shift: Shift) -
 
 @dataclass(frozen=True)
 class _Worst:
-    event: Event
+    event: NoiseEvent
     corner: Corner
     cost: float
     mechanism: Mechanism
 
-    def _task(self, left_out: Sequence[int] = ()) -> Task:
+    def _task(self, left_out: Sequence[int] = ()) -> ShiftProblem:
         kept = [r for k, r in enumerate(requirements_of(self.event)) if k not in left_out]
-        return Task(self.event.noises, kept, Hull((self.corner,)))
+        return ShiftProblem(self.event.noises, kept, Hull((self.corner,)))
 
     def _least(self, left_out: Sequence[int]) -> float:
         (shift,) = cheapest_shifts([(self._task(left_out), self.corner)])

@@ -16,9 +16,9 @@ from typing import Any
 from veridp.adjacency import AnyTwoValues
 from veridp.engines.prove.alignment import Proof
 from veridp.engines.prove.blame import Blame, return_site
-from veridp.engines.prove.cases import Case, Part, values_of
-from veridp.engines.prove.coupling_search import NO_LOSS, Loss
-from veridp.engines.prove.densities import Slab, layer_of, slabs_of
+from veridp.engines.prove.cases import DataCase, OutputPart, values_of
+from veridp.engines.prove.coupling_search import NO_LOSS, CouplingLoss
+from veridp.engines.prove.densities import DensitySlab, layer_of, slabs_of
 from veridp.engines.prove.events import events_of
 from veridp.engines.prove.neighbours import interval_of, interval_text
 from veridp.engines.prove.paths import explored_values
@@ -31,11 +31,11 @@ ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
-class Bounds:
+class DensityBounds:
     """The density of one output over all data, by slabs of the number that it releases."""
 
     output: Template
-    slabs: tuple[Slab, ...]
+    slabs: tuple[DensitySlab, ...]
 
     @property
     def ratio(self) -> Fraction | None:
@@ -51,11 +51,11 @@ class BoundedProof(Proof):
     """For any two data of the domain, an interval or the values of the cases: the ε that bounds prove."""
 
     ends: tuple[Fraction, Fraction] | None
-    cases: tuple[Case, ...]
-    bounds: tuple[Bounds, ...]
+    cases: tuple[DataCase, ...]
+    bounds: tuple[DensityBounds, ...]
 
     @cached_property
-    def worst(self) -> Bounds:
+    def worst(self) -> DensityBounds:
         """The output that tells most."""
         return max(self.bounds, key=lambda each: math.inf if each.ratio is None else each.ratio)
 
@@ -101,7 +101,7 @@ def prove_by_bounds(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> B
     ends = interval_of(mechanism)
     if ends is None:
         return None
-    return _bounded(mechanism, size, ends, (Case(None, (), (Part(None, tuple(events_of(paths))),)),))
+    return _bounded(mechanism, size, ends, (DataCase(None, (), (OutputPart(None, tuple(events_of(paths))),)),))
 
 
 def prove_values_by_bounds(mechanism: Mechanism, size: int) -> BoundedProof | None:
@@ -111,11 +111,13 @@ def prove_values_by_bounds(mechanism: Mechanism, size: int) -> BoundedProof | No
     values = values_of(mechanism, size)
     explored = zip(values, explored_values(mechanism, values), strict=True)
     events = [(value, tuple(events_of(paths))) for value, paths in explored]
-    return _bounded(mechanism, size, None, tuple(Case(value, (), (Part(None, mine),)) for value, mine in events))
+    return _bounded(
+        mechanism, size, None, tuple(DataCase(value, (), (OutputPart(None, mine),)) for value, mine in events)
+    )
 
 
 def _bounded(
-    mechanism: Mechanism, size: int, ends: tuple[Fraction, Fraction] | None, cases: tuple[Case, ...]
+    mechanism: Mechanism, size: int, ends: tuple[Fraction, Fraction] | None, cases: tuple[DataCase, ...]
 ) -> BoundedProof | None:
     layers = [[(event.output, layer_of(event)) for part in case.parts for event in part.events] for case in cases]
     bounds = []
@@ -125,9 +127,9 @@ def _bounded(
         slabs = slabs_of(known, ends or (ZERO, ZERO)) if here == known else None
         if slabs is None:
             return None
-        bounds.append(Bounds(output, tuple(slabs)))
+        bounds.append(DensityBounds(output, tuple(slabs)))
     ratios = [each.ratio for each in bounds]
     finite = [ratio for ratio in ratios if ratio is not None]
-    epsilon = Loss(ZERO, max(finite, default=Fraction(1))).epsilon if len(finite) == len(ratios) else math.inf
+    epsilon = CouplingLoss(ZERO, max(finite, default=Fraction(1))).epsilon if len(finite) == len(ratios) else math.inf
     exact = ZERO if NO_LOSS.epsilon == epsilon else None
     return BoundedProof(mechanism, size, epsilon, exact, ends, cases, tuple(bounds))

@@ -9,9 +9,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from veridp.engines.prove.cases import Case
+from veridp.engines.prove.cases import DataCase
 from veridp.engines.prove.certificate import EventWriter, Json, decimal_above, header
-from veridp.engines.prove.densities import Slab
+from veridp.engines.prove.densities import DensitySlab
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def bounds_certificate_of(proof: BoundedProof) -> dict[str, Json]:
     }
 
 
-def _case(writer: EventWriter, case: Case, by_value: bool) -> Json:
+def _case(writer: EventWriter, case: DataCase, by_value: bool) -> Json:
     events: list[Json] = [
         {"output": str(event.output), **writer.event(event)} for part in case.parts for event in part.events
     ]
     return {"value": repr(case.value) if by_value else None, "events": events}
 
 
-def _slab(slab: Slab) -> Json:
+def _slab(slab: DensitySlab) -> Json:
     return {"to": None if slab.stop is None else str(slab.stop), "least": str(slab.least), "most": str(slab.most)}

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from veridp.adjacency import AddOrRemoveRecord, Adjacency, AnyTwoValues, Domain, ReplaceRecord
-from veridp.engines.prove.events import Event, events_of
+from veridp.engines.prove.events import NoiseEvent, events_of
 from veridp.engines.prove.paths import explored_values
-from veridp.engines.prove.pieces import Piece, piece_of
+from veridp.engines.prove.pieces import WeightedEvent, piece_of
 from veridp.errors import BadInput
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition
@@ -28,14 +28,14 @@ MANY_VALUES = 1000  # data sets that are gone through one by one
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class OutputPart:
     """Events that decide some entries of the output (None: all of it), by noise of their own."""
 
     entries: tuple[int, ...] | None
-    events: tuple[Event, ...]
+    events: tuple[NoiseEvent, ...]
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[WeightedEvent, ...]:
         return tuple(piece_of(event) for event in self.events)
 
     @cached_property
@@ -44,7 +44,7 @@ class Part:
         return self.entries, tuple(_event_key(event) for event in self.events)
 
 
-def _event_key(event: Event) -> object:
+def _event_key(event: NoiseEvent) -> object:
     return (
         event.output,
         event.weight,
@@ -59,12 +59,12 @@ def _affine_key(expression: Affine) -> object:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class DataCase:
     """A value of the data, or a region of them by its conditions, and what the mechanism does there."""
 
     value: Any
     conditions: tuple[Condition, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[OutputPart, ...]
     shape: str | None = None  # of the output, a mark for each entry, where parts decide some entries each
 
 
@@ -119,18 +119,18 @@ def knows_all_neighbours(adjacency: Adjacency) -> bool:
     )
 
 
-def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[Case]:
+def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[DataCase]:
     """What the mechanism does on each of the values: in parts, where it falls into the same on all of them."""
     apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         found = zip(values, apart, strict=True)
-        return [Case(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
-    whole = [Part(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
-    return [Case(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
+        return [DataCase(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
+    whole = [OutputPart(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
+    return [DataCase(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
 
 
-def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | None:
+def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[OutputPart, ...]] | None:
     """The shape of the output and its parts, where there is one path and its entries hang together in groups.
 
     None where there are several paths, or one group only.
@@ -141,11 +141,11 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[Part, ...]] | 
     groups = _groups([set(symbols_of(entry)) for entry in entries])
     if len(groups) < 2:
         return None
-    parts = tuple(Part(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
+    parts = tuple(OutputPart(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
     return str(outline_of(paths[0].output)), parts
 
 
-def _events_of_entries(entries: Sequence[Any]) -> tuple[Event, ...]:
+def _events_of_entries(entries: Sequence[Any]) -> tuple[NoiseEvent, ...]:
     """The events of some entries of an output that are still undecided: they are settled by exploring them alone."""
     noises = sorted({s for entry in entries for s in symbols_of(entry) if isinstance(s, Noise)})
     settled = explore(lambda rng, data: list(entries), None)

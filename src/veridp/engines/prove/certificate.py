@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from veridp.adjacency import BY_NAME, AnyTwoValues
-from veridp.engines.prove.alignment_search import Alignment, Table
-from veridp.engines.prove.events import Event
+from veridp.engines.prove.alignment_search import Alignment, CornerShifts
+from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.neighbours import Box, Polytope, interval_of
 from veridp.engines.prove.rules import Rule
 from veridp.engines.prove.shifts import Shift
@@ -76,7 +76,7 @@ class EventWriter:
 
     rows: dict[Noise, int] = field(default_factory=dict)
 
-    def event(self, event: Event) -> dict[str, Json]:
+    def event(self, event: NoiseEvent) -> dict[str, Json]:
         """What runs of the event draw, satisfy and release."""
         return {
             "weight": str(event.weight),
@@ -170,7 +170,7 @@ def carried_document(noises: Sequence[Noise], alignment: Alignment) -> dict[str,
 def stated_cost(noises: Sequence[Noise], alignment: Alignment) -> Fraction:
     """What the alignment costs at most, as it is written down."""
     form = alignment.form
-    if isinstance(form, Table):
+    if isinstance(form, CornerShifts):
         return max(_shift_cost(noises, shift) for shift in form.shifts)
     moved = [bool(c or slopes) for c, slopes in zip(form.constants, form.slopes, strict=True)]
     return _rounded_up(noises, moved, alignment.cost)

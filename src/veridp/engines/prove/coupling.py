@@ -12,8 +12,8 @@ from veridp.adjacency import OneQueryMoves
 from veridp.engines.prove.alignment import Proof
 from veridp.engines.prove.alignment_search import depends_on_whole
 from veridp.engines.prove.blame import Blame, return_site
-from veridp.engines.prove.cases import Case, Part, neighbouring, value_cases, values_of
-from veridp.engines.prove.coupling_search import NO_DIFFERENCE, NO_LOSS, Coupling, Loss, couple
+from veridp.engines.prove.cases import DataCase, OutputPart, neighbouring, value_cases, values_of
+from veridp.engines.prove.coupling_search import NO_DIFFERENCE, NO_LOSS, Coupling, CouplingLoss, couple
 from veridp.engines.prove.neighbours import Box, Polytope, interval_text, polytopes_of
 from veridp.engines.prove.regions import are_neighbours, region_cases
 from veridp.errors import NotExplorable
@@ -32,7 +32,7 @@ class CasePair:
     couplings: tuple[Coupling, ...]
 
     @property
-    def loss(self) -> Loss | None:
+    def loss(self) -> CouplingLoss | None:
         """What the parts lose together; None where one cannot be carried over."""
         total = NO_LOSS
         for coupling in self.couplings:
@@ -58,12 +58,12 @@ class CouplingProof(Proof):
     Cases are values of the data, and then the proof is for these alone; or regions that make up all data.
     """
 
-    cases: tuple[Case, ...]
+    cases: tuple[DataCase, ...]
     polytopes: tuple[Polytope, ...]
     pairs: tuple[CasePair, ...]
 
     @property
-    def loss(self) -> Loss | None:
+    def loss(self) -> CouplingLoss | None:
         """ε exactly, as a cost and the logarithm of a ratio; None where nothing is proved."""
         return self.worst.loss
 
@@ -160,16 +160,18 @@ def prove_on_values(mechanism: Mechanism, size: int) -> CouplingProof:
     return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
 
 
-def _coupled(left: Part, right: Part, polytope: Polytope, known: dict[tuple[int, int], Coupling]) -> Coupling:
+def _coupled(
+    left: OutputPart, right: OutputPart, polytope: Polytope, known: dict[tuple[int, int], Coupling]
+) -> Coupling:
     key = (id(left), id(right))
     if key not in known:
         known[key] = couple(left, right, polytope)
     return known[key]
 
 
-def _shared(cases: Sequence[Case]) -> list[Case]:
+def _shared(cases: Sequence[DataCase]) -> list[DataCase]:
     """The cases, with parts that say the same being the same."""
-    parts: dict[object, Part] = {}
+    parts: dict[object, OutputPart] = {}
     return [replace(case, parts=tuple(parts.setdefault(part.key, part) for part in case.parts)) for case in cases]
 
 
@@ -198,7 +200,7 @@ def segments_of(mechanism: Mechanism, size: int) -> tuple[Polytope, ...]:
     return tuple(Box(tuple(-x for x in end), end) for end in ends)
 
 
-def _for_all_data(coupling: Coupling, part: Part) -> Coupling:
+def _for_all_data(coupling: Coupling, part: OutputPart) -> Coupling:
     """The coupling, or none where it moves integer noise by what depends on the data: these need not be whole."""
     for each in coupling.transports:
         if depends_on_whole(part.pieces[each.source].noises, each.alignment):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from veridp.engines.prove.cases import Case, Part
+from veridp.engines.prove.cases import DataCase, OutputPart
 from veridp.engines.prove.certificate import (
     EventWriter,
     Json,
@@ -20,9 +20,9 @@ from veridp.engines.prove.certificate import (
     polytope_document,
     stated_cost,
 )
-from veridp.engines.prove.coupling_search import Coupling, Loss, Transport, exponential_above
+from veridp.engines.prove.coupling_search import Coupling, CouplingLoss, Transport, exponential_above
 from veridp.engines.prove.neighbours import interval_of
-from veridp.engines.prove.pieces import Piece
+from veridp.engines.prove.pieces import WeightedEvent
 from veridp.errors import BadInput
 from veridp.kernel.template import Template
 
@@ -49,7 +49,7 @@ class _Writer:
         self.part_documents: list[Json] = []
         self.couplings: dict[tuple[int, int, int], int] = {}
         self.coupling_documents: list[Json] = []
-        self.losses: list[Loss] = []
+        self.losses: list[CouplingLoss] = []
 
     def document(self) -> dict[str, Json]:
         proof = self.proof
@@ -68,12 +68,12 @@ class _Writer:
             "pairs": pairs,
         }
 
-    def _case(self, case: Case) -> Json:
+    def _case(self, case: DataCase) -> Json:
         conditions: list[Json] = [self.events.condition(condition) for condition in case.conditions]
         value = repr(case.value) if self.proof.by_value else None
         return {"value": value, "conditions": conditions, "parts": [self._part(part) for part in case.parts]}
 
-    def _part(self, part: Part) -> int:
+    def _part(self, part: OutputPart) -> int:
         if id(part) not in self.parts:
             self.parts[id(part)] = len(self.part_documents)
             events: list[Json] = [{"output": str(event.output), **self.events.event(event)} for event in part.events]
@@ -96,10 +96,10 @@ class _Writer:
             for left, right, coupling in zip(lefts, rights, pair.couplings, strict=True)
         ]
 
-    def _losses(self, pair: CasePair) -> list[Loss]:
+    def _losses(self, pair: CasePair) -> list[CouplingLoss]:
         return [self.losses[number] for number in self._coupling_numbers(pair)]
 
-    def _coupling(self, left: Part, right: Part, polytope: int, coupling: Coupling) -> int:
+    def _coupling(self, left: OutputPart, right: OutputPart, polytope: int, coupling: Coupling) -> int:
         key = (self._part(left), self._part(right), polytope)
         if key not in self.couplings:
             self.couplings[key] = len(self.coupling_documents)
@@ -117,29 +117,29 @@ class _Writer:
         return self.couplings[key]
 
 
-def _transport(left: Part, each: Transport) -> Json:
+def _transport(left: OutputPart, each: Transport) -> Json:
     shifts = carried_document(left.pieces[each.source].noises, each.alignment)
     return {"from": each.source, "to": each.target, "share": str(each.share), "shifts": shifts}
 
 
-def _epsilon(losses: Sequence[Loss]) -> Fraction:
+def _epsilon(losses: Sequence[CouplingLoss]) -> Fraction:
     """A rational that is not below what the parts lose together."""
     cost = sum((loss.cost for loss in losses), start=Fraction(0))
     ratio = math.prod((loss.ratio for loss in losses), start=Fraction(1))
-    return cost if ratio == 1 else decimal_above(Loss(cost, ratio).epsilon)
+    return cost if ratio == 1 else decimal_above(CouplingLoss(cost, ratio).epsilon)
 
 
-def _stated_loss(left: Part, right: Part, coupling: Coupling) -> Loss:
+def _stated_loss(left: OutputPart, right: OutputPart, coupling: Coupling) -> CouplingLoss:
     """A cost and a ratio that no output exceeds, with the costs of shifts as they are written down."""
-    worst = coupling.loss or Loss(Fraction(0), Fraction(1))
+    worst = coupling.loss or CouplingLoss(Fraction(0), Fraction(1))
     exact = _over(left, right, coupling.transports, worst.cost)
     if exact >= 1:
-        return Loss(worst.cost, exact)
+        return CouplingLoss(worst.cost, exact)
     cost = decimal_above(coupling.epsilon) if coupling.epsilon > 0 else Fraction(0)
-    return Loss(cost, max(_over(left, right, coupling.transports, cost), Fraction(1)))
+    return CouplingLoss(cost, max(_over(left, right, coupling.transports, cost), Fraction(1)))
 
 
-def _over(left: Part, right: Part, transports: Sequence[Transport], cost: Fraction) -> Fraction:
+def _over(left: OutputPart, right: OutputPart, transports: Sequence[Transport], cost: Fraction) -> Fraction:
     """The largest ratio, after so much is paid, of what comes into an event to the probability of that event.
 
     Outputs without noise to shift are compared as a whole.
@@ -160,5 +160,5 @@ def _over(left: Part, right: Part, transports: Sequence[Transport], cost: Fracti
     return ratio
 
 
-def _weight(pieces: Sequence[Piece], output: Template) -> Fraction:
+def _weight(pieces: Sequence[WeightedEvent], output: Template) -> Fraction:
     return sum((piece.weight for piece in pieces if piece.event.output == output), start=Fraction(0))

@@ -17,12 +17,12 @@ from fractions import Fraction
 
 from veridp.budget import check
 from veridp.engines.prove.alignment_search import Alignment, cheapest
-from veridp.engines.prove.cases import Part
+from veridp.engines.prove.cases import OutputPart
 from veridp.engines.prove.events import entry_of, is_equality
 from veridp.engines.prove.linear import Infeasible, LinearProgram, solve
 from veridp.engines.prove.neighbours import Hull, Polytope
-from veridp.engines.prove.pieces import Piece
-from veridp.engines.prove.shifts import Requirement, Task
+from veridp.engines.prove.pieces import WeightedEvent
+from veridp.engines.prove.shifts import Requirement, ShiftProblem
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Relation, Unknown
 from veridp.kernel.template import Template
@@ -34,7 +34,7 @@ LEAST_EXPONENT = -700  # below it floats lose digits
 
 
 @dataclass(frozen=True)
-class Loss:
+class CouplingLoss:
     """cost + ln ratio: both exact, so that no logarithm needs to be rounded before ε is told."""
 
     cost: Fraction
@@ -50,11 +50,11 @@ class Loss:
         """What losses are sorted by: ε as a float, and where that is the same the cost, as ε is that without ratio."""
         return self.epsilon, self.ratio != 1, self.cost
 
-    def __add__(self, other: Loss) -> Loss:
-        return Loss(self.cost + other.cost, self.ratio * other.ratio)
+    def __add__(self, other: CouplingLoss) -> CouplingLoss:
+        return CouplingLoss(self.cost + other.cost, self.ratio * other.ratio)
 
 
-NO_LOSS = Loss(Fraction(0), Fraction(1))
+NO_LOSS = CouplingLoss(Fraction(0), Fraction(1))
 
 
 def _log(ratio: Fraction) -> float:
@@ -78,7 +78,7 @@ class Coupling:
     `output` is the one that loses most, or cannot be carried over.
     """
 
-    loss: Loss | None
+    loss: CouplingLoss | None
     output: Template | None  # None where none loses anything
     transports: tuple[Transport, ...]
 
@@ -87,7 +87,7 @@ class Coupling:
         return math.inf if self.loss is None else self.loss.epsilon
 
 
-def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Condition] = ()) -> Coupling:
+def couple(left: OutputPart, right: OutputPart, polytope: Polytope, given: Sequence[Condition] = ()) -> Coupling:
     """The best coupling of the parts for all differences of the polytope; data satisfy the conditions given."""
     worst = Coupling(NO_LOSS, None, ())
     transports: list[Transport] = []
@@ -101,8 +101,8 @@ def couple(left: Part, right: Part, polytope: Polytope, given: Sequence[Conditio
     return Coupling(worst.loss, worst.output, tuple(transports))
 
 
-def _by_output(part: Part) -> dict[Template, dict[int, Piece]]:
-    found: dict[Template, dict[int, Piece]] = {}
+def _by_output(part: OutputPart) -> dict[Template, dict[int, WeightedEvent]]:
+    found: dict[Template, dict[int, WeightedEvent]] = {}
     for number, piece in enumerate(part.pieces):
         if piece.weight:
             found.setdefault(piece.event.output, {})[number] = piece
@@ -111,8 +111,8 @@ def _by_output(part: Part) -> dict[Template, dict[int, Piece]]:
 
 def _couple_output(
     output: Template,
-    sources: Mapping[int, Piece],
-    targets: Mapping[int, Piece],
+    sources: Mapping[int, WeightedEvent],
+    targets: Mapping[int, WeightedEvent],
     polytope: Polytope,
     given: Sequence[Condition],
     same: bool,
@@ -122,8 +122,8 @@ def _couple_output(
     pieces = [*sources.values(), *targets.values()]
     if not any(piece.noises or piece.numbers for piece in pieces):
         ratio = sum(p.weight for p in sources.values()) / sum(p.weight for p in targets.values())
-        return Coupling(Loss(Fraction(0), Fraction(ratio)), output, ())
-    tasks: dict[tuple[int, int], Task] = {}
+        return Coupling(CouplingLoss(Fraction(0), Fraction(ratio)), output, ())
+    tasks: dict[tuple[int, int], ShiftProblem] = {}
     few = len(sources) * len(targets) <= MANY
     for i, source in sources.items():
         for j, target in targets.items():
@@ -142,7 +142,9 @@ def _couple_output(
 # ------------------------------------------------------------------------------------------- one piece into another
 
 
-def _task(source: Piece, target: Piece, polytope: Polytope, given: Sequence[Condition]) -> Task | None:
+def _task(
+    source: WeightedEvent, target: WeightedEvent, polytope: Polytope, given: Sequence[Condition]
+) -> ShiftProblem | None:
     """The shifts that carry the source into the target; None where that cannot be told from their conditions."""
     if [n.distribution for n in source.noises] != [n.distribution for n in target.noises]:
         return None
@@ -161,7 +163,7 @@ def _task(source: Piece, target: Piece, polytope: Polytope, given: Sequence[Cond
         if (before.noise, before.data) != (after.noise, after.data):
             return None
         requirements.append(Requirement(after.noise, after.data, True, after.constant - before.constant))
-    return Task(source.noises, requirements, polytope)
+    return ShiftProblem(source.noises, requirements, polytope)
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,9 @@ def _factor(first: Mapping[Tag, Fraction], second: Mapping[Tag, Fraction]) -> Fr
 
 
 def _shares(
-    sources: Mapping[int, Piece], targets: Mapping[int, Piece], usable: Mapping[tuple[int, int], Alignment]
+    sources: Mapping[int, WeightedEvent],
+    targets: Mapping[int, WeightedEvent],
+    usable: Mapping[tuple[int, int], Alignment],
 ) -> dict[tuple[int, int], Fraction] | None:
     """How much of each source goes into which target; None where one has nowhere to go."""
     ways = {i: [j for j in targets if (i, j) in usable] for i in sources}
@@ -244,7 +248,9 @@ def _shares(
     return {pair: answer.values[column] for pair, column in columns.items() if answer.values[column]}
 
 
-def _loss(sources: Mapping[int, Piece], targets: Mapping[int, Piece], transports: Sequence[Transport]) -> Loss:
+def _loss(
+    sources: Mapping[int, WeightedEvent], targets: Mapping[int, WeightedEvent], transports: Sequence[Transport]
+) -> CouplingLoss:
     """The loss of the output: the dearest shift, times what the shares make of the ratio."""
     most = max(Fraction(each.alignment.cost) for each in transports)
     ratio = Fraction(0)
@@ -258,7 +264,7 @@ def _loss(sources: Mapping[int, Piece], targets: Mapping[int, Piece], transports
             start=Fraction(0),
         )
         ratio = max(ratio, load / target.weight)
-    return Loss(most, ratio)
+    return CouplingLoss(most, ratio)
 
 
 def exponential_above(x: Fraction) -> Fraction:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from veridp.engines.prove.events import Event
+from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.pieces import piece_of
 from veridp.engines.prove.regions import is_on_data
 from veridp.kernel import distributions as d
@@ -26,7 +26,7 @@ MANY = 80  # slanted lines: past this the plane is not taken apart
 
 
 @dataclass(frozen=True)
-class Line:
+class AffineBound:
     """x·data + y·number + constant."""
 
     x: Fraction
@@ -44,26 +44,26 @@ class Line:
         """The y at which it is 0, at this x."""
         return -(self.x * x + self.constant) / self.y
 
-    def scaled(self, factor: Fraction) -> Line:
-        return Line(self.x * factor, self.y * factor, self.constant * factor)
+    def scaled(self, factor: Fraction) -> AffineBound:
+        return AffineBound(self.x * factor, self.y * factor, self.constant * factor)
 
-    def plus(self, other: Line) -> Line:
-        return Line(self.x + other.x, self.y + other.y, self.constant + other.constant)
+    def plus(self, other: AffineBound) -> AffineBound:
+        return AffineBound(self.x + other.x, self.y + other.y, self.constant + other.constant)
 
     @property
-    def normal(self) -> Line:
+    def normal(self) -> AffineBound:
         """The same line, the first coefficient 1."""
         return self.scaled(1 / (self.x or self.y))
 
 
-NOTHING = Line(Fraction(0), Fraction(0), Fraction(0))
+NOTHING = AffineBound(Fraction(0), Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True)
 class Clause:
     """Where a layer is: how an expression stands to 0."""
 
-    line: Line
+    line: AffineBound
     relation: Relation
 
     def holds(self, x: Fraction, y: Fraction) -> bool:
@@ -77,37 +77,37 @@ class Layer:
 
     clauses: tuple[Clause, ...]
     height: Fraction
-    lows: tuple[Line, ...]
-    highs: tuple[Line, ...]
+    lows: tuple[AffineBound, ...]
+    highs: tuple[AffineBound, ...]
 
     @property
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[AffineBound]:
         """Along these, and nowhere else, its formula changes."""
         yield from (clause.line for clause in self.clauses)
         for one, other in itertools.combinations((*self.lows, *self.highs), 2):
             yield one.plus(other.scaled(Fraction(-1)))
 
-    def formula(self, x: Fraction, y: Fraction) -> Line:
+    def formula(self, x: Fraction, y: Fraction) -> AffineBound:
         """Its height around a point, as an affine function of x."""
         if not all(clause.holds(x, y) for clause in self.clauses):
             return NOTHING
         if not self.lows:
-            return Line(Fraction(0), Fraction(0), self.height)
+            return AffineBound(Fraction(0), Fraction(0), self.height)
         low = max(self.lows, key=lambda line: line.at(x, y))
         high = min(self.highs, key=lambda line: line.at(x, y))
         between = high.plus(low.scaled(Fraction(-1)))
         return between.scaled(self.height) if between.at(x, y) > 0 else NOTHING
 
 
-def layer_of(event: Event) -> Layer | None:
+def layer_of(event: NoiseEvent) -> Layer | None:
     """The event as a layer; None where its noise is not uniform, or hangs together otherwise than with the data."""
     piece = piece_of(event)
     if len(event.numbers) > 1 or not all(isinstance(noise.distribution, d.Uniform) for noise in piece.noises):
         return None
     height = piece.weight
     clauses = [Clause(_line(c.slack, None, NOTHING), c.relation) for c in event.conditions if is_on_data(c)]
-    lows: tuple[Line, ...] = ()
-    highs: tuple[Line, ...] = ()
+    lows: tuple[AffineBound, ...] = ()
+    highs: tuple[AffineBound, ...] = ()
     released = [s for number in event.numbers for s in number.terms if isinstance(s, Noise)]
     if len(released) != len(event.numbers):
         return None
@@ -129,26 +129,28 @@ def layer_of(event: Event) -> Layer | None:
     return Layer(tuple(clauses), height, lows, highs)
 
 
-def _line(expression: Affine, noise: Noise | None, value: Line) -> Line:
+def _line(expression: Affine, noise: Noise | None, value: AffineBound) -> AffineBound:
     """The expression with a line in place of the noise: all else that it has is the open number."""
-    total = Line(Fraction(0), Fraction(0), Fraction(expression.constant))
+    total = AffineBound(Fraction(0), Fraction(0), Fraction(expression.constant))
     for symbol, coefficient in expression.terms.items():
         factor = Fraction(coefficient)
-        total = total.plus(value.scaled(factor) if symbol == noise else Line(factor, Fraction(0), Fraction(0)))
+        total = total.plus(value.scaled(factor) if symbol == noise else AffineBound(factor, Fraction(0), Fraction(0)))
     return total
 
 
-def _solved(number: Affine, noise: Noise) -> Line:
+def _solved(number: Affine, noise: Noise) -> AffineBound:
     """The noise that gives the released number y."""
     rest = _line(number, noise, NOTHING)
-    return Line(-rest.x, Fraction(1), -rest.constant).scaled(1 / Fraction(number.terms[noise]))
+    return AffineBound(-rest.x, Fraction(1), -rest.constant).scaled(1 / Fraction(number.terms[noise]))
 
 
-def _less(scale: Fraction, line: Line) -> Line:
-    return line.scaled(Fraction(-1)).plus(Line(Fraction(0), Fraction(0), scale))
+def _less(scale: Fraction, line: AffineBound) -> AffineBound:
+    return line.scaled(Fraction(-1)).plus(AffineBound(Fraction(0), Fraction(0), scale))
 
 
-def _between(asked: Sequence[Condition], noise: Noise, scale: Fraction) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
+def _between(
+    asked: Sequence[Condition], noise: Noise, scale: Fraction
+) -> tuple[tuple[AffineBound, ...], tuple[AffineBound, ...]]:
     """What the conditions keep the noise above, and below."""
     lows, highs = [NOTHING], [_less(scale, NOTHING)]
     for condition in asked:
@@ -165,7 +167,7 @@ def _between(asked: Sequence[Condition], noise: Noise, scale: Fraction) -> tuple
 
 
 @dataclass(frozen=True)
-class Slab:
+class DensitySlab:
     """Released numbers up to `stop` (None: all that follow), and what the density is there at least and at most."""
 
     stop: Fraction | None
@@ -173,7 +175,7 @@ class Slab:
     most: Fraction
 
 
-def slabs_of(cases: Sequence[Sequence[Layer]], ends: tuple[Fraction, Fraction]) -> list[Slab] | None:
+def slabs_of(cases: Sequence[Sequence[Layer]], ends: tuple[Fraction, Fraction]) -> list[DensitySlab] | None:
     """Slabs of the number released, with bounds of the density over all cases and all x between the ends.
 
     None where too many lines take the plane apart. Without a number there is one slab.
@@ -181,9 +183,9 @@ def slabs_of(cases: Sequence[Sequence[Layer]], ends: tuple[Fraction, Fraction]) 
     plane = _Plane(cases, ends)
     if len(plane.slanted) > MANY:
         return None
-    found: list[Slab] = []
+    found: list[DensitySlab] = []
     for start, stop in itertools.pairwise((None, *plane.levels, None)):
-        slab = Slab(stop, *plane.bounds(start, stop))
+        slab = DensitySlab(stop, *plane.bounds(start, stop))
         if found and (found[-1].least, found[-1].most) == (slab.least, slab.most):
             found.pop()
         found.append(slab)
@@ -196,7 +198,7 @@ class _Plane:
     ends: tuple[Fraction, Fraction]
 
     @cached_property
-    def _lines(self) -> set[Line]:
+    def _lines(self) -> set[AffineBound]:
         lines = {line for layers in self.cases for layer in layers for line in layer.lines}
         return {line.normal for line in lines if line.x or line.y}
 
@@ -207,7 +209,7 @@ class _Plane:
         return sorted({x for x in inside if self._is_inside(x)} | set(self.ends))
 
     @cached_property
-    def slanted(self) -> list[Line]:
+    def slanted(self) -> list[AffineBound]:
         """All other lines."""
         return [line for line in self._lines if line.y]
 

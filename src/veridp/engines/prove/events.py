@@ -17,7 +17,7 @@ from veridp.engines.prove.prices import price_of
 from veridp.errors import NotExplorable
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.path import Form, Path
+from veridp.kernel.path import OutputForm, Path
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
 from veridp.kernel.template import Template
@@ -26,7 +26,7 @@ ENTRY = re.compile(r"data\[(\d+)\]")
 
 
 @dataclass(frozen=True, eq=False)
-class Event:
+class NoiseEvent:
     """Runs with one output: the noise that they draw, what it satisfies, and the entries that must not change."""
 
     output: Template  # a slot for each number that is no constant
@@ -38,16 +38,16 @@ class Event:
     sites: tuple[Site, ...]  # where each of the conditions was asked
 
 
-def events_of(paths: Sequence[Path]) -> list[Event]:
+def events_of(paths: Sequence[Path]) -> list[NoiseEvent]:
     """The events of a mechanism's paths."""
-    groups: dict[tuple[Template, tuple[Any, ...]], list[tuple[Path, Form]]] = {}
+    groups: dict[tuple[Template, tuple[Any, ...]], list[tuple[Path, OutputForm]]] = {}
     for path in paths:
-        form = Form.of(path.output)
+        form = OutputForm.of(path.output)
         groups.setdefault((form.template, _structure(path)), []).append((path, form))
     return [event for members in groups.values() for event in _merged(members)]
 
 
-def _merged(members: Sequence[tuple[Path, Form]]) -> list[Event]:
+def _merged(members: Sequence[tuple[Path, OutputForm]]) -> list[NoiseEvent]:
     paths, (first, form) = [path for path, _ in members], members[0]
     mergeable = len(paths) > 1 and not form.numbers and all(path.weight == 1 for path in paths)
     mergeable = mergeable and any(_can_move(symbol) for c in first.conditions for symbol in c.slack.terms)
@@ -56,8 +56,8 @@ def _merged(members: Sequence[tuple[Path, Form]]) -> list[Event]:
         if union is not None:
             asked = {id(c): site for path in paths for c, site in zip(path.conditions, _sites(path), strict=True)}
             sites = tuple(asked[id(c)] for c in union)
-            return [Event(form.template, first.noises, union, (), 1, len(paths), sites)]
-    return [Event(f.template, p.noises, p.conditions, f.numbers, p.weight, 1, _sites(p)) for p, f in members]
+            return [NoiseEvent(form.template, first.noises, union, (), 1, len(paths), sites)]
+    return [NoiseEvent(f.template, p.noises, p.conditions, f.numbers, p.weight, 1, _sites(p)) for p, f in members]
 
 
 def _can_move(symbol: Symbol) -> bool:

@@ -21,7 +21,7 @@ from veridp.engines.prove.paths import rational_arguments
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.replay import spot_check
 from veridp.engines.prove.simplex import Vertex
-from veridp.engines.prove.system import QUERY, SYMBOL, State, Step, System, system_of
+from veridp.engines.prove.system import QUERY, SYMBOL, LoopStep, LoopSystem, State, system_of
 from veridp.errors import EnginesDisagree, ExplorationDisagrees, NotInductive, NotSolved, VeridpError
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
@@ -63,7 +63,7 @@ class Induction:
     mechanism: Mechanism
     epsilon: float
     exact_epsilon: Fraction
-    system: System
+    system: LoopSystem
     loops: tuple[AlignedLoop, ...]  # one for each polytope of differences
 
     @property
@@ -114,7 +114,7 @@ def _confirmed(induction: Induction) -> Induction:
     return induction
 
 
-def _system(mechanism: Mechanism) -> System:
+def _system(mechanism: Mechanism) -> LoopSystem:
     try:
         return system_of(rational_arguments(mechanism))
     except NotInductive:
@@ -124,11 +124,11 @@ def _system(mechanism: Mechanism) -> System:
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
+class StepShift:
     """A step taken in a phase while the query moves by so much: from a place to the next (None: the end)."""
 
     source: Place | None
-    step: Step
+    step: LoopStep
     by: int
     target: Place | None
 
@@ -137,7 +137,7 @@ class Move:
 class AlignedMove:
     """A move with the shift of each noise that it draws, and what these cost."""
 
-    move: Move
+    move: StepShift
     shifts: tuple[Fraction, ...]
     cost: Fraction
 
@@ -154,19 +154,19 @@ class AlignedLoop:
 
 @dataclass(eq=False)
 class _Alignment:
-    system: System
+    system: LoopSystem
     phases: Phases
     program: LinearProgram = field(default_factory=LinearProgram)
     columns: dict[object, int] = field(default_factory=dict)
 
-    def moves(self) -> Iterator[Move]:
+    def moves(self) -> Iterator[StepShift]:
         """The moves that runs can come to, from the entries on."""
         first = next(iter(self.phases))
         pending: list[Place] = []
         for entry in self.system.entries.values():
             target = None if entry.target is None else (entry.target, first)
             pending += [] if target is None else [target]
-            yield Move(None, entry, 0, target)
+            yield StepShift(None, entry, 0, target)
         seen: set[Place] = set()
         while pending:
             place = pending.pop()
@@ -177,13 +177,13 @@ class _Alignment:
                 pending += [] if move.target is None else [move.target]
                 yield move
 
-    def _moves_from(self, place: Place) -> Iterator[Move]:
+    def _moves_from(self, place: Place) -> Iterator[StepShift]:
         state, phase = place
         for step in self.system.steps[state].values():
             for by, following in self.phases[phase]:
-                yield Move(place, step, by, None if step.target is None else (step.target, following))
+                yield StepShift(place, step, by, None if step.target is None else (step.target, following))
         for step in self.system.exits[state].values():
-            yield Move(place, step, 0, None)
+            yield StepShift(place, step, 0, None)
 
     # --------------------------------------------------------------------------------------- the linear program
 
@@ -194,13 +194,13 @@ class _Alignment:
             self.columns[key] = self.program.variable(Fraction(key == "epsilon"), free=is_difference)
         return self.columns[key]
 
-    def _shift(self, move: Move, noise: Noise) -> dict[int, int]:
+    def _shift(self, move: StepShift, noise: Noise) -> dict[int, int]:
         """The variables of a shift, with their signs. Integer noise stays: between corners no shift of it is whole."""
         allowed = price_of(noise.distribution)
         ways = () if noise.distribution.integer else (("up", allowed.up, 1), ("down", allowed.down, -1))
         return {self._column((move, noise.index, way)): sign for way, unit, sign in ways if unit is not None}
 
-    def _change(self, move: Move, expression: Affine | Number) -> tuple[dict[int, Fraction], Fraction]:
+    def _change(self, move: StepShift, expression: Affine | Number) -> tuple[dict[int, Fraction], Fraction]:
         """By how much an expression differs between the two runs: coefficients of the variables, and a constant."""
         row: dict[int, Fraction] = {}
         constant = Fraction(0)
@@ -213,7 +213,7 @@ class _Alignment:
                 row[self._column((move.source, symbol.name))] = Fraction(coefficient)
         return row, constant
 
-    def _add(self, move: Move) -> None:
+    def _add(self, move: StepShift) -> None:
         program = self.program
         for condition in move.step.conditions:
             add = program.zero if condition.relation is Relation.EQUAL else program.at_least_zero
@@ -251,7 +251,7 @@ class _Alignment:
         found = {key: answer.values[column] for key, column in self.columns.items()}
         return _aligned([self._aligned_move(move, found) for move in moves], found)
 
-    def _aligned_move(self, move: Move, found: Mapping[object, Fraction]) -> AlignedMove:
+    def _aligned_move(self, move: StepShift, found: Mapping[object, Fraction]) -> AlignedMove:
         shifts = tuple(
             found.get((move, noise.index, "up"), Fraction(0)) - found.get((move, noise.index, "down"), Fraction(0))
             for noise in move.step.noises

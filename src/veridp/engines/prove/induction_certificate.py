@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from veridp.engines.prove.certificate import Json, header, noise_document
-from veridp.engines.prove.system import QUERY, SYMBOL, State, Step
+from veridp.engines.prove.system import QUERY, SYMBOL, LoopStep, State
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Noise
@@ -49,7 +49,7 @@ class _Writer:
             "alignments": [self._alignment(loop) for loop in proof.loops],
         }
 
-    def _steps(self, when: str, state: State | None, steps: Iterable[Step]) -> Iterable[Json]:
+    def _steps(self, when: str, state: State | None, steps: Iterable[LoopStep]) -> Iterable[Json]:
         for step in steps:
             self.steps[id(step)] = len(self.steps)
             draws = [self._row(noise) for noise in step.noises]

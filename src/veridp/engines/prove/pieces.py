@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.engines.prove.events import Event
+from veridp.engines.prove.events import NoiseEvent
 from veridp.kernel import distributions as d
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.generator import binomial_weights
@@ -19,10 +19,10 @@ from veridp.kernel.symbols import Noise, Relation
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class WeightedEvent:
     """An event, with the probability of its finite choices and what else its noise satisfies."""
 
-    event: Event
+    event: NoiseEvent
     weight: Fraction
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
@@ -32,7 +32,7 @@ class Piece:
         return self.event.numbers
 
 
-def piece_of(event: Event) -> Piece:
+def piece_of(event: NoiseEvent) -> WeightedEvent:
     """The event without its finite choices; conditions on data alone are left out, as its case has them."""
     weight = Fraction(event.weight)
     kept: list[Noise] = []
@@ -49,7 +49,7 @@ def piece_of(event: Event) -> Piece:
         elif asked:
             weight *= probability(noise, asked)
     conditions = [c for c in event.conditions if any(noise in c.slack.terms for noise in kept)]
-    return Piece(event, weight, tuple(kept), tuple(conditions))
+    return WeightedEvent(event, weight, tuple(kept), tuple(conditions))
 
 
 def probability(noise: Noise, conditions: Sequence[Condition]) -> Fraction:

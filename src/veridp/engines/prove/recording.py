@@ -14,7 +14,7 @@ FEW_TRIALS = 32  # a binomial of up to so many trials counts as a finite choice,
 
 
 @dataclass(frozen=True)
-class Draw:
+class RecordedDraw:
     """What a program drew: the noise without its location."""
 
     kind: str
@@ -31,13 +31,13 @@ class RecordingGenerator(np.random.Generator):
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(rng.bit_generator)
-        self.draws: list[Draw] = []
+        self.draws: list[RecordedDraw] = []
         self._rng = rng
         for name in FINITE:  # NumPy's own would draw from this generator, and be written down
             setattr(self, name, getattr(rng, name))
 
     def _refuse(self, name: str) -> NoReturn:
-        self.draws.append(Draw(name, (), math.nan))
+        self.draws.append(RecordedDraw(name, (), math.nan))
         raise AttributeError(f"a certificate has no word for rng.{name}; draw noise that it knows", name=name, obj=self)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
@@ -87,7 +87,7 @@ class RecordingGenerator(np.random.Generator):
         values = scales * standard(size=scales.shape)
         for width, value in zip(scales.flat, values.flat, strict=True):
             if width:
-                self.draws.append(Draw(kind, (float(width),), float(value)))
+                self.draws.append(RecordedDraw(kind, (float(width),), float(value)))
         return _plain(loc + values)
 
     def _whole(self, kind: str, draw: Callable[..., Any], size: Any, *parameters: Any) -> Any:
@@ -97,7 +97,7 @@ class RecordingGenerator(np.random.Generator):
         values = np.asarray(draw(*(c.astype(int) if k < len(columns) - 1 else c for k, c in enumerate(columns))))
         for *at, value in zip(*(column.flat for column in columns), values.flat, strict=True):
             if kind != "binomial" or at[0] > FEW_TRIALS:
-                self.draws.append(Draw(kind, tuple(float(x) for x in at), float(value)))
+                self.draws.append(RecordedDraw(kind, tuple(float(x) for x in at), float(value)))
         return _plain(values)
 
 

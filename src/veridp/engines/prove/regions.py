@@ -16,7 +16,7 @@ from typing import Any
 
 from veridp.budget import time_left
 from veridp.budget.alarm import shielded
-from veridp.engines.prove.cases import Case, Part
+from veridp.engines.prove.cases import DataCase, OutputPart
 from veridp.engines.prove.events import entry_of, events_of
 from veridp.engines.prove.neighbours import Box, Polytope
 from veridp.errors import NotExplorable
@@ -31,12 +31,12 @@ SECONDS = 20
 Side = str  # of a hyperplane: ">", "<" or "=="
 
 
-def region_cases(paths: Sequence[Path]) -> list[Case]:
+def region_cases(paths: Sequence[Path]) -> list[DataCase]:
     """The regions that the paths tell apart, each with its events; one without conditions where data decide nothing."""
     planes = _planes(paths)
     if math.prod(len(plane.choices) for plane in planes) > MANY_SIDES:
         raise NotExplorable(_too_many(MANY_SIDES))
-    found: list[Case] = []
+    found: list[DataCase] = []
     for sides in itertools.product(*(plane.choices for plane in planes)):
         conditions = tuple(plane.condition(side) for plane, side in zip(planes, sides, strict=True))
         if not _possible([_claim(condition, None) for condition in conditions]):
@@ -45,7 +45,9 @@ def region_cases(paths: Sequence[Path]) -> list[Case]:
             raise NotExplorable(_too_many(MANY))
         chosen = dict(zip([plane.key for plane in planes], sides, strict=True))
         here = [path for path in paths if all(_holds(c, chosen) for c in path.conditions if is_on_data(c))]
-        found.append(Case(None, conditions, (Part(None, tuple(events_of([_on_noise(path) for path in here]))),)))
+        found.append(
+            DataCase(None, conditions, (OutputPart(None, tuple(events_of([_on_noise(path) for path in here]))),))
+        )
     return found
 
 
@@ -57,7 +59,7 @@ def is_on_data(condition: Condition) -> bool:
     return not any(isinstance(symbol, Noise) for symbol in condition.slack.terms)
 
 
-def are_neighbours(left: Case, right: Case, polytope: Polytope) -> bool:
+def are_neighbours(left: DataCase, right: DataCase, polytope: Polytope) -> bool:
     """Whether data of one region can move into the other by a difference of the polytope."""
     z3 = _z3()
     size = polytope.size

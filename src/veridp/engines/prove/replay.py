@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.prove.recording import Draw, RecordingGenerator
+from veridp.engines.prove.recording import RecordedDraw, RecordingGenerator
 from veridp.errors import BadInput, MechanismFailed
-from veridp.kernel.identity import Pairs, Raised, leaf_key, leaf_text, raised
+from veridp.kernel.identity import DictItems, Raised, leaf_key, leaf_text, raised
 from veridp.kernel.path import entries_of, outline_of
 from veridp.kernel.template import identity, is_finite_number
 from veridp_check.alignment_reader import Certificate
 from veridp_check.bounds_reader import Enclosed
-from veridp_check.checker import Checked, Rejection, Step
-from veridp_check.coupling_reader import Case, Cases, Part
-from veridp_check.document import NUMERIC, RATIONAL, Flaw, Linear, Stated
-from veridp_check.induction_reader import Loop
-from veridp_check.induction_reader import Step as LoopStep
-from veridp_check.noise import Noise
+from veridp_check.checker import CheckResult, CheckStep, Rejection
+from veridp_check.coupling_reader import Cases, CouplingCase, CouplingPart
+from veridp_check.document import NUMERIC, RATIONAL, CertificateFlaw, LinearForm, Stated
+from veridp_check.induction_reader import InductionCertificate
+from veridp_check.induction_reader import InductionStep as LoopStep
+from veridp_check.noise import NoiseDraw
 
 SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
 REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers
@@ -44,17 +44,17 @@ class Replay:
     undecided: int
 
 
-def spot_check(checked: Checked, function: Callable[[Any, Any], Any], runs: int, seed: int) -> Checked:
+def spot_check(checked: CheckResult, function: Callable[[Any, Any], Any], runs: int, seed: int) -> CheckResult:
     """The verdict with that of a replay added to it; for a certificate that is verified."""
     if checked.certificate is None or not checked.verified:
         raise BadInput("only a certificate that is verified can be compared with a program; check it first")
     try:
         found = replay(checked.certificate, function, runs, seed)
-    except Flaw as flaw:
+    except CertificateFlaw as flaw:
         return replace(checked, rejection=Rejection(flaw.place, flaw.reason))
     close = f", {found.undecided} more were too close to a boundary to tell" if found.undecided else ""
     finding = f"{found.told} random runs of the program are told right{close}; this is evidence and no proof"
-    return replace(checked, steps=(*checked.steps, Step("program", finding)))
+    return replace(checked, steps=(*checked.steps, CheckStep("program", finding)))
 
 
 def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, seed: int) -> Replay:
@@ -72,7 +72,7 @@ def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, 
                 raise MechanismFailed(f"run {number}, on {values}: it raised AttributeError: {error}") from error
             output = raised(error)
         run = f"run {number}, on {_brief(values)}"
-        if isinstance(certificate, Loop):
+        if isinstance(certificate, InductionCertificate):
             undecided += not _stepped(certificate, values, recorder.draws, output, run)
         elif isinstance(certificate, Cases):
             undecided += not _told_by_case(certificate, values, recorder.draws, output, run, weights)
@@ -122,7 +122,7 @@ def arguments_of(certificate: Stated, present: Mapping[str, object]) -> dict[str
 def _told(
     certificate: Certificate,
     data: Sequence[float],
-    draws: Sequence[Draw],
+    draws: Sequence[RecordedDraw],
     output: Any,
     run: str,
     weights: _Frequencies,
@@ -130,7 +130,7 @@ def _told(
     """Whether the events tell the run; False where it is too close to a boundary."""
     drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, draws)]
     if not drew:
-        raise Flaw("/noises", f"{run}: the program drew {_drawn(draws)}, which no event does")
+        raise CertificateFlaw("/noises", f"{run}: the program drew {_drawn(draws)}, which no event does")
     entries = _numbers(data)
     holding = []
     for e in drew:
@@ -143,7 +143,7 @@ def _told(
             numbers = [float(_evaluated(number, noise, entries).value) for number in event.numbers]
             holding.append((e, numbers))
     if not holding:
-        raise Flaw("/events", f"{run}: the program returned {_brief(output)}, and no event holds")
+        raise CertificateFlaw("/events", f"{run}: the program returned {_brief(output)}, and no event holds")
     matching = [e for e, n in holding if _matches(certificate.outputs[certificate.events[e].output], n, output)]
     if matching:
         weights.count([(f"/events/{e}", certificate.events[e].weight, e in matching) for e, _ in holding])
@@ -151,7 +151,7 @@ def _told(
         e, numbers = holding[0]
         text = certificate.outputs[certificate.events[e].output]
         values = f" with {_brief(numbers)}" if numbers else ""
-        raise Flaw(
+        raise CertificateFlaw(
             f"/events/{e}", f"{run}: the program returned {_brief(output)}, but this event holds: {text}{values}"
         )
     return True
@@ -198,22 +198,22 @@ class _Frequencies:
                 reason = (
                     f"in {number} runs it came about {abs(by):.2f} {'more' if by > 0 else 'less'} often than stated"
                 )
-                raise Flaw(f"{place}/weight", reason)
+                raise CertificateFlaw(f"{place}/weight", reason)
 
 
 # -------------------------------------------------------------------------------------------------- case by case
 
 
 def _told_by_case(
-    certificate: Cases, data: Any, draws: Sequence[Draw], output: Any, run: str, weights: _Frequencies
+    certificate: Cases, data: Any, draws: Sequence[RecordedDraw], output: Any, run: str, weights: _Frequencies
 ) -> bool:
     """Whether the parts of the case tell the run; False where it is too close to a boundary."""
     numbers = [] if certificate.by_value else _numbers(data)
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
-        raise Flaw("/cases", f"{run}: no case has these data")
+        raise CertificateFlaw("/cases", f"{run}: no case has these data")
     if certificate.shape is not None and str(outline_of(output)) != certificate.shape:
-        raise Flaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
+        raise CertificateFlaw("/shape", f"{run}: the program returned {_brief(output)}, which is of another shape")
     for number in cases[0].parts:
         part = certificate.parts[number]
         leaves = output if part.entries is None else [entries_of(output)[entry] for entry in part.entries]
@@ -224,21 +224,21 @@ def _told_by_case(
 
 
 def _told_between_bounds(
-    certificate: Enclosed, data: Any, draws: Sequence[Draw], output: Any, run: str, weights: _Frequencies
+    certificate: Enclosed, data: Any, draws: Sequence[RecordedDraw], output: Any, run: str, weights: _Frequencies
 ) -> bool:
     """The same for a certificate of bounds, whose cases are of one part each."""
     for c, case in enumerate(certificate.cases):
         if case.value is None or _is_value(case.value, data):
-            told = _Told(certificate.noises, Part(None, case.events), f"/cases/{c}/events", run, weights)
+            told = _Told(certificate.noises, CouplingPart(None, case.events), f"/cases/{c}/events", run, weights)
             return told.by_events(_numbers(data) if case.value is None else [], draws, output)
-    raise Flaw("/cases", f"{run}: no case has these data")
+    raise CertificateFlaw("/cases", f"{run}: no case has these data")
 
 
 def _is_value(text: str, data: Any) -> bool:
     return repr(data) == text or bool(ast.literal_eval(text) == data)
 
 
-def _is_case(case: Case, data: Any, numbers: Sequence[Fraction]) -> bool:
+def _is_case(case: CouplingCase, data: Any, numbers: Sequence[Fraction]) -> bool:
     if case.value is not None:
         return _is_value(case.value, data)
     return all(_stands(_evaluated(c.slack, {}, numbers).value, c.relation) for c in case.conditions)
@@ -248,13 +248,13 @@ def _is_case(case: Case, data: Any, numbers: Sequence[Fraction]) -> bool:
 class _Told:
     """A run, and a part whose events should tell it."""
 
-    noises: Sequence[Noise]
-    part: Part
+    noises: Sequence[NoiseDraw]
+    part: CouplingPart
     place: str
     run: str
     weights: _Frequencies
 
-    def by_events(self, data: Sequence[Fraction], draws: Sequence[Draw], output: Any) -> bool:
+    def by_events(self, data: Sequence[Fraction], draws: Sequence[RecordedDraw], output: Any) -> bool:
         """Whether an event tells the run; False where it is too close to a boundary."""
         holding = []
         for e, event in enumerate(self.part.events):
@@ -271,9 +271,11 @@ class _Told:
                 holding.append((e, event, _matches(event.output, numbers, output)))
         returned = f"the program returned {_brief(output)}"
         if not holding:
-            raise Flaw(self.place, f"{self.run}: no event holds where it drew {_drawn(draws)}, and {returned}")
+            raise CertificateFlaw(
+                self.place, f"{self.run}: no event holds where it drew {_drawn(draws)}, and {returned}"
+            )
         if not any(matches for _, _, matches in holding):
-            raise Flaw(self.place, f"{self.run}: {returned}, but the events give {holding[0][1].output}")
+            raise CertificateFlaw(self.place, f"{self.run}: {returned}, but the events give {holding[0][1].output}")
         self.weights.count([(f"{self.place}/{e}", event.weight, matches) for e, event, matches in holding])
         return True
 
@@ -281,7 +283,9 @@ class _Told:
 # ------------------------------------------------------------------------------------------------- step after step
 
 
-def _stepped(certificate: Loop, data: Sequence[float], draws: Sequence[Draw], output: Any, run: str) -> bool:
+def _stepped(
+    certificate: InductionCertificate, data: Sequence[float], draws: Sequence[RecordedDraw], output: Any, run: str
+) -> bool:
     """Whether the steps tell the run; False where it is too close to a boundary."""
     walk = _Walk(certificate, list(draws), run)
     queries = [Fraction(x) for x in data]
@@ -291,11 +295,13 @@ def _stepped(certificate: Loop, data: Sequence[float], draws: Sequence[Draw], ou
         if walk.ended:
             break
     if walk.draws:
-        raise Flaw("/steps", f"{run}: the program went on to draw {_drawn(walk.draws)}, where the last step has ended")
+        raise CertificateFlaw(
+            "/steps", f"{run}: the program went on to draw {_drawn(walk.draws)}, where the last step has ended"
+        )
     leaves = _flat(output)
     if len(leaves) != len(walk.output) or not all(map(_same_entry, walk.output, leaves)):
         told = ", ".join(f"{e:.6g}" if isinstance(e, float) else e for e in walk.output)
-        raise Flaw("/steps", f"{run}: the program returned {_brief(output)}, but the steps give [{told}]")
+        raise CertificateFlaw("/steps", f"{run}: the program returned {_brief(output)}, but the steps give [{told}]")
     return True
 
 
@@ -303,8 +309,8 @@ def _stepped(certificate: Loop, data: Sequence[float], draws: Sequence[Draw], ou
 class _Walk:
     """A run, step by step: the state it is in, the values of its symbols, the draws to come, and the output so far."""
 
-    certificate: Loop
-    draws: list[Draw]
+    certificate: InductionCertificate
+    draws: list[RecordedDraw]
     run: str
     state: int | None = None
     ended: bool = False
@@ -325,7 +331,7 @@ class _Walk:
             if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, step.conditions, strict=True)):
                 holding.append(values)
         if not holding:
-            raise Flaw(
+            raise CertificateFlaw(
                 "/steps", f"{self.run}: at the {when}, no step holds where the program drew {_drawn(self.draws)}"
             )
         self._go(holding[0])
@@ -345,10 +351,10 @@ class _Walk:
 @dataclass(frozen=True)
 class _Values:
     step: LoopStep
-    draws: Sequence[Draw]
+    draws: Sequence[RecordedDraw]
     data: Sequence[Fraction]
 
-    def of(self, expression: Linear) -> _Evaluated:
+    def of(self, expression: LinearForm) -> _Evaluated:
         noise = {row: Fraction(draw.value) for row, draw in zip(self.step.draws, self.draws, strict=False)}
         return _evaluated(expression, noise, self.data)
 
@@ -370,7 +376,7 @@ def _same_entry(told: str | float, leaf: Any) -> bool:
 # ------------------------------------------------------------------------------------------------- what is compared
 
 
-def _same_draws(known: Sequence[Noise], rows: Sequence[int], draws: Sequence[Draw]) -> bool:
+def _same_draws(known: Sequence[NoiseDraw], rows: Sequence[int], draws: Sequence[RecordedDraw]) -> bool:
     noises = [known[row] for row in rows]
     return len(noises) == len(draws) and all(
         noise.kind == draw.kind
@@ -385,7 +391,7 @@ class _Evaluated:
     unclear: bool  # so close to 0 that the program, which rounds, may see it on the other side
 
 
-def _evaluated(expression: Linear, noise: Mapping[int, Fraction], data: Sequence[Fraction]) -> _Evaluated:
+def _evaluated(expression: LinearForm, noise: Mapping[int, Fraction], data: Sequence[Fraction]) -> _Evaluated:
     terms = [c * noise[row] for row, c in expression.noise.items()]
     terms += [c * data[entry] for entry, c in expression.data.items()]
     value = sum(terms, start=expression.constant)
@@ -416,7 +422,7 @@ def _pattern(node: ast.expr) -> Any:
         case ast.List(elts=entries) | ast.Tuple(elts=entries):
             return tuple(map(_pattern, entries))
         case ast.Dict(keys=keys, values=values):
-            return Pairs((_pattern(key), _pattern(value)) for key, value in zip(keys, values, strict=True) if key)
+            return DictItems((_pattern(key), _pattern(value)) for key, value in zip(keys, values, strict=True) if key)
         case ast.Name(id="nan" | "inf" as name):
             return float(name)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
@@ -439,7 +445,7 @@ def _close(first: float, second: float) -> bool:
     return math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-6)
 
 
-def _drawn(draws: Sequence[Draw]) -> str:
+def _drawn(draws: Sequence[RecordedDraw]) -> str:
     return ", ".join(f"{d.kind}({', '.join(f'{p:.6g}' for p in d.parameters)})" for d in draws) or "nothing"
 
 

@@ -16,7 +16,7 @@ from veridp.engines.prove.integer_program import solve_whole
 from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.engines.prove.neighbours import Box, Corner
 from veridp.engines.prove.prices import cost_of, price_of
-from veridp.engines.prove.shifts import Requirement, Signed, Task, moved_to, signed_variables
+from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved_to, signed_variables
 from veridp.engines.prove.simplex import ZERO
 from veridp.kernel.symbols import Noise
 
@@ -38,7 +38,7 @@ class Rule:
         )
 
 
-def cheapest_rules(tasks: Sequence[Task]) -> list[Rule | None]:
+def cheapest_rules(tasks: Sequence[ShiftProblem]) -> list[Rule | None]:
     """An affine rule for each task; None where there is none."""
     programs = [_RuleProgram(task) for task in tasks]
     answers = solve_whole([each.program for each in programs])
@@ -51,7 +51,7 @@ class _RuleProgram:
     What a slope costs is bounded by what the shift at the ends of its entry costs more than in the middle.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ShiftProblem) -> None:
         self.task = task
         self.program = LinearProgram()
         self.half = {i: (task.box.high[i] - task.box.low[i]) / 2 for i in task.mixed}
@@ -132,7 +132,7 @@ class Dearest:
     cost: Fraction
 
 
-def dearest(task: Task, rule: Rule) -> Dearest:
+def dearest(task: ShiftProblem, rule: Rule) -> Dearest:
     """The most that the rule costs in the box: exactly, where no more than MANY entries hang together.
 
     Noises that depend on no common entry are dearest independently; their corners are gone through apart.

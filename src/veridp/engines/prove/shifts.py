@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.engines.prove.events import Event, entry_of, is_equality
+from veridp.engines.prove.events import NoiseEvent, entry_of, is_equality
 from veridp.engines.prove.integer_program import solve_whole
 from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.engines.prove.neighbours import Box, Corner, Hull, Polytope
@@ -46,7 +46,7 @@ def requirement(expression: Affine, noises: Sequence[Noise], equal: bool) -> Req
     return Requirement(noise, data, equal)
 
 
-def requirements_of(event: Event) -> list[Requirement]:
+def requirements_of(event: NoiseEvent) -> list[Requirement]:
     """What a shift must meet to carry the event into itself: its conditions, then its numbers."""
     conditions = [requirement(c.slack, event.noises, is_equality(c)) for c in event.conditions]
     return conditions + [requirement(number, event.noises, True) for number in event.numbers]
@@ -63,7 +63,7 @@ class Shift:
 NO_SHIFT = Shift(None, math.inf)
 
 
-class Task:
+class ShiftProblem:
     """Noise to be shifted so that requirements are met for every difference of a polytope."""
 
     def __init__(self, noises: Sequence[Noise], requirements: Sequence[Requirement], polytope: Polytope) -> None:
@@ -147,7 +147,7 @@ def _at_zero(box: Box) -> Corner:
 # ------------------------------------------------------------------------------------------------ corner by corner
 
 
-def program_at(task: Task, corner: Corner, *, priced: bool = True) -> LinearProgram:
+def program_at(task: ShiftProblem, corner: Corner, *, priced: bool = True) -> LinearProgram:
     """The linear program for the cheapest shift at one difference; without prices, only whether there is one.
 
     Its rows are the requirements of the task.
@@ -175,13 +175,13 @@ def signed_variables(program: LinearProgram, noise: Noise, *, priced: bool = Tru
     ]
 
 
-def cheapest_shifts(asked: Sequence[tuple[Task, Corner]]) -> list[Shift]:
+def cheapest_shifts(asked: Sequence[tuple[ShiftProblem, Corner]]) -> list[Shift]:
     """The cheapest shift of each task at its corner; NO_SHIFT where there is none."""
     answers = solve_whole([program_at(task, corner) for task, corner in asked])
     return [_shift(task, answer) for (task, _), answer in zip(asked, answers, strict=True)]
 
 
-def _shift(task: Task, answer: Answer) -> Shift:
+def _shift(task: ShiftProblem, answer: Answer) -> Shift:
     if isinstance(answer, Infeasible):
         return NO_SHIFT
     values = iter(answer.values)

@@ -31,7 +31,7 @@ class IntegerRow(NamedTuple):
     scale: int
 
 
-class Block(NamedTuple):
+class BasisBlock(NamedTuple):
     """Some rows and some columns."""
 
     rows: list[int]
@@ -58,10 +58,10 @@ class IntegerProgram:
         """A price for each row as it was asked for, from those of some rows as they are here."""
         return tuple(_fraction(of_rows[k] * row.scale) if k in of_rows else ZERO for k, row in enumerate(self.rows))
 
-    def blocks(self, rows: Sequence[int], columns: Sequence[int]) -> list[Block]:
+    def blocks(self, rows: Sequence[int], columns: Sequence[int]) -> list[BasisBlock]:
         """These rows and columns in groups without a coefficient in common; as one group where that is not worth it."""
         if len(rows) <= MAX_DENSE:
-            return [Block(list(rows), list(columns))] if rows else []
+            return [BasisBlock(list(rows), list(columns))] if rows else []
         place = {column: k for k, column in enumerate(columns)}
         group = list(range(len(columns)))
         members = [[k] for k in group]
@@ -72,10 +72,10 @@ class IntegerProgram:
                     group[k] = first
                 members[first] += members[other]
                 members[other] = []
-        found = {k: Block([], [columns[m] for m in sorted(some)]) for k, some in enumerate(members) if some}
+        found = {k: BasisBlock([], [columns[m] for m in sorted(some)]) for k, some in enumerate(members) if some}
         for row in rows:
             of_row = next((group[place[c]] for c in self.rows[row].terms if c in place), -1)
-            found.setdefault(of_row, Block([], [])).rows.append(row)
+            found.setdefault(of_row, BasisBlock([], [])).rows.append(row)
         return list(found.values())
 
     def matrix(self, rows: Sequence[int], columns: Sequence[int]) -> fmpz_mat:

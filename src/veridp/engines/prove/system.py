@@ -43,7 +43,7 @@ State = tuple[tuple[str, str | _Open], ...]  # names with their constants as tex
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LoopStep:
     """One way through the body (or to the start, or from the end): from a state to the next, or to the end."""
 
     noises: tuple[Noise, ...]
@@ -73,20 +73,20 @@ def _expression(value: Affine | Number) -> object:
 
 
 @dataclass(eq=False)
-class System:
+class LoopSystem:
     """The states, and the steps that lead from each: into the loop, through it, and out of it when the queries end."""
 
     period: int  # steps are alike only if their numbers are, modulo this
-    entries: dict[object, Step] = field(default_factory=dict)
-    steps: dict[State, dict[object, Step]] = field(default_factory=dict)
-    exits: dict[State, dict[object, Step]] = field(default_factory=dict)
+    entries: dict[object, LoopStep] = field(default_factory=dict)
+    steps: dict[State, dict[object, LoopStep]] = field(default_factory=dict)
+    exits: dict[State, dict[object, LoopStep]] = field(default_factory=dict)
 
 
-def system_of(mechanism: Mechanism, size: int = 4) -> System:
+def system_of(mechanism: Mechanism, size: int = 4) -> LoopSystem:
     """The system of a mechanism that is a loop over its queries; NotInductive with the reason if it is none."""
     loop = loop_of(mechanism)
     size = max(size, 2 * loop.period + 1)
-    system = System(loop.period)
+    system = LoopSystem(loop.period)
     seen: dict[tuple[State, int, int, bool], set[object]] = {}
     forms: set[object] = set()
     for count in range(size + 1):
@@ -120,7 +120,7 @@ def _forms(output: Any) -> set[object]:
     return {(type(tree), branch) for branch in tree}
 
 
-def _check_alike(system: System, seen: Mapping[tuple[State, int, int, bool], set[object]], name: str) -> None:
+def _check_alike(system: LoopSystem, seen: Mapping[tuple[State, int, int, bool], set[object]], name: str) -> None:
     """Every state must lead on in the same ways wherever it occurs, in all ways there are, and out again."""
     for (state, *_, ended), keys in seen.items():
         if keys != set((system.exits if ended else system.steps)[state]):
@@ -156,7 +156,7 @@ def _text_of(state: State) -> str:
 # ------------------------------------------------------------------------------------------------------ segments
 
 
-def _segment(path: Path, before: Mark | None, after: Mark | None, loop: Loop, number: int) -> Step:
+def _segment(path: Path, before: Mark | None, after: Mark | None, loop: Loop, number: int) -> LoopStep:
     """What happened between two marks, in terms of the state at the first."""
     first = 0 if before is None else before.steps
     last = len(path.steps) if after is None else after.steps
@@ -170,7 +170,7 @@ def _segment(path: Path, before: Mark | None, after: Mark | None, loop: Loop, nu
     updates = {} if after is None else {n: local.of(v) for n, v in after.local.items() if isinstance(v, Affine)}
     released = _released(path, before, after, loop)
     numbers = [local.of(value) for value in released if isinstance(value, Affine)]
-    return Step(
+    return LoopStep(
         tuple(local.noises.values()),
         tuple(c for c in (local.condition(condition) for condition in conditions) if c is not None),
         tuple(number for number in numbers if isinstance(number, Affine)),

@@ -11,7 +11,7 @@ from veridp.engines.prove.cases import has_finite_domain, values_of
 from veridp.engines.prove.certificate import argument_text
 from veridp.engines.prove.neighbours import interval_of
 from veridp.mechanism import Mechanism
-from veridp_check.alignment_reader import Box, Certificate
+from veridp_check.alignment_reader import Certificate, DifferenceBox
 from veridp_check.bounds_reader import Enclosed
 from veridp_check.coupling_reader import Cases
 from veridp_check.document import LISTED, Stated
@@ -57,13 +57,13 @@ def _adjacency(certificate: Stated, target: Mechanism) -> str:
     if certificate.adjacency != LISTED or type(relation) is type(BY_NAME.get(relation.name)):
         return relation.name
     polytopes = certificate.polytopes if isinstance(certificate, Certificate | Cases) else ()
-    corners = {c for p in polytopes for c in (_corners(p) if isinstance(p, Box) else p.corners)}
+    corners = {c for p in polytopes for c in (_corners(p) if isinstance(p, DifferenceBox) else p.corners)}
     own = relation.vertices(certificate.size or 1)
     same = own is not None and corners == {tuple(map(Fraction, corner)) for corner in own.tolist()}
     return LISTED if same else f"{relation.name}, with other differences"
 
 
-def _corners(box: Box) -> Iterator[tuple[Fraction, ...]]:
+def _corners(box: DifferenceBox) -> Iterator[tuple[Fraction, ...]]:
     for corner in box.corners(range(len(box.low))):
         yield tuple(corner.values())
 

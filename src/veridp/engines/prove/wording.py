@@ -7,14 +7,14 @@ import linecache
 from collections.abc import Sequence
 from fractions import Fraction
 
-from veridp.engines.prove.events import Event
+from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.prices import price_of
 from veridp.engines.prove.shifts import Shift
 from veridp.kernel.symbols import Noise
 from veridp.kernel.wording import number_text
 
 
-def alignment_text(event: Event, corner: Sequence[float], shift: Shift) -> str:
+def alignment_text(event: NoiseEvent, corner: Sequence[float], shift: Shift) -> str:
     """What is done to a run on D to get one on D' with the same output, and what it costs."""
     moved = ", ".join(f"{value:+g}" for value in corner)
     start = f"where the data move by ({moved}), a run that gives {event.output} is turned into one on the neighbour"

@@ -8,7 +8,7 @@ Classifiers" (S&P 2021). A mechanism is only run, never read: everything rests o
 
 from veridp.engines.sniper.attack import ThresholdAttack
 from veridp.engines.sniper.power import sample_size
-from veridp.engines.sniper.result import Finding, ProfilePoint
+from veridp.engines.sniper.result import AttackResult, ProfilePoint
 from veridp.engines.sniper.search import search
 
-__all__ = ["Finding", "ProfilePoint", "ThresholdAttack", "sample_size", "search"]
+__all__ = ["AttackResult", "ProfilePoint", "ThresholdAttack", "sample_size", "search"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.sniper.classifier import Family, Model
+from veridp.engines.sniper.classifier import Model, ModelFamily
 from veridp.engines.sniper.features import Columns
 from veridp.errors import BadInput
 from veridp.sampling.encode import encode
@@ -30,7 +30,7 @@ class Scorer:
     _last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> ModelFamily:
         return self.model.family
 
     def turned(self) -> Scorer:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.sniper.features import Column, Layout, Leaves
+from veridp.engines.sniper.features import Column, FeatureLayout, Leaves
 from veridp.kernel.template import Kind
 
 Floats = NDArray[np.float64]
@@ -109,11 +109,11 @@ def reachable(numbers: Floats, centre: float) -> NDArray[np.bool_]:
     return np.asarray(found)
 
 
-def bit_columns(inputs: Sequence[Any]) -> Callable[[Layout, Leaves], Iterator[Column]]:
+def bit_columns(inputs: Sequence[Any]) -> Callable[[FeatureLayout, Leaves], Iterator[Column]]:
     """What makes the bit-level columns of floating-point leaves, for outputs of these inputs."""
     centres = _centres(inputs)
 
-    def make(layout: Layout, leaves: Leaves) -> Iterator[Column]:
+    def make(layout: FeatureLayout, leaves: Leaves) -> Iterator[Column]:
         for place, path in enumerate(layout.paths):
             if not (leaves.kinds[:, place] == Kind.FLOAT.value).any():
                 continue

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.sniper.training import Labelled, Training, row_keys
+from veridp.engines.sniper.training import Training, TrainingRows, row_keys
 
 Floats = NDArray[np.float64]
 HIDDEN = (10, 5)  # the paper's network
@@ -28,7 +28,7 @@ BOOSTED_ROWS = 2**17
 NETWORK_ROWS = 2**16  # ten epochs of more would take longer than all the rest
 
 
-class Family(enum.StrEnum):
+class ModelFamily(enum.StrEnum):
     """The families of models, the simplest first."""
 
     NONE = "no model"
@@ -39,25 +39,25 @@ class Family(enum.StrEnum):
     NETWORK = "neural network"
 
 
-QUICK = (Family.TABLE, Family.ENTRY, Family.LINEAR)
-BETTER = (*QUICK, Family.BOOSTED)
-ALL = (*BETTER, Family.NETWORK)
+QUICK = (ModelFamily.TABLE, ModelFamily.ENTRY, ModelFamily.LINEAR)
+BETTER = (*QUICK, ModelFamily.BOOSTED)
+ALL = (*BETTER, ModelFamily.NETWORK)
 
 
 class Model:
     """A score for each row of a matrix: the higher, the likelier the left input."""
 
-    family: Family
+    family: ModelFamily
 
     def scores(self, matrix: Floats) -> Floats:
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Constant(Model):
+class ConstantModel(Model):
     """The same score for all: for outputs that never vary."""
 
-    family = Family.NONE
+    family = ModelFamily.NONE
 
     def scores(self, matrix: Floats) -> Floats:
         return np.zeros(len(matrix))
@@ -71,7 +71,7 @@ class Fit:
     places: tuple[int, ...]
 
 
-def fitted(family: Family, training: Training, seed: int) -> Fit | None:
+def fitted(family: ModelFamily, training: Training, seed: int) -> Fit | None:
     """The model of this family; None where it does not serve: a table for too many different outputs."""
     with _quietly():
         return _FITS[family](training, seed)
@@ -89,12 +89,12 @@ def _quietly() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Entry(Model):
+class SingleFeature(Model):
     """One column, or its negative."""
 
     sign: float
     absent: float  # the score where there is no number
-    family = Family.ENTRY
+    family = ModelFamily.ENTRY
 
     def scores(self, matrix: Floats) -> Floats:
         column = self.sign * matrix[:, 0]
@@ -111,10 +111,10 @@ def _entry(training: Training, seed: int) -> Fit | None:
     if gap == 0:
         return None
     sign = float(np.copysign(1.0, gap))
-    return Fit(Entry(sign, float(np.nanmin(sign * many.matrix[:, place])) - 1.0), (place,))
+    return Fit(SingleFeature(sign, float(np.nanmin(sign * many.matrix[:, place])) - 1.0), (place,))
 
 
-def _shifts(rows: Labelled) -> Floats:
+def _shifts(rows: TrainingRows) -> Floats:
     """By how much the means of either side differ in each column, in deviations of the column."""
     known = ~np.isnan(rows.matrix)
     numbers = np.where(known, rows.matrix, 0.0)
@@ -123,7 +123,7 @@ def _shifts(rows: Labelled) -> Floats:
     return np.asarray(np.nan_to_num((left - right) / np.nanstd(rows.matrix, axis=0)))
 
 
-def _gap(rows: Labelled, place: int) -> float:
+def _gap(rows: TrainingRows, place: int) -> float:
     """The largest difference, with its sign, between the shares of either side above, or below, a level."""
     column = rows.matrix[:, place]
     known = np.flatnonzero(~np.isnan(column))
@@ -144,12 +144,12 @@ def _gap(rows: Labelled, place: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Model):
+class OutputTable(Model):
     """The log-ratio of how often each output was seen on either side: for few different outputs, the best there is."""
 
     keys: NDArray[np.uint64]  # sorted
     log_ratios: Floats
-    family = Family.TABLE
+    family = ModelFamily.TABLE
 
     def scores(self, matrix: Floats) -> Floats:
         keys = row_keys(matrix)
@@ -162,7 +162,7 @@ def _table(training: Training, seed: int) -> Fit | None:
     if known is None:
         return None
     # A half for each side (Jeffreys), so that what was seen once is no proof; rarer outputs are pulled to 0.
-    return Fit(Table(known.keys, np.log((known.left + 0.5) / (known.right + 0.5))), _all(known.matrix))
+    return Fit(OutputTable(known.keys, np.log((known.left + 0.5) / (known.right + 0.5))), _all(known.matrix))
 
 
 def _all(matrix: Floats) -> tuple[int, ...]:
@@ -221,12 +221,12 @@ def _layer(signal: Floats, weights: NDArray[Any], bias: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear(Model):
+class LinearModel(Model):
     """A weighted sum of the columns: the log-odds of a logistic regression."""
 
     scale: Scale
     weights: Floats
-    family = Family.LINEAR
+    family = ModelFamily.LINEAR
 
     def scores(self, matrix: Floats) -> Floats:
         return _weighted(self.scale(matrix), self.weights)
@@ -241,7 +241,7 @@ def _linear(training: Training, seed: int) -> Fit | None:
     scale = Scale.of(matrix)
     learner = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=20)
     learner.fit(scale(matrix), rows.labels, rows.weights)
-    return Fit(Linear(scale, learner.coef_[0].astype(np.float64)), places)
+    return Fit(LinearModel(scale, learner.coef_[0].astype(np.float64)), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +252,8 @@ class Network(Model):
     layers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
 
     @property
-    def family(self) -> Family:  # type: ignore[override]
-        return Family.NETWORK if len(self.layers) > 1 else Family.LINEAR
+    def family(self) -> ModelFamily:  # type: ignore[override]
+        return ModelFamily.NETWORK if len(self.layers) > 1 else ModelFamily.LINEAR
 
     def scores(self, matrix: Floats) -> Floats:
         signal = self.scale(matrix)
@@ -295,7 +295,7 @@ class Boosted(Model):
     """Gradient-boosted trees on the columns as they are; what is missing goes its own way at each split."""
 
     learner: Any
-    family = Family.BOOSTED
+    family = ModelFamily.BOOSTED
 
     def scores(self, matrix: Floats) -> Floats:
         return np.asarray(self.learner.decision_function(matrix), dtype=np.float64)
@@ -318,10 +318,10 @@ def _boosted(training: Training, seed: int) -> Fit | None:
     return Fit(Boosted(learner), _all(some.matrix))
 
 
-_FITS: dict[Family, Callable[[Training, int], Fit | None]] = {
-    Family.ENTRY: _entry,
-    Family.TABLE: _table,
-    Family.LINEAR: _linear,
-    Family.NETWORK: _network,
-    Family.BOOSTED: _boosted,
+_FITS: dict[ModelFamily, Callable[[Training, int], Fit | None]] = {
+    ModelFamily.ENTRY: _entry,
+    ModelFamily.TABLE: _table,
+    ModelFamily.LINEAR: _linear,
+    ModelFamily.NETWORK: _network,
+    ModelFamily.BOOSTED: _boosted,
 }

@@ -22,8 +22,8 @@ from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
 from veridp.engines.sniper.attack import ThresholdAttack
 from veridp.engines.sniper.bits import BIT_COLUMNS
-from veridp.engines.sniper.pair_attack import Candidate, Setting, seed_for
-from veridp.engines.sniper.tasks import Crew
+from veridp.engines.sniper.pair_attack import AttackCandidate, Setting, seed_for
+from veridp.engines.sniper.tasks import TaskPool
 from veridp.sampling.tally import tally
 
 Counts = NDArray[np.int64]
@@ -51,7 +51,7 @@ ALL_AT_ONCE = Spending(1.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CountedBounds:
     """An event counted on either side: its probability is >= `lower` on the left, <= `upper` on the right."""
 
     left: int
@@ -87,9 +87,9 @@ class Bounds:
 class Look:
     """What a look at an attack on a pair certifies."""
 
-    candidate: Candidate
+    candidate: AttackCandidate
     attack: ThresholdAttack
-    bounds: Bounds
+    bounds: CountedBounds
     delta: float
 
     @property
@@ -151,7 +151,7 @@ def count(setting: Setting, task: CountTask) -> Counts:
 
 
 def counted(
-    crew: Crew, candidate: Candidate, levels: Sequence[float], samples: int, key: tuple[int, ...]
+    crew: TaskPool, candidate: AttackCandidate, levels: Sequence[float], samples: int, key: tuple[int, ...]
 ) -> Iterator[tuple[int, int, Counts]]:
     """For both inputs, part by part: the side (0 is left), how many samples the part has, and its counts."""
     sizes = [min(PART, samples - start) for start in range(0, samples, PART)]
@@ -172,8 +172,8 @@ def look_sizes(final: int) -> list[int]:
 
 
 def confirm(
-    crew: Crew,
-    candidate: Candidate,
+    crew: TaskPool,
+    candidate: AttackCandidate,
     samples: int,
     alpha: float,
     key: tuple[int, ...],
@@ -198,7 +198,7 @@ def confirm(
         main = alpha * (spending.last if last else spending.earlier / max(1, len(sizes) - 1))
         others = alpha * spending.others * _share(number, len(sizes)) / max(1, len(levels))
         yield [
-            Look(candidate, attack, Bounds(left, right, size, others if place else main), delta)
+            Look(candidate, attack, CountedBounds(left, right, size, others if place else main), delta)
             for place, (attack, (left, right)) in enumerate(zip(attacks, totals.T.tolist(), strict=True))
         ]
 
@@ -209,10 +209,10 @@ def _share(number: int, of: int) -> float:
 
 
 def glance(
-    crew: Crew, candidate: Candidate, samples: int, alpha: float, key: tuple[int, ...], delta: float = 0.0
+    crew: TaskPool, candidate: AttackCandidate, samples: int, alpha: float, key: tuple[int, ...], delta: float = 0.0
 ) -> Look:
     """One look at so many fresh samples, while the search goes on."""
     totals = [0, 0]
     for side, _, counts in counted(crew, candidate, (), samples, key):
         totals[side] += int(counts[0])
-    return Look(candidate, candidate.attack, Bounds(totals[0], totals[1], samples, alpha), delta)
+    return Look(candidate, candidate.attack, CountedBounds(totals[0], totals[1], samples, alpha), delta)

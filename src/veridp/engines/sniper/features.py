@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.kernel.access import parts
-from veridp.kernel.identity import Pairs, Raised
+from veridp.kernel.identity import DictItems, Raised
 from veridp.kernel.template import Kind, Slot, Template, leaf_kind, mark_not_finite
 from veridp.sampling.outputs import Outputs
 
@@ -56,7 +56,7 @@ class _Form:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FeatureLayout:
     """The paths of leaves, the lists and the texts that training outputs have; others are not seen."""
 
     paths: tuple[Path, ...]
@@ -66,7 +66,7 @@ class Layout:
     _forms: dict[Template, _Form] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, outputs: Outputs) -> Layout:
+    def of(cls, outputs: Outputs) -> FeatureLayout:
         paths: dict[Path, None] = {}
         lists: dict[Path, None] = {}
         texts: Counter[str | Raised] = Counter()
@@ -174,7 +174,7 @@ def _walk(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """The lists and leaves of a tree, with their paths."""
     if isinstance(tree, tuple):
         yield path, _List(len(tree))
-        if isinstance(tree, Pairs):
+        if isinstance(tree, DictItems):
             yield (*path, DICT), _List(1)
         for place, branch in enumerate(tree):
             yield from _walk(branch, (*path, place))
@@ -241,7 +241,7 @@ class IsText:
 
 
 @dataclass(frozen=True)
-class Length:
+class ListLength:
     """How many entries a list has."""
 
     place: int
@@ -252,7 +252,7 @@ class Length:
 
 
 @dataclass(frozen=True)
-class Step:
+class DifferenceFeature:
     """The difference of two neighbouring leaves; NaN where one is no number."""
 
     place: int
@@ -270,7 +270,7 @@ class Side:
     With noise of heavy tails, the far ends of a number say no more than its side does, and would drown it in a sum.
     """
 
-    column: Value | Step
+    column: Value | DifferenceFeature
     level: float
     name: str
 
@@ -280,7 +280,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ListSummary:
     """The number of numbers in a list, or their sum, least or largest; NaN where there are none."""
 
     which: str
@@ -308,7 +308,7 @@ Column = Any  # has `name` and `of(leaves)`
 class Columns:
     """The columns that vary among training outputs, in the order simple to composed."""
 
-    layout: Layout
+    layout: FeatureLayout
     columns: tuple[Column, ...]
 
     @property
@@ -340,7 +340,7 @@ def columns_for(outputs: Outputs, *, composed: bool = True, extra: Sequence[Any]
     `composed` adds differences of neighbouring numbers and summaries of lists; each of `extra` is called with the
     layout and the leaves and gives more columns.
     """
-    layout = Layout.of(outputs)
+    layout = FeatureLayout.of(outputs)
     leaves = layout.leaves(outputs)
     plain = [*_plain(layout, leaves)]
     more = [*_composed(layout, leaves)] if composed else []
@@ -370,7 +370,7 @@ def _shape(column: Floats) -> bytes:
     return np.where(known, scaled * np.sign(first) + 0.0, 1e9).tobytes()
 
 
-def _plain(layout: Layout, leaves: Leaves) -> Iterator[Column]:
+def _plain(layout: FeatureLayout, leaves: Leaves) -> Iterator[Column]:
     for place, path in enumerate(layout.paths):
         yield Value(place, layout.names[path])
     for place, path in enumerate(layout.paths):
@@ -385,7 +385,7 @@ def _plain(layout: Layout, leaves: Leaves) -> Iterator[Column]:
     for place, path in enumerate(layout.lists):
         is_dict = path[-1:] == (DICT,)
         name = layout.names[path[:-1] if is_dict else path]
-        yield Length(place, f"[{name} is a dict]" if is_dict else f"length of {name}")
+        yield ListLength(place, f"[{name} is a dict]" if is_dict else f"length of {name}")
 
 
 _WORDS = {
@@ -404,7 +404,7 @@ _WORDS = {
 def _sides(columns: Sequence[Column], leaves: Leaves) -> Iterator[Column]:
     """Sides of numbers, or of their steps where those spread less: there the numbers run on from one another."""
     values = {column.place: column for column in columns if isinstance(column, Value)}
-    steps = {column.after: column for column in columns if isinstance(column, Step)}
+    steps = {column.after: column for column in columns if isinstance(column, DifferenceFeature)}
     for place, value in values.items():
         step = steps.get(place)
         numbers = [_known(column, leaves) for column in (value, step) if column is not None]
@@ -426,7 +426,7 @@ def _spread(numbers: Floats) -> float:
     return float(high - low)
 
 
-def _composed(layout: Layout, leaves: Leaves) -> Iterator[Column]:
+def _composed(layout: FeatureLayout, leaves: Leaves) -> Iterator[Column]:
     for path in layout.lists:
         places = [place for place, leaf in enumerate(layout.paths) if leaf[:-1] == path and leaf != path]
         numeric = [place for place in places if np.isin(leaves.kinds[:, place], NUMBERS).any()]
@@ -434,10 +434,10 @@ def _composed(layout: Layout, leaves: Leaves) -> Iterator[Column]:
             continue
         name = layout.names[path]
         for which, words in (("count", "numbers in"), ("sum", "sum of")):
-            yield Summary(which, tuple(numeric), f"{words} {name}")
+            yield ListSummary(which, tuple(numeric), f"{words} {name}")
         if np.isin(leaves.kinds[:, numeric], Kind.FLOAT).any():
             for which in ("least", "largest"):
-                yield Summary(which, tuple(numeric), f"{which} of {name}")
+                yield ListSummary(which, tuple(numeric), f"{which} of {name}")
             for before, after in itertools.pairwise(numeric):
                 first, second = layout.names[layout.paths[before]], layout.names[layout.paths[after]]
-                yield Step(before, after, f"({second} - {first})")
+                yield DifferenceFeature(before, after, f"({second} - {first})")

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, out_of_time
 from veridp.claim import Claim
-from veridp.engines.sniper.classifier import QUICK, Family
+from veridp.engines.sniper.classifier import QUICK, ModelFamily
 from veridp.engines.sniper.confirm import Look, Spending, confirm, glance
-from veridp.engines.sniper.pair_attack import Candidate, Setting, Task, scout, seed_for
-from veridp.engines.sniper.pairs import Pairs, Source
+from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, scout, seed_for
+from veridp.engines.sniper.pairs import PairStream, Source
 from veridp.engines.sniper.pilot import few_outputs
 from veridp.engines.sniper.playoff import playoff
 from veridp.engines.sniper.power import Goal
-from veridp.engines.sniper.tasks import Crew
+from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismError
 from veridp.sampling.sample import check_returns
 
@@ -45,13 +45,13 @@ SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = ra
 
 
 @dataclass(frozen=True)
-class Plan:
+class LevelPlan:
     """What a level of a search is to do."""
 
     level: Level
     samples: int
     final: int
-    families: tuple[Family, ...]
+    families: tuple[ModelFamily, ...]
     spending: Spending
     alpha: float  # of this level
     stop_at: Claim | None = None
@@ -74,7 +74,7 @@ class Plan:
         """The samples of the playoff's last round."""
         return self.final if self.generosity > 1 else self.final // 2
 
-    def among(self, families: Sequence[Family]) -> tuple[Family, ...]:
+    def among(self, families: Sequence[ModelFamily]) -> tuple[ModelFamily, ...]:
         """Those of the families that may be used; all that may, if none of these may."""
         return tuple(family for family in families if family in self.families) or self.families
 
@@ -96,7 +96,7 @@ class Failed:
     error: MechanismError
 
 
-def attempt(setting: Setting, task: Task) -> Candidate | Failed:
+def attempt(setting: Setting, task: PairTask) -> AttackCandidate | Failed:
     """What scouting the pair finds, or how the mechanism failed on it."""
     try:
         return scout(setting, task)
@@ -109,26 +109,26 @@ class Entrant:
     """A pair in a contest, and the families of models that are tried on it."""
 
     pair: Pair
-    families: tuple[Family, ...]
+    families: tuple[ModelFamily, ...]
 
 
-def worth_more(candidate: Candidate, thorough: bool) -> tuple[Family, ...]:
+def worth_more(candidate: AttackCandidate, thorough: bool) -> tuple[ModelFamily, ...]:
     """The families worth trying with more samples: the two best; if `thorough`, also those that take longer.
 
     Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
     """
     best = candidate.ranking[:2]
-    if best[:1] == (Family.TABLE,):
+    if best[:1] == (ModelFamily.TABLE,):
         return best[:1]
     if not thorough:
         return best
-    network = () if candidate.columns == 1 else (Family.NETWORK,)
-    return tuple(dict.fromkeys((*best, Family.BOOSTED, *network)))
+    network = () if candidate.columns == 1 else (ModelFamily.NETWORK,)
+    return tuple(dict.fromkeys((*best, ModelFamily.BOOSTED, *network)))
 
 
-def going_on(candidates: Sequence[Candidate], usual: int, by_tables: int) -> int:
+def going_on(candidates: Sequence[AttackCandidate], usual: int, by_tables: int) -> int:
     """How many of the candidates go on: more where tables of counts, which cost little, do best."""
-    return by_tables if candidates[0].ranking[:1] == (Family.TABLE,) else usual
+    return by_tables if candidates[0].ranking[:1] == (ModelFamily.TABLE,) else usual
 
 
 def _key(pair: Pair) -> frozenset[str]:
@@ -140,9 +140,9 @@ def _key(pair: Pair) -> frozenset[str]:
 class Hunt:
     """A search under way: what it has drawn, tried and certified so far."""
 
-    plans: Sequence[Plan]  # of the levels, ascending
-    crew: Crew
-    pairs: Pairs
+    plans: Sequence[LevelPlan]  # of the levels, ascending
+    crew: TaskPool
+    pairs: PairStream
     deadline: Deadline
     progress: Progress | None
     looks: list[Look] = field(default_factory=list)
@@ -218,7 +218,7 @@ class Hunt:
             raise next(iter(self.failures.values())).error
         self.finished = True
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: LevelPlan) -> None:
         """Turn to the next level, whose samples and keys are its own."""
         self.plan = plan
         self.crew.changes = plan.changes(self.crew.shipped)
@@ -269,10 +269,10 @@ class Hunt:
 
     # -------------------------------------------------------------------------------------------------------- contests
 
-    def contest(self, name: str, entrants: Sequence[Entrant], efforts: Sequence[int]) -> list[Candidate]:
+    def contest(self, name: str, entrants: Sequence[Entrant], efforts: Sequence[int]) -> list[AttackCandidate]:
         """The candidates that are left after successive halving, the most promising first."""
         left = list(entrants)
-        candidates: list[Candidate] = []
+        candidates: list[AttackCandidate] = []
         for contests_left, effort in zip(reversed(range(len(efforts))), efforts, strict=True):
             results = self.found(f"{name} of {len(left)} pairs", self.tasks_for(left, effort, effort))
             if not results:
@@ -282,7 +282,7 @@ class Hunt:
             left = self.heirs(candidates, len(left), last=contests_left == 1)
         return candidates
 
-    def heirs(self, candidates: Sequence[Candidate], entered: int, last: bool) -> list[Entrant]:
+    def heirs(self, candidates: Sequence[AttackCandidate], entered: int, last: bool) -> list[Entrant]:
         """Those of the sorted candidates that go on, with the families that are worth more samples.
 
         Models that take long are tried in the last contest, on the best, and on all where the quick ones see nothing.
@@ -294,9 +294,9 @@ class Hunt:
             for place, one in enumerate(candidates[:kept])
         ]
 
-    def found(self, stage: str, tasks: Sequence[Task]) -> list[Candidate]:
+    def found(self, stage: str, tasks: Sequence[PairTask]) -> list[AttackCandidate]:
         """What the tasks find; pairs on which the mechanism fails are noted."""
-        results: list[Candidate] = []
+        results: list[AttackCandidate] = []
         self.tell(stage, 0.0)
         for number, (task, result) in enumerate(zip(tasks, self.crew.run(attempt, tasks), strict=True), start=1):
             if isinstance(result, Failed):
@@ -309,16 +309,16 @@ class Hunt:
             self.keep_time()
         return results
 
-    def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[Task]:
+    def tasks_for(self, entrants: Sequence[Entrant], samples: int, held_out: int) -> list[PairTask]:
         """A task for each entrant, with samples of its own."""
         first = self.tasks
         self.tasks += len(entrants)
         return [
-            Task(entrant.pair, samples, held_out, entrant.families, (SCOUTING, first + number))
+            PairTask(entrant.pair, samples, held_out, entrant.families, (SCOUTING, first + number))
             for number, entrant in enumerate(entrants)
         ]
 
-    def moved(self, best: list[Candidate]) -> list[Candidate]:
+    def moved(self, best: list[AttackCandidate]) -> list[AttackCandidate]:
         """The candidates after moving away from the best one, as long as that helps."""
         near = replace(self.pairs, seen=set(self.pairs.seen))  # each level gives out its moves anew
         for turn in range(MOST_ROUNDS):
@@ -335,7 +335,7 @@ class Hunt:
                 break
         return best
 
-    def settled(self, best: list[Candidate], challengers: list[Candidate]) -> list[Candidate]:
+    def settled(self, best: list[AttackCandidate], challengers: list[AttackCandidate]) -> list[AttackCandidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
         hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
@@ -344,7 +344,7 @@ class Hunt:
 
     # ---------------------------------------------------------------------------------------- training and confirming
 
-    def trained(self, best: Sequence[Candidate]) -> list[Candidate]:
+    def trained(self, best: Sequence[AttackCandidate]) -> list[AttackCandidate]:
         """The best candidates trained with all samples, and others as they are, the most promising first."""
         enough = best[0].promise - CLOSE * abs(best[0].promise)
         others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
@@ -355,7 +355,7 @@ class Hunt:
         others = [one for one in best if one not in finalists] if results else finalists
         return sorted([*results, *others], key=lambda candidate: -candidate.promise)
 
-    def winner(self, best: Sequence[Candidate]) -> Candidate:
+    def winner(self, best: Sequence[AttackCandidate]) -> AttackCandidate:
         """The best after a playoff, where there is more to learn than what refutes the claim."""
         hopeful = [one for one in best if one.hoped(self.setting.goal) >= best[0].promise]
         contenders = hopeful[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
@@ -370,7 +370,7 @@ class Hunt:
             self.keep_time()
         return winner
 
-    def glanced(self, candidate: Candidate, samples: int) -> None:
+    def glanced(self, candidate: AttackCandidate, samples: int) -> None:
         """Certify the candidate on a few fresh samples."""
         self.glances += 1
         alpha = self.plan.alpha * self.plan.spending.glance(self.glances)
@@ -379,7 +379,7 @@ class Hunt:
         self.drawn += 2 * samples
         self.certified()
 
-    def confirmed(self, winner: Candidate) -> None:
+    def confirmed(self, winner: AttackCandidate) -> None:
         """Look at the winner until all samples are drawn.
 
         The top level ends as soon as the claim is refuted, or the bound is as tight as asked.

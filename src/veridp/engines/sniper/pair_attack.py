@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import Scorer, ThresholdAttack
 from veridp.engines.sniper.bits import bit_columns
-from veridp.engines.sniper.classifier import Constant, Family, Fit, Table, fitted
+from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, fitted
 from veridp.engines.sniper.features import Columns, columns_for
 from veridp.engines.sniper.power import Goal, best_thresholds, profile_levels
 from veridp.engines.sniper.training import Training
@@ -68,18 +68,18 @@ def seed_for(seed: int, *key: int) -> int:
 
 
 @dataclass(frozen=True)
-class Task:
+class PairTask:
     """A pair to look into: with so many training and as many held-out samples of either side."""
 
     pair: Pair
     samples: int
     held_out: int
-    families: tuple[Family, ...]
+    families: tuple[ModelFamily, ...]
     key: tuple[int, ...]  # makes the samples its own
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class AttackCandidate:
     """An attack on a pair, and what it promises: the bound to expect from its confirmation."""
 
     pair: Pair
@@ -87,7 +87,7 @@ class Candidate:
     promise: float
     left: float  # the share of held-out outputs of the left input that the attack takes
     right: float
-    ranking: tuple[Family, ...]  # the families tried, the most promising first
+    ranking: tuple[ModelFamily, ...]  # the families tried, the most promising first
     levels: tuple[float, ...]  # other thresholds worth a look
     columns: int  # that tell outputs apart
     drawn: int
@@ -125,7 +125,7 @@ class Stream:
             yield part
 
 
-def scout(setting: Setting, task: Task) -> Candidate:
+def scout(setting: Setting, task: PairTask) -> AttackCandidate:
     """The most promising attack on the pair, in either direction."""
     pair, held_out = task.pair, min(task.held_out, MOST_HELD_OUT)
     sides = enumerate((pair.left, pair.right))
@@ -147,22 +147,22 @@ def scout(setting: Setting, task: Task) -> Candidate:
     return replace(best, ranking=ranking, columns=len(columns.columns), drawn=drawn)
 
 
-def _fits(families: Sequence[Family], training: Training, seed: int) -> Iterator[Fit]:
+def _fits(families: Sequence[ModelFamily], training: Training, seed: int) -> Iterator[Fit]:
     """A model of each family that serves; where a table knows every output well, one entry is all else that is tried.
 
     The order of an entry's numbers tells about rare ones what counts cannot.
     """
     known_well = False
     for family in families:
-        if known_well and family is not Family.ENTRY:
+        if known_well and family is not ModelFamily.ENTRY:
             continue
         fit = fitted(family, training, seed)
         if fit is not None:
             yield fit
-            known_well |= isinstance(fit.model, Table) and SEEN_WELL * len(fit.model.keys) <= len(training)
+            known_well |= isinstance(fit.model, OutputTable) and SEEN_WELL * len(fit.model.keys) <= len(training)
 
 
-def _training(setting: Setting, task: Task, streams: Sequence[Stream]) -> Training:
+def _training(setting: Setting, task: PairTask, streams: Sequence[Stream]) -> Training:
     """The columns, learnt from the first outputs, and as much of the training set as its matrix has room for."""
     extra = [bit_columns((task.pair.left, task.pair.right))] if setting.bits else []
     first = [concatenate(list(stream.take(min(task.samples, COLUMN_ROWS)))) for stream in streams]
@@ -181,7 +181,7 @@ def _scores(scorers: Sequence[Scorer], parts: Iterator[Outputs]) -> list[Floats]
     return [np.sort(np.concatenate(scores)) for scores in scored]
 
 
-def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) -> Candidate:
+def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) -> AttackCandidate:
     """The best threshold on the sorted scores of held-out outputs, in the better direction."""
     forward = best_thresholds(left, right, goal, 1 + NEAR_LEVELS)
     backward = best_thresholds(-right[::-1], -left[::-1], goal, 1 + NEAR_LEVELS)
@@ -190,7 +190,7 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
     if turned:
         scorer, pair, left, right = scorer.turned(), pair.reversed(), -right[::-1], -left[::-1]
     levels = profile_levels(left, right, np.linspace(0.0, max(chosen.promise, 0.0), PROFILE_EVENTS))
-    return Candidate(
+    return AttackCandidate(
         pair,
         ThresholdAttack(scorer, chosen.level, chosen.tie),
         chosen.promise,
@@ -205,16 +205,16 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
     )
 
 
-def _simplest_good(found: Sequence[Candidate]) -> Candidate:
+def _simplest_good(found: Sequence[AttackCandidate]) -> AttackCandidate:
     """The most promising candidate, or the simplest that is hardly worse."""
     best = max(candidate.promise for candidate in found)
-    order = list(Family)
+    order = list(ModelFamily)
     enough = best - WORTH * abs(best)
     good = [candidate for candidate in found if candidate.promise >= enough]
     return min(good, key=lambda candidate: order.index(candidate.attack.scorer.family))
 
 
-def _nothing(pair: Pair, columns: Columns, drawn: int) -> Candidate:
+def _nothing(pair: Pair, columns: Columns, drawn: int) -> AttackCandidate:
     """Where no column varies, there is nothing to tell the inputs apart by."""
-    attack = ThresholdAttack(Scorer(columns, Constant()), 0.0, text="any output")
-    return Candidate(pair, attack, -math.inf, 1.0, 1.0, (), (), 0, drawn)
+    attack = ThresholdAttack(Scorer(columns, ConstantModel()), 0.0, text="any output")
+    return AttackCandidate(pair, attack, -math.inf, 1.0, 1.0, (), (), 0, drawn)

@@ -66,7 +66,7 @@ def given_pairs(pairs: Iterable[Any], relation: Adjacency | None) -> list[Pair]:
 
 
 @dataclass
-class Pairs:
+class PairStream:
     """The pairs of a mechanism's inputs of one size, each given out once."""
 
     mechanism: Mechanism

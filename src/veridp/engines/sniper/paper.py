@@ -17,13 +17,13 @@ import numpy as np
 
 from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import Scorer, ThresholdAttack
-from veridp.engines.sniper.classifier import HIDDEN, Constant, Family, Scale, network_of
+from veridp.engines.sniper.classifier import HIDDEN, ConstantModel, ModelFamily, Scale, network_of
 from veridp.engines.sniper.features import Columns, columns_for
 from veridp.engines.sniper.levels import SCOUTING, Hunt
-from veridp.engines.sniper.pair_attack import COLUMN_ROWS, MOST_NUMBERS, Candidate, Setting, Task, seed_for
+from veridp.engines.sniper.pair_attack import COLUMN_ROWS, MOST_NUMBERS, AttackCandidate, PairTask, Setting, seed_for
 from veridp.engines.sniper.pairs import Source
 from veridp.engines.sniper.power import HighestScores, paper_threshold
-from veridp.engines.sniper.training import Labelled
+from veridp.engines.sniper.training import TrainingRows
 from veridp.errors import BadInput
 from veridp.sampling.outputs import concatenate
 
@@ -44,8 +44,8 @@ class PaperHunt(Hunt):
         self.begin(self.plan)
         n, families = self.plan.samples, self.plan.families
         tries = enumerate(itertools.product(pairs, families))
-        tasks = [Task(pair, n, n, (family,), (SCOUTING, number)) for number, (pair, family) in tries]
-        best: Candidate | None = None
+        tasks = [PairTask(pair, n, n, (family,), (SCOUTING, number)) for number, (pair, family) in tries]
+        best: AttackCandidate | None = None
         for done, candidate in enumerate(self.crew.run(dp_sniper, tasks), start=1):  # lines 2 to 4
             self.tried.add(done)
             self.drawn += candidate.drawn
@@ -59,7 +59,7 @@ class PaperHunt(Hunt):
         self.finished = True
 
 
-def dp_sniper(setting: Setting, task: Task) -> Candidate:
+def dp_sniper(setting: Setting, task: PairTask) -> AttackCandidate:
     """Algorithm 1 on the pair in its given direction, with an estimate of its power on fresh samples.
 
     The estimate is line 4 of Algorithm 2; it stands in `promise`, and is neither certified nor a bound.
@@ -74,10 +74,10 @@ def dp_sniper(setting: Setting, task: Task) -> Candidate:
     left, right = (_mass(setting, attack, data, task, side) for side, data in enumerate((pair.left, pair.right)))
     power = math.log(left / right) if left and right else -math.inf
     drawn = 2 * task.samples + 3 * task.held_out
-    return Candidate(pair, attack, power, left, right, (scorer.family,), (), len(scorer.columns.columns), drawn)
+    return AttackCandidate(pair, attack, power, left, right, (scorer.family,), (), len(scorer.columns.columns), drawn)
 
 
-def _mass(setting: Setting, attack: ThresholdAttack, data: Any, task: Task, side: int) -> float:
+def _mass(setting: Setting, attack: ThresholdAttack, data: Any, task: PairTask, side: int) -> float:
     """The share of fresh outputs that the attack takes; of those that tie, the share that it expects to take."""
     taken = 0.0
     for outputs in _drawn(setting, data, task.held_out, (*task.key, 2 + side)):
@@ -95,17 +95,17 @@ def _drawn(setting: Setting, data: Any, count: int, key: tuple[int, ...]) -> Ite
 # ---------------------------------------------------------------------------------------------------------- training
 
 
-def train_classifier(setting: Setting, task: Task) -> Scorer:
+def train_classifier(setting: Setting, task: PairTask) -> Scorer:
     """A classifier of outputs by the input that they come from, trained on `samples` outputs of either (line 2)."""
     first = [setting.draw(d, COLUMN_ROWS, *task.key, 9, side) for side, d in enumerate(_sides(task))]
     columns = columns_for(concatenate(first), composed=False)
     if not columns.columns:
-        return Scorer(columns, Constant())
+        return Scorer(columns, ConstantModel())
     scale = Scale.of(columns.matrix(concatenate(first)))
     learner = _learner(task.families[0], seed_for(setting.seed, *task.key, 8))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # ten epochs need not converge
-        kept: list[Labelled] | None = None
+        kept: list[TrainingRows] | None = None
         if 2 * task.samples * len(columns.columns) <= MOST_NUMBERS:
             kept = list(_batches(setting, task, columns))
         for _ in range(EPOCHS):
@@ -114,22 +114,22 @@ def train_classifier(setting: Setting, task: Task) -> Scorer:
     return Scorer(columns, network_of(scale, learner))
 
 
-def _sides(task: Task) -> tuple[Any, Any]:
+def _sides(task: PairTask) -> tuple[Any, Any]:
     return task.pair.left, task.pair.right
 
 
-def _batches(setting: Setting, task: Task, columns: Columns) -> Iterator[Labelled]:
+def _batches(setting: Setting, task: PairTask, columns: Columns) -> Iterator[TrainingRows]:
     """The training set in chunks; one that does not fit in memory is drawn again, the same, in every epoch."""
     sides = [_drawn(setting, data, task.samples, (*task.key, 0, side)) for side, data in enumerate(_sides(task))]
     for left, right in zip(*sides, strict=True):
-        yield Labelled.of(columns.matrix(left), columns.matrix(right))
+        yield TrainingRows.of(columns.matrix(left), columns.matrix(right))
 
 
-def _learner(family: Family, seed: int) -> Any:
+def _learner(family: ModelFamily, seed: int) -> Any:
     from sklearn.neural_network import MLPClassifier
 
     shared = {"batch_size": BATCH, "random_state": seed % 2**32}
-    if family is Family.NETWORK:
+    if family is ModelFamily.NETWORK:
         return MLPClassifier(HIDDEN, solver="adam", learning_rate_init=0.1, alpha=1e-4, **shared)
     # A network without hidden layers is a logistic regression.
     return MLPClassifier(

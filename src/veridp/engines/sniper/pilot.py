@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from veridp.engines.sniper.pair_attack import SEEN_WELL, Setting
-from veridp.engines.sniper.tasks import Crew
+from veridp.engines.sniper.tasks import TaskPool
 
 MOST = 50_000  # samples
 
@@ -28,7 +28,7 @@ def piloted(setting: Setting, task: PilotTask) -> bool:
     return outputs.grouped(len(outputs) // SEEN_WELL) is not None
 
 
-def few_outputs(crew: Crew, data: object, samples: int, key: tuple[int, ...]) -> tuple[bool, int]:
+def few_outputs(crew: TaskPool, data: object, samples: int, key: tuple[int, ...]) -> tuple[bool, int]:
     """Whether so few outputs differ that each is seen often, among at most so many samples; and how many were drawn."""
     task = PilotTask(data, min(samples, MOST), key)
     few = set(crew.run(piloted, [task] * crew.hands))

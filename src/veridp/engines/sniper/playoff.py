@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.sniper.confirm import Counts, counted
-from veridp.engines.sniper.pair_attack import Candidate
+from veridp.engines.sniper.pair_attack import AttackCandidate
 from veridp.engines.sniper.power import Goal
-from veridp.engines.sniper.tasks import Crew
+from veridp.engines.sniper.tasks import TaskPool
 
 Floats = NDArray[np.float64]
 DOUBT = 1.0  # standard errors by which rates are read pessimistically: a few attacks leave less to luck than many
@@ -26,18 +26,18 @@ DOUBT = 1.0  # standard errors by which rates are read pessimistically: a few at
 class Contender:
     """A candidate, and how often outputs reached its thresholds so far: its own first, then others."""
 
-    candidate: Candidate
+    candidate: AttackCandidate
     levels: tuple[float, ...]
     key: tuple[int, ...]
     totals: Counts
     samples: int = 0
 
     @classmethod
-    def of(cls, candidate: Candidate, key: tuple[int, ...]) -> Contender:
+    def of(cls, candidate: AttackCandidate, key: tuple[int, ...]) -> Contender:
         levels = tuple(dict.fromkeys((*candidate.levels, *candidate.near)))
         return cls(candidate, levels, key, np.zeros((2, 1 + len(levels)), dtype=np.int64))
 
-    def count(self, crew: Crew, samples: int) -> Iterator[int]:
+    def count(self, crew: TaskPool, samples: int) -> Iterator[int]:
         """Count until so many samples of either side are seen, telling after each part how many it had."""
         key = (*self.key, self.samples)
         for side, part, counts in counted(crew, self.candidate, self.levels, samples - self.samples, key):
@@ -55,7 +55,7 @@ class Contender:
         """The bound that the confirmation may come to if luck was against the candidate here."""
         return float(goal.hoped(*self.seen).max())
 
-    def settled(self, goal: Goal) -> Candidate:
+    def settled(self, goal: Goal) -> AttackCandidate:
         """The candidate with the threshold that has turned out best, and what that promises now."""
         bounds = goal.expected(*self.seen, DOUBT)
         best = int(np.argmax(bounds))
@@ -69,10 +69,10 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlayoffState:
     """How a playoff stands: the best after the last round, how many outputs were drawn, and the share that is done."""
 
-    best: Candidate
+    best: AttackCandidate
     drawn: int
     share: float
 
@@ -82,8 +82,8 @@ def _rounds(contenders: int) -> int:
 
 
 def playoff(
-    crew: Crew, candidates: Sequence[Candidate], samples: int, key: tuple[int, ...], goal: Goal
-) -> Iterator[Standing]:
+    crew: TaskPool, candidates: Sequence[AttackCandidate], samples: int, key: tuple[int, ...], goal: Goal
+) -> Iterator[PlayoffState]:
     """How it stands, after each part that is counted; two candidates at most are counted on `samples` of either input.
 
     In each round before, twice as many are counted on half as many samples. Who has no hope is out.
@@ -95,10 +95,10 @@ def playoff(
         for place, contender in enumerate(left):
             for part in contender.count(crew, max(1, samples >> (rounds - 1 - number))):
                 drawn += part
-                yield Standing(best, drawn, (number + place / len(left)) / rounds)
+                yield PlayoffState(best, drawn, (number + place / len(left)) / rounds)
         standing = sorted(((one.settled(goal), one) for one in left), key=lambda pair: -pair[0].promise)
         best = standing[0][0]
-        yield Standing(best, drawn, (number + 1) / rounds)
+        yield PlayoffState(best, drawn, (number + 1) / rounds)
         going_on = [one for _, one in standing[: (len(left) + 1) // 2]]
         left = [one for one in going_on if one.hoped(goal) >= best.promise]
         if len(left) < 2:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from veridp.claim import Claim, Witness
-from veridp.engines.sniper.confirm import Bounds, Look
+from veridp.engines.sniper.confirm import CountedBounds, Look
 from veridp.engines.sniper.pair_attack import Setting, seed_for
 from veridp.engines.sniper.wording import described
 from veridp.mechanism import Mechanism
@@ -29,7 +29,7 @@ class ProfilePoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class AttackResult:
     """A lower bound on ε at δ = `delta`, that is too high with probability at most 1 - `confidence`.
 
     The bound, the witness and all points of the profile hold together with that confidence. Nothing is said about
@@ -53,7 +53,7 @@ class Finding:
     searched: tuple[str, ...]
     finished: bool
     seconds: float
-    events: tuple[Bounds, ...] = ()  # what the profile rests on
+    events: tuple[CountedBounds, ...] = ()  # what the profile rests on
 
     @property
     def refuted(self) -> bool:
@@ -117,7 +117,7 @@ def finding_of(
     confidence: float,
     outputs: int,
     **rest: Any,
-) -> Finding:
+) -> AttackResult:
     """What the looks certify together; the best of them is the witness.
 
     Its event is put into words by so many outputs of either side, unless the `texts` know it or there are none.
@@ -136,7 +136,7 @@ def finding_of(
         attack = replace(attack, text=texts.get(best, ""))
         witness = replace(best.witness(attack, confidence), arguments=dict(setting.mechanism.arguments))
     events = tuple(look.bounds for look in looks)
-    return Finding(
+    return AttackResult(
         mechanism=setting.mechanism,
         size=size,
         claim=claim,
@@ -154,7 +154,7 @@ def finding_of(
     )
 
 
-def _profile(events: Sequence[Bounds]) -> tuple[ProfilePoint, ...]:
+def _profile(events: Sequence[CountedBounds]) -> tuple[ProfilePoint, ...]:
     """The largest δ that any of the events certifies, from ε = 0 to where nothing is left."""
     top = max((event.epsilon() for event in events), default=0.0)
     if top <= 0:

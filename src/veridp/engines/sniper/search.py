@@ -17,15 +17,15 @@ from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, levels, share, whole
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim
-from veridp.engines.sniper.classifier import ALL, Family
+from veridp.engines.sniper.classifier import ALL, ModelFamily
 from veridp.engines.sniper.confirm import ALL_AT_ONCE, Look, Spending
-from veridp.engines.sniper.levels import ABOUT_IN_ALL, Hunt, Plan
+from veridp.engines.sniper.levels import ABOUT_IN_ALL, Hunt, LevelPlan
 from veridp.engines.sniper.pair_attack import Setting
-from veridp.engines.sniper.pairs import Pairs, Source, given_pairs, sources_named
+from veridp.engines.sniper.pairs import PairStream, Source, given_pairs, sources_named
 from veridp.engines.sniper.paper import FINAL_SAMPLES, PaperHunt
 from veridp.engines.sniper.power import Goal, sample_size
-from veridp.engines.sniper.result import DESCRIBED, Finding, finding_of
-from veridp.engines.sniper.tasks import Crew, load_classifiers
+from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
+from veridp.engines.sniper.tasks import TaskPool, load_classifiers
 from veridp.errors import BadInput, CutShort
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -57,7 +57,7 @@ def search(
     workers: int | None = None,
     time_limit: float | None = 60.0,
     **arguments: Any,
-) -> Finding:
+) -> AttackResult:
     """The strongest certified attack found: a lower bound on ε that is too high with probability 1 - confidence.
 
     `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), or pairs
@@ -89,7 +89,7 @@ def search(
     most = whole("samples", (sample_size() if paper else SAMPLES) if samples is None else samples)
     final = whole("final_samples", (FINAL_SAMPLES if paper else FINAL) if final_samples is None else final_samples)
     plans = [
-        Plan(
+        LevelPlan(
             level=level,
             samples=level.of(most),
             final=level.of(final),
@@ -112,13 +112,13 @@ def search(
     if workers is None and executor is None and ABOUT_IN_ALL * most < FEW_SAMPLES:
         workers = 1
     chosen = _chosen_pairs(pairs, mechanism, paper, declared)
-    kind, pairs_of_size = PaperHunt if paper else Hunt, Pairs(mechanism, size)
+    kind, pairs_of_size = PaperHunt if paper else Hunt, PairStream(mechanism, size)
 
-    def work(reporter: Reporter) -> Finding:
-        crew, texts = Crew(setting, executor, workers), dict[Look, str]()
+    def work(reporter: Reporter) -> AttackResult:
+        crew, texts = TaskPool(setting, executor, workers), dict[Look, str]()
         hunt = kind(plans, crew, pairs_of_size, deadline, reporter.progress)
 
-        def finding(in_words: bool) -> Finding:
+        def finding(in_words: bool) -> AttackResult:
             return finding_of(
                 hunt.setting,
                 hunt.looks,
@@ -159,9 +159,9 @@ def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | No
     return claim, known.delta if known is not None else 0.0
 
 
-def _families(models: Iterable[str] | None, paper: bool) -> tuple[Family, ...]:
+def _families(models: Iterable[str] | None, paper: bool) -> tuple[ModelFamily, ...]:
     if models is None:
-        return (Family.LINEAR,) if paper else ALL
+        return (ModelFamily.LINEAR,) if paper else ALL
     wanted = [models] if isinstance(models, str) else list(models)
     for name in wanted:
         if name not in ALL:

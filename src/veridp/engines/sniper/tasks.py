@@ -23,7 +23,7 @@ from veridp.budget.threads import one_thread, one_thread_for_good
 from veridp.errors import VeridpError, WorkerLost
 from veridp.sampling.blocks import Failure
 from veridp.sampling.shipping import packed
-from veridp.sampling.worker_pool import Crew as Workers
+from veridp.sampling.worker_pool import WorkerPool as Workers
 from veridp.sampling.worker_pool import first_done, hidden_main
 
 Argument = TypeVar("Argument")
@@ -39,7 +39,7 @@ class _Task:
     future: Future[Any] | None = None
 
 
-class Crew:
+class TaskPool:
     """Who runs the tasks of a search; to be used as a context, which ends the workers."""
 
     def __init__(self, setting: Any, executor: Executor | None = None, workers: int | None = None) -> None:
@@ -67,7 +67,7 @@ class Crew:
         """How many tasks run at a time."""
         return 1 if self.payload is None else self.size
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> TaskPool:
         if self.payload is None:
             load_classifiers()
             self.limits = one_thread()

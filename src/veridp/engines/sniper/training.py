@@ -17,7 +17,7 @@ MOST_OUTPUTS = 2**14  # with more different outputs, none is counted by itself
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class TrainingRows:
     """Rows of numbers, with 1 for outputs of the left input and 0 for those of the right, and how often each occurs."""
 
     matrix: Floats
@@ -25,7 +25,7 @@ class Labelled:
     weights: Floats
 
     @classmethod
-    def of(cls, left: Floats, right: Floats) -> Labelled:
+    def of(cls, left: Floats, right: Floats) -> TrainingRows:
         """Rows that occur once each."""
         labels = np.repeat(np.array([1, 0], dtype=np.int8), [len(left), len(right)])
         return cls(np.concatenate([left, right]), labels, np.ones(len(labels)))
@@ -40,10 +40,10 @@ class Tallied:
     left: Floats
     right: Floats
 
-    def labelled(self) -> Labelled:
-        both = Labelled.of(self.matrix, self.matrix)
+    def labelled(self) -> TrainingRows:
+        both = TrainingRows.of(self.matrix, self.matrix)
         weights = np.concatenate([self.left, self.right])
-        return Labelled(both.matrix[weights > 0], both.labels[weights > 0], weights[weights > 0])
+        return TrainingRows(both.matrix[weights > 0], both.labels[weights > 0], weights[weights > 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +57,12 @@ class Training:
     def __len__(self) -> int:
         return sum(map(len, (*self.left, *self.right)))
 
-    def some(self, rows: int) -> Labelled:
+    def some(self, rows: int) -> TrainingRows:
         """The first rows of either side (as good as any, since outputs are independent); all, where few differ."""
         if self.tallied is not None:
             return self.tallied.labelled()
         left, right = self._matrices
-        return Labelled.of(left[:rows], right[:rows])
+        return TrainingRows.of(left[:rows], right[:rows])
 
     @cached_property
     def _matrices(self) -> tuple[Floats, Floats]:

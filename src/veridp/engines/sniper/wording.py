@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.sniper.attack import ThresholdAttack
-from veridp.engines.sniper.classifier import Entry, Linear, Model, Network
+from veridp.engines.sniper.classifier import LinearModel, Model, Network, SingleFeature
 from veridp.kernel.identity import Raised, leaf_text, tree_text
 from veridp.sampling.outputs import Outputs
 
@@ -31,7 +31,7 @@ def described(attack: ThresholdAttack, outputs: Outputs) -> str:
     listed = _listed(attack, outputs)
     if listed is not None:
         return listed + _coin(attack)
-    if isinstance(model, Entry):
+    if isinstance(model, SingleFeature):
         direction = sign * model.sign
         bound = direction * attack.level
         if names[0].startswith("[") and 0 < bound <= 1:  # a flag, which is 0 or 1
@@ -86,7 +86,7 @@ def _shown(output: Any) -> str:
 
 def _weights(model: Model) -> tuple[NDArray[np.float64], float] | None:
     """Weights on the columns as they are, and the constant, where the score is a weighted sum."""
-    if isinstance(model, Linear):
+    if isinstance(model, LinearModel):
         scaled, bias = model.weights, 0.0
     elif isinstance(model, Network) and len(model.layers) == 1:
         scaled, bias = model.layers[0][0][:, 0].astype(np.float64), float(model.layers[0][1][0])

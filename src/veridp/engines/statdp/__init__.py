@@ -4,8 +4,8 @@ Ding, Wang, Wang, Zhang, Kifer, "Detecting Violations of Differential Privacy" (
 """
 
 from veridp.engines.statdp.detect import detect
-from veridp.engines.statdp.events import Event
+from veridp.engines.statdp.events import FeatureEvent
 from veridp.engines.statdp.hypothesis_test import log_p_values, p_values
-from veridp.engines.statdp.result import Detection, Point
+from veridp.engines.statdp.result import Detection, TestPoint
 
-__all__ = ["Detection", "Event", "Point", "detect", "log_p_values", "p_values"]
+__all__ = ["Detection", "FeatureEvent", "TestPoint", "detect", "log_p_values", "p_values"]

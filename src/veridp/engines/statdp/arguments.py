@@ -35,7 +35,7 @@ STAND_IN = 1  # for an argument without a value, until one is found
 
 
 @dataclass(frozen=True)
-class Found:
+class ChosenArguments:
     """The mechanism with all its arguments set, those that a search set, and why each has its value."""
 
     mechanism: Mechanism
@@ -56,20 +56,20 @@ class _Open:
         return STAND_IN if self.value is None else self.value
 
 
-def search_arguments(mechanism: Mechanism, left: Any, right: Any) -> Found:
+def search_arguments(mechanism: Mechanism, left: Any, right: Any) -> ChosenArguments:
     """The mechanism with the arguments for these two inputs that its noise and its branches suggest.
 
     Raises BadInput where an argument has no value and none can be found.
     """
     candidates = _open_arguments(mechanism)
     if not candidates:
-        return Found(mechanism)
+        return ChosenArguments(mechanism)
     started = mechanism.bind(**{one.name: one.start for one in candidates if one.value is None})
     try:
         quiet, free = _least_noise(started, candidates, left)
         branchy, lost = _differing_branches(quiet.mechanism, free, left, right)
     except (NotExplorable, MechanismFailed) as error:
-        quiet, branchy, free, lost = Found(started), Found(started), candidates, str(error)
+        quiet, branchy, free, lost = ChosenArguments(started), ChosenArguments(started), candidates, str(error)
     found = {**quiet.arguments, **branchy.arguments}
     for one in candidates:
         if one.value is None and one.name not in found:
@@ -78,7 +78,7 @@ def search_arguments(mechanism: Mechanism, left: Any, right: Any) -> Found:
                 f"{mechanism.name} needs a value for {one.name}, and none could be found{reason}; give {one.name}=…"
             )
     notes = quiet.notes + branchy.notes + ((f"other arguments as they are: {lost}",) if lost and free else ())
-    return Found(mechanism.bind(**found), found, notes)
+    return ChosenArguments(mechanism.bind(**found), found, notes)
 
 
 def _open_arguments(mechanism: Mechanism) -> list[_Open]:
@@ -112,7 +112,7 @@ def _is_whole(mechanism: Mechanism, name: str) -> bool:
 # ------------------------------------------------------------------------------------------------------ least noise
 
 
-def _least_noise(mechanism: Mechanism, candidates: Sequence[_Open], data: Any) -> tuple[Found, list[_Open]]:
+def _least_noise(mechanism: Mechanism, candidates: Sequence[_Open], data: Any) -> tuple[ChosenArguments, list[_Open]]:
     """Whole numbers that noise depends on, at 1 where that is less noise; and the arguments that noise is free of."""
     now = _scales(mechanism, data)
     budget = _told_by(mechanism, now, "epsilon", data)
@@ -128,7 +128,7 @@ def _least_noise(mechanism: Mechanism, candidates: Sequence[_Open], data: Any) -
         if one.whole and (one.value is None or (sites <= budget and _is_less(mechanism, now, one.name, sites, data))):
             settled[one.name] = 1
     notes = tuple(f"{name} = {value} (least noise)" for name, value in settled.items())
-    return Found(mechanism.bind(**settled), settled, notes), free
+    return ChosenArguments(mechanism.bind(**settled), settled, notes), free
 
 
 def _scales(mechanism: Mechanism, data: Any) -> dict[Site, frozenset[float]]:
@@ -161,23 +161,25 @@ def _is_less(
 # --------------------------------------------------------------------------------------------- differing branches
 
 
-def _differing_branches(mechanism: Mechanism, free: Sequence[_Open], left: Any, right: Any) -> tuple[Found, str]:
+def _differing_branches(
+    mechanism: Mechanism, free: Sequence[_Open], left: Any, right: Any
+) -> tuple[ChosenArguments, str]:
     """Values of the free arguments for which most branches differ; and what stood in the way, if something did.
 
     Whole numbers with a default are counts and sizes more often than levels that data is compared with: they stay.
     """
     chosen = [one for one in free if one.value is None or not one.whole]
     if not chosen:
-        return Found(mechanism), ""
+        return ChosenArguments(mechanism), ""
     try:
         mine, theirs = (_paths(mechanism, chosen, data) for data in (left, right))
     except (NotExplorable, MechanismFailed) as error:
-        return Found(mechanism), str(error)
+        return ChosenArguments(mechanism), str(error)
     separation = separating_values(mine, theirs, {one.name: one.whole for one in chosen})
     if separation.differing == 0:
         values: dict[str, Any] = {one.name: one.start for one in chosen if one.value is None}
         notes = tuple(f"{name} = {value:g} (no branch depends on it)" for name, value in values.items())
-        return Found(mechanism.bind(**values), values, notes), ""
+        return ChosenArguments(mechanism.bind(**values), values, notes), ""
     values = dict(separation.values)
     for one in chosen:
         if one.value is None:
@@ -185,7 +187,7 @@ def _differing_branches(mechanism: Mechanism, free: Sequence[_Open], left: Any, 
     plural = "branch differs" if separation.differing == 1 else "branches differ"
     told = ", ".join(f"{name} = {value:g}" for name, value in values.items())
     note = f"{told} ({separation.differing} of {separation.branches} {plural})"
-    return Found(mechanism.bind(**values), values, (note,)), ""
+    return ChosenArguments(mechanism.bind(**values), values, (note,)), ""
 
 
 def _paths(mechanism: Mechanism, chosen: Sequence[_Open], data: Any) -> tuple[Path, ...]:

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.statdp.events import Condition
+from veridp.engines.statdp.events import FeatureCondition
 from veridp.engines.statdp.features import (
     AVERAGE,
     NUMBERS,
     SUMMARIES,
     Array,
     Distance,
-    Entry,
+    EntryFeature,
     Feature,
-    Length,
+    LengthFeature,
     Nesting,
     Occurrences,
     Sheet,
     Shown,
-    Summary,
+    SummaryFeature,
 )
 from veridp.kernel.access import leaf_names
 from veridp.kernel.identity import leaf_key
@@ -69,7 +69,9 @@ class Axes:
 
     discrete: tuple[Axis, ...]
     numeric: tuple[Axis, ...]
-    partners: tuple[Condition, ...] = ()  # conditions on values to combine with those on numbers, in mixed outputs
+    partners: tuple[
+        FeatureCondition, ...
+    ] = ()  # conditions on values to combine with those on numbers, in mixed outputs
 
 
 def propose_axes(left: Outputs, right: Outputs, references: Sequence[NoiseFreeOutput]) -> Axes:
@@ -108,14 +110,14 @@ def _is_mixed(forms: Sequence[Template], values: _Values) -> bool:
     return number == {True, False} or (number == {True} and len({len(form.leaves) for form in forms}) > 1)
 
 
-def _partners(axes: Sequence[Axis], sheets: Sequence[Sheet]) -> Iterator[Condition]:
+def _partners(axes: Sequence[Axis], sheets: Sequence[Sheet]) -> Iterator[FeatureCondition]:
     """That a discrete feature has one of its values, while these are few; of equal conditions the first."""
     seen: set[bytes] = set()
     for axis in axes:
         if len(axis.values) > MOST_VALUES or isinstance(axis.feature, Shown):
             continue
         for value in axis.values:
-            condition = Condition(axis.feature, float(value) - 1, float(value))
+            condition = FeatureCondition(axis.feature, float(value) - 1, float(value))
             mask = np.packbits(np.concatenate([condition.where(sheet) for sheet in sheets])).tobytes()
             if mask not in seen:
                 seen.add(mask)
@@ -172,7 +174,7 @@ def _of_values(forms: Sequence[Template], values: _Values, references: Sequence[
     scalar, width = _is_scalar(forms), max(len(form.leaves) for form in forms)
     for value in values.values:
         yield Occurrences(value, scalar)
-    yield Length()
+    yield LengthFeature()
     outlines = dict.fromkeys(form.outline for form in forms)
     for outline in itertools.islice(outlines, MOST_OUTLINES if len(outlines) > 1 else 0):
         yield Nesting(outline)
@@ -189,12 +191,12 @@ def _of_values(forms: Sequence[Template], values: _Values, references: Sequence[
 def _of_numbers(forms: Sequence[Template]) -> Iterator[Feature]:
     leaves = [form.leaves for form in forms]
     whole = not any(leaf_kind(leaf) is Kind.FLOAT for row in leaves for leaf in row)
-    summaries = [] if _is_scalar(forms) else [Summary(name, whole and name != AVERAGE) for name in SUMMARIES]
+    summaries = [] if _is_scalar(forms) else [SummaryFeature(name, whole and name != AVERAGE) for name in SUMMARIES]
     entries = []
     for place in range(min(max(map(len, leaves)), MOST_PLACES)):
         kinds = {leaf_kind(row[place]) for row in leaves if place < len(row)}
         if kinds.intersection(NUMBERS):
-            entries.append(Entry(place, _place_name(forms, place), Kind.FLOAT not in kinds))
+            entries.append(EntryFeature(place, _place_name(forms, place), Kind.FLOAT not in kinds))
     if len(set(map(len, leaves))) > 1:  # then "the last number" says more than that it is, say, the third
         yield from summaries
         yield from entries

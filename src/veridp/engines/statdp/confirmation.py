@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridp.engines.statdp.inputs import Trial
+from veridp.engines.statdp.inputs import InputTrial
 from veridp.engines.statdp.seeds import Seeds
-from veridp.engines.statdp.select import Candidate, Clock
+from veridp.engines.statdp.select import Clock, EventCandidate
 from veridp.engines.statdp.selection import Tell
 from veridp.sampling.tally import tally
 
@@ -21,7 +21,7 @@ PARTS = 16
 class Tested:
     """A candidate with its counts in the fresh sample."""
 
-    candidate: Candidate
+    candidate: EventCandidate
     left: int
     right: int
     runs: int
@@ -30,9 +30,9 @@ class Tested:
 class FreshCounts:
     """Runs of the trials whose events were chosen, counted."""
 
-    def __init__(self, chosen: Sequence[Candidate | None], runs: int, seeds: Seeds) -> None:
+    def __init__(self, chosen: Sequence[EventCandidate | None], runs: int, seeds: Seeds) -> None:
         self.chosen, self.runs, self.seeds = chosen, runs, seeds
-        self.events: dict[Trial, list[Candidate]] = {}
+        self.events: dict[InputTrial, list[EventCandidate]] = {}
         for candidate in chosen:
             if candidate is not None and candidate not in self.events.setdefault(candidate.trial, []):
                 self.events[candidate.trial].append(candidate)
@@ -49,7 +49,7 @@ class FreshCounts:
                 tell(f"testing on fresh runs, {trial.pattern}", done)
                 self._count(trial, part, runs)
 
-    def _count(self, trial: Trial, part: int, runs: int) -> None:
+    def _count(self, trial: InputTrial, part: int, runs: int) -> None:
         place = list(self.events).index(trial)
         events = [candidate.event for candidate in self.events[trial]]
         with self.clock:

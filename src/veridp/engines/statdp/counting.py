@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.statdp.candidates import Axes, Axis
-from veridp.engines.statdp.events import Condition, Event
-from veridp.engines.statdp.features import Array, Discrete, Number, Sheet, Summary
+from veridp.engines.statdp.events import FeatureCondition, FeatureEvent
+from veridp.engines.statdp.features import Array, Discrete, Number, Sheet, SummaryFeature
 from veridp.sampling.outputs import Outputs
 
 Counts = NDArray[np.int64]
@@ -23,12 +23,12 @@ EVERY = 2  # of the cuts of a number is used in products
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class IntervalFamily:
     """All intervals between the cuts of an axis, perhaps together with a condition on another feature."""
 
     axis: Axis
     cuts: Array
-    also: Condition | None = None
+    also: FeatureCondition | None = None
 
     def __len__(self) -> int:
         return len(self._pairs[0])
@@ -60,24 +60,24 @@ class Family:
         other = 0 if self.also is None else 3 + self.also.feature.complexity
         return np.asarray(ends + own + other, dtype=np.int64)
 
-    def event(self, index: int) -> Event:
+    def event(self, index: int) -> FeatureEvent:
         first, second = (self._places[ends[index]] for ends in self._pairs)
-        own = Condition(self.axis.feature, float(first), float(second))
-        return Event((own,) if self.also is None else (self.also, own))
+        own = FeatureCondition(self.axis.feature, float(first), float(second))
+        return FeatureEvent((own,) if self.also is None else (self.also, own))
 
 
 @dataclass(frozen=True, eq=False)
 class Families:
     """All candidate events of a pair of inputs."""
 
-    families: tuple[Family, ...]
+    families: tuple[IntervalFamily, ...]
 
     @classmethod
     def of(cls, axes: Axes) -> Families:
-        found = [Family(axis, axis.cuts) for axis in (*axes.discrete, *axes.numeric)]
+        found = [IntervalFamily(axis, axis.cuts) for axis in (*axes.discrete, *axes.numeric)]
         for axis in axes.numeric:
-            if isinstance(axis.feature, Summary) or len(axes.numeric) == 1:
-                found += [Family(axis, axis.cuts[::EVERY], condition) for condition in axes.partners]
+            if isinstance(axis.feature, SummaryFeature) or len(axes.numeric) == 1:
+                found += [IntervalFamily(axis, axis.cuts[::EVERY], condition) for condition in axes.partners]
         return cls(tuple(found))
 
     def counts(self, outputs: Outputs) -> Counts:
@@ -88,7 +88,7 @@ class Families:
     def complexity(self) -> NDArray[np.int64]:
         return np.concatenate([family.complexity() for family in self.families])
 
-    def event(self, index: int) -> Event:
+    def event(self, index: int) -> FeatureEvent:
         for family in self.families:
             if index < len(family):
                 return family.event(index)
@@ -103,7 +103,7 @@ class _Columns:
         self.sheet = sheet
         self.parts: dict[Number, list[Array | None]] = {}
 
-    def below(self, family: Family) -> Counts:
+    def below(self, family: IntervalFamily) -> Counts:
         """How many of the outputs that the family is about have the feature at most at each cut, and at all."""
         if isinstance(family.axis.feature, Discrete):
             column, times = self.sheet.weighted(family.axis.feature)
@@ -114,7 +114,7 @@ class _Columns:
         ordered = np.sort(self._known(family))
         return np.append(np.searchsorted(ordered, family.cuts, side="right"), len(ordered)).astype(np.int64)
 
-    def _known(self, family: Family) -> Array:
+    def _known(self, family: IntervalFamily) -> Array:
         """The feature of the outputs that the family is about, where they have it, in any order."""
         feature = family.axis.feature
         if family.also is None:

@@ -19,7 +19,7 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 SURE = -80.0  # the logarithm of what is taken for 1 - e^-ε at ε = 0: e^-80 is nothing beside 1
 
 
-class Law(ABC):
+class LogConcave(ABC):
     """A log-concave law on 0..last."""
 
     def rows(self, rows: NDArray[np.intp]) -> Self:
@@ -55,7 +55,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True)
-class Thinned(Law):
+class Thinned(LogConcave):
     """Binomial(count, e^-ε): what thinning leaves of a count."""
 
     count: Array
@@ -91,7 +91,7 @@ class Thinned(Law):
 
 
 @dataclass(frozen=True)
-class Exceeded(Law):
+class Exceeded(LogConcave):
     """Of `total` left and `total` right runs in random order, how many left ones come before right one `count` + 1.
 
     Negative hypergeometric. Its tail is Fisher's: P[H >= x] for H hypergeometric, `total` of 2 `total` runs among which

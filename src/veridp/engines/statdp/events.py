@@ -14,7 +14,7 @@ from veridp.sampling.outputs import Outputs
 
 
 @dataclass(frozen=True)
-class Condition:
+class FeatureCondition:
     """A feature lies above `low` and is at most `high`."""
 
     feature: Feature
@@ -31,10 +31,10 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Event:
+class FeatureEvent:
     """All of its conditions hold."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[FeatureCondition, ...]
 
     def holds(self, output: Any) -> bool:
         """Whether an output, as a mechanism returns it, belongs to the event."""

@@ -222,7 +222,7 @@ class Shown(Discrete):
 
 
 @dataclass(frozen=True)
-class Length(Discrete):
+class LengthFeature(Discrete):
     """The number of entries."""
 
     complexity = 1
@@ -371,7 +371,7 @@ def _digits(number: float) -> str:
 
 
 @dataclass(frozen=True)
-class Entry(Number):
+class EntryFeature(Number):
     """The number at a place of the output."""
 
     place: int
@@ -383,7 +383,7 @@ class Entry(Number):
 
 
 @dataclass(frozen=True)
-class Summary(Number):
+class SummaryFeature(Number):
     """What all the numbers of an output come to."""
 
     name: str  # a key of SUMMARIES

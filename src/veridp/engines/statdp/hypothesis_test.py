@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.statdp.distributions import Array, Exceeded, Law, Thinned
+from veridp.engines.statdp.distributions import Array, Exceeded, LogConcave, Thinned
 from veridp.errors import BadInput
 
 NEGLIGIBLE = 80.0  # ln of how much smaller than the largest term a term is that is left out
@@ -82,7 +82,7 @@ def _log_expectation(left: Array, right: Array, runs: Array, epsilon: Array) -> 
     return np.minimum(answers, 0.0)
 
 
-def _log_reaches(upper: Law, lower: Law, ahead: int) -> Array:
+def _log_reaches(upper: LogConcave, lower: LogConcave, ahead: int) -> Array:
     """ln P[upper >= lower + ahead], where the mode of the lower is not below that of the upper."""
     low, high = _window(upper, lower, ahead)
     answers = np.full(len(low), -math.inf)
@@ -100,7 +100,7 @@ def _log_reaches(upper: Law, lower: Law, ahead: int) -> Array:
     return answers
 
 
-def _log_masses(law: Law, values: Array) -> Array:
+def _log_masses(law: LogConcave, values: Array) -> Array:
     """ln P along lines of consecutive values: one mass, near the mode's side of the line, and steps from there."""
     inside = np.clip(values, 0, law.last)
     steps = np.cumsum(law.log_step(np.minimum(inside, np.maximum(law.last - 1, 0)))[:, :-1], axis=1)
@@ -114,7 +114,7 @@ def _log_masses(law: Law, values: Array) -> Array:
 # ---------------------------------------------------------------------------------------------------------- windows
 
 
-def _window(upper: Law, lower: Law, ahead: int) -> tuple[Array, Array]:
+def _window(upper: LogConcave, lower: LogConcave, ahead: int) -> tuple[Array, Array]:
     """For each row the range of values y whose terms P[upper = y + ahead] P[lower <= y] are not negligible.
 
     Let G(y) = ln P[upper = max(y + ahead, its mode)] + ln P[lower = min(y, its mode)]. G is concave; the probability

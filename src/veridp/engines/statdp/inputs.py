@@ -18,7 +18,7 @@ SIZES = (5, 10)  # the lengths of the paper's patterns
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class InputTrial:
     """Two neighbours to run a mechanism on, the mechanism with its arguments, and its outputs without noise."""
 
     mechanism: Mechanism
@@ -84,20 +84,20 @@ class Trials:
 
     def __init__(self, mechanism: Mechanism, pairs: Sequence[Pair]) -> None:
         self.mechanism, self.pairs = mechanism, pairs
-        self._known: dict[int, Trial] = {}
+        self._known: dict[int, InputTrial] = {}
 
-    def some(self, count: int) -> Iterator[Trial]:
+    def some(self, count: int) -> Iterator[InputTrial]:
         """So many of them, evenly spread."""
         count = min(count, len(self.pairs))
         for number in range(count):
             yield self._trial(number * len(self.pairs) // count)
 
-    def _trial(self, place: int) -> Trial:
+    def _trial(self, place: int) -> InputTrial:
         if place not in self._known:
             pair = self.pairs[place]
             found = search_arguments(self.mechanism, pair.left, pair.right)
             references, lost = _references(found.mechanism, pair)
-            self._known[place] = Trial(
+            self._known[place] = InputTrial(
                 found.mechanism, pair.left, pair.right, pair.pattern, found.arguments, found.notes + lost, references
             )
         return self._known[place]

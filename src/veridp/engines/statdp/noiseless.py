@@ -22,7 +22,7 @@ from veridp.sampling.encode import encode
 
 
 @dataclass(frozen=True)
-class Draw:
+class DrawSite:
     """A place in the mechanism where noise was drawn, and how much: a parameter of its distribution."""
 
     site: Site
@@ -41,7 +41,7 @@ class NoiseFree(StandInGenerator):
     """
 
     def __init__(self) -> None:
-        self.draws: list[Draw] = []
+        self.draws: list[DrawSite] = []
         self.drawn = 0
 
     def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
@@ -82,7 +82,7 @@ class NoiseFree(StandInGenerator):
 
     def _note(self, kind: str, parameter: Any) -> None:
         if not isinstance(parameter, Symbolic):
-            self.draws.append(Draw(_caller(), kind, float(parameter)))
+            self.draws.append(DrawSite(_caller(), kind, float(parameter)))
 
 
 def _caller() -> Site:
@@ -114,7 +114,7 @@ def noise_free(mechanism: Mechanism, data: Any) -> Any:
     return output
 
 
-def draws_of(mechanism: Mechanism, data: Any) -> tuple[Draw, ...]:
+def draws_of(mechanism: Mechanism, data: Any) -> tuple[DrawSite, ...]:
     """The noise that the mechanism would have drawn in a run without noise."""
     generator = NoiseFree()
     _run(mechanism, data, generator)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.claim import Claim, Witness
-from veridp.engines.statdp.events import Event
+from veridp.engines.statdp.events import FeatureEvent
 from veridp.mechanism import Mechanism
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class TestPoint:
     """A test ε, the event that was chosen for it, and what a fresh sample says.
 
     `forward` and `backward` are the expected p-values of Algorithm 2 against P[left] <= e^ε P[right], and against the
@@ -24,7 +24,7 @@ class Point:
     backward: float
     corrected_forward: float
     corrected_backward: float
-    event: Event | None = None
+    event: FeatureEvent | None = None
     left: Any = None
     right: Any = None
     arguments: Mapping[str, Any] | None = None
@@ -57,7 +57,7 @@ class Detection:
 
     mechanism: Mechanism
     claim: Claim
-    curve: tuple[Point, ...]
+    curve: tuple[TestPoint, ...]
     epsilon_lower: float  # every smaller ε is refuted, at confidence 1 - alpha
     alpha: float
     witness: Witness | None
@@ -67,7 +67,7 @@ class Detection:
     sampling_seconds: float  # of these, spent on running the mechanism and counting the chosen events
 
     @property
-    def claimed(self) -> Point:
+    def claimed(self) -> TestPoint:
         """The point of the curve at the claimed ε."""
         return next(point for point in self.curve if point.epsilon == self.claim.epsilon)
 
@@ -82,7 +82,7 @@ class Detection:
         return self.claimed.corrected_p_value
 
     @property
-    def event(self) -> Event | None:
+    def event(self) -> FeatureEvent | None:
         """The event that was tested at the claimed ε."""
         return self.claimed.event
 
@@ -91,7 +91,7 @@ class Detection:
         """Whether the claim is refuted at level alpha."""
         return self.corrected_p_value < self.alpha
 
-    def at(self, epsilon: float) -> Point:
+    def at(self, epsilon: float) -> TestPoint:
         """The point of the curve at the test ε nearest to this."""
         return min(self.curve, key=lambda point: abs(point.epsilon - epsilon))
 

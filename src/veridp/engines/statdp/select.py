@@ -11,9 +11,9 @@ import numpy as np
 
 from veridp.engines.statdp.candidates import propose_axes
 from veridp.engines.statdp.counting import Counts, Families
-from veridp.engines.statdp.events import Event
+from veridp.engines.statdp.events import FeatureEvent
 from veridp.engines.statdp.features import Array
-from veridp.engines.statdp.inputs import Trial
+from veridp.engines.statdp.inputs import InputTrial
 from veridp.engines.statdp.seeds import Seeds
 from veridp.sampling.sample import sample
 from veridp.sampling.tally import tally
@@ -26,11 +26,11 @@ AT_ONCE = 2**17  # outputs that are kept at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class EventCandidate:
     """An event on a trial, with its counts in the selection sample and how much there is to say about it."""
 
-    trial: Trial
-    event: Event
+    trial: InputTrial
+    event: FeatureEvent
     left: int
     right: int
     runs: int
@@ -41,7 +41,7 @@ class Candidate:
 class Scored:
     """A candidate with its score at an ε: standard deviations beyond it, roughly."""
 
-    candidate: Candidate
+    candidate: EventCandidate
     score: float
 
 
@@ -58,7 +58,9 @@ class Clock:
         self.seconds += time.monotonic() - self.started
 
 
-def finalists(trial: Trial, epsilons: Sequence[float], runs: int, seeds: Seeds, clock: Clock) -> list[list[Scored]]:
+def finalists(
+    trial: InputTrial, epsilons: Sequence[float], runs: int, seeds: Seeds, clock: Clock
+) -> list[list[Scored]]:
     """For each ε the events of a trial that look strongest, and the simplest of those that are strong.
 
     The clock counts the time that drawing outputs takes.
@@ -67,12 +69,12 @@ def finalists(trial: Trial, epsilons: Sequence[float], runs: int, seeds: Seeds, 
     if families is None:
         return [[] for _ in epsilons]
     complexity = families.complexity()
-    made: dict[int, Candidate] = {}
+    made: dict[int, EventCandidate] = {}
 
-    def candidate(index: int) -> Candidate:
+    def candidate(index: int) -> EventCandidate:
         if index not in made:
             counts = int(left[index]), int(right[index])
-            made[index] = Candidate(trial, families.event(index), *counts, runs, int(complexity[index]))
+            made[index] = EventCandidate(trial, families.event(index), *counts, runs, int(complexity[index]))
         return made[index]
 
     found = []
@@ -94,8 +96,8 @@ def contenders(scored: Sequence[Scored]) -> list[Scored]:
 
 
 def recounted(
-    trial: Trial, candidates: Sequence[Candidate], runs: int, seeds: Seeds, clock: Clock
-) -> dict[Candidate, Candidate]:
+    trial: InputTrial, candidates: Sequence[EventCandidate], runs: int, seeds: Seeds, clock: Clock
+) -> dict[EventCandidate, EventCandidate]:
     """Each of a trial's candidates with the counts of so many more runs added."""
     events = [candidate.event for candidate in candidates]
     with clock:
@@ -109,13 +111,13 @@ def recounted(
     }
 
 
-def rescored(candidate: Candidate, epsilon: float) -> Scored:
+def rescored(candidate: EventCandidate, epsilon: float) -> Scored:
     """The candidate with its score at this ε."""
     left, right = np.array([candidate.left]), np.array([candidate.right])
     return Scored(candidate, float(_scores(left, right, candidate.runs, epsilon)[0]))
 
 
-def _counted(trial: Trial, runs: int, seeds: Seeds, clock: Clock) -> tuple[Families | None, Counts, Counts]:
+def _counted(trial: InputTrial, runs: int, seeds: Seeds, clock: Clock) -> tuple[Families | None, Counts, Counts]:
     """The candidate events of a trial, and how often each happened on either side."""
     families: Families | None = None
     left = right = np.zeros(0, dtype=np.int64)

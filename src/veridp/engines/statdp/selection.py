@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from veridp.engines.statdp.inputs import Trial, Trials
+from veridp.engines.statdp.inputs import InputTrial, Trials
 from veridp.engines.statdp.seeds import Seeds
-from veridp.engines.statdp.select import Candidate, Clock, Scored, contenders, finalists, recounted, rescored
+from veridp.engines.statdp.select import Clock, EventCandidate, Scored, contenders, finalists, recounted, rescored
 from veridp.engines.statdp.shrink import choose
 
 SECOND_LOOK = 2  # times as many runs again, for the candidates between which the first look cannot decide
@@ -20,11 +20,11 @@ class Selection:
 
     def __init__(self, trials: Trials, most: int, epsilons: Sequence[float], runs: int, seeds: Seeds) -> None:
         self.trials, self.most, self.epsilons, self.runs, self.seeds = trials, most, epsilons, runs, seeds
-        self.tried: list[Trial] = []
+        self.tried: list[InputTrial] = []
         self.looked_again = 0
         self.clock = Clock()
 
-    def run(self, tell: Tell) -> list[Candidate | None]:
+    def run(self, tell: Tell) -> list[EventCandidate | None]:
         """The candidate chosen for each ε, of so many pairs at most; None where no event was frequent enough."""
         found: list[list[Scored]] = [[] for _ in self.epsilons]
         for number, trial in enumerate(self.trials.some(self.most)):
@@ -38,10 +38,10 @@ class Selection:
     def _second_look(self, found: Sequence[Sequence[Scored]], tell: Tell) -> list[list[Scored]]:
         """The candidates, those in doubt with counts of more runs: where no event is strong, luck decides too often."""
         doubtful = [contenders(scored) for scored in found]
-        groups: dict[Trial, list[Candidate]] = {}
+        groups: dict[InputTrial, list[EventCandidate]] = {}
         for scored in sorted((one for few in doubtful for one in few), key=lambda one: -one.score):
             groups.setdefault(scored.candidate.trial, []).append(scored.candidate)
-        again: dict[Candidate, Candidate] = {}
+        again: dict[EventCandidate, EventCandidate] = {}
         for place, trial in enumerate(list(groups)[:LOOKED_AT_AGAIN]):
             tell(f"choosing events, again {trial.pattern}", 1.0)
             seeds = self.seeds.under(len(self.tried) + 1 + place)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from veridp.local.study.people import People, adult_ages
-from veridp.local.study.run import Figure, Point, Settings, Study, evaluate
+from veridp.local.study.run import Figure, Study, StudyPoint, StudySettings, evaluate
 
-__all__ = ["Figure", "People", "Point", "Settings", "Study", "adult_ages", "evaluate"]
+__all__ = ["Figure", "People", "Study", "StudyPoint", "StudySettings", "adult_ages", "evaluate"]

@@ -28,7 +28,7 @@ ATTACKED_BETA = 0.2  # where estimates under attack are shown, as in the source 
 
 
 @dataclass(frozen=True)
-class Settings:
+class StudySettings:
     """What is varied in a study; the defaults are those of the source study."""
 
     epsilons: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -48,7 +48,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Point:
+class StudyPoint:
     """One place of a curve: the mean of all repetitions, the 95 % interval for it, and what theory says."""
 
     series: str
@@ -78,7 +78,7 @@ class Figure:
     title: str
     x: str
     y: str
-    points: tuple[Point, ...] = ()
+    points: tuple[StudyPoint, ...] = ()
     log_x: bool = False
     level: float | None = None  # drawn across, such as the true mean
 
@@ -88,7 +88,7 @@ class Study:
     """All figures of an evaluation."""
 
     people: People
-    settings: Settings
+    settings: StudySettings
     figures: tuple[Figure, ...]
     finished: bool = True  # False: stopped before the last figure
 
@@ -105,12 +105,12 @@ class _Case:
     analytic_deviation: float = math.nan
 
 
-def evaluate(people: People, settings: Settings | None = None, progress: Progress | None = None) -> Study:
+def evaluate(people: People, settings: StudySettings | None = None, progress: Progress | None = None) -> Study:
     """The study on these people. Every number depends on the seed alone.
 
     Ctrl-C ends it early, with the figures that were finished.
     """
-    settings = Settings() if settings is None else settings
+    settings = StudySettings() if settings is None else settings
     plans = _plans(people, settings)
     total = sum(len(plan.cases) for plan in plans)
     figures: list[Figure] = []
@@ -131,7 +131,7 @@ def evaluate(people: People, settings: Settings | None = None, progress: Progres
     return Study(people, settings, tuple(figures))
 
 
-def _measured(case: _Case, settings: Settings, place: tuple[int, int]) -> Point:
+def _measured(case: _Case, settings: StudySettings, place: tuple[int, int]) -> StudyPoint:
     """The point of a case: its measure repeated, each repetition with a seed of its own."""
     from scipy.stats import t
 
@@ -144,7 +144,7 @@ def _measured(case: _Case, settings: Settings, place: tuple[int, int]) -> Point:
     deviation = float(numbers.std(ddof=1))
     reach = float(t.ppf((1 + CONFIDENCE) / 2, len(numbers) - 1)) * deviation / math.sqrt(len(numbers))
     mean = float(numbers.mean())
-    return Point(
+    return StudyPoint(
         case.series,
         case.panel,
         case.x,
@@ -168,12 +168,12 @@ class _Plan:
     cases: tuple[_Case, ...]
 
 
-def _plans(people: People, settings: Settings) -> list[_Plan]:
+def _plans(people: People, settings: StudySettings) -> list[_Plan]:
     bins = Figure("bins", "The mean after rounding to d levels", "d", "mean", level=people.mean)
     return [_Plan(bins, _bins(people)), *_of_estimates(people, settings), *_of_gains(people, settings)]
 
 
-def _of_estimates(people: People, settings: Settings) -> Iterator[_Plan]:
+def _of_estimates(people: People, settings: StudySettings) -> Iterator[_Plan]:
     """Estimates over ε and over d, and those under attack."""
     y, level = "estimated mean", people.mean
     by_epsilon = (
@@ -196,7 +196,7 @@ def _of_estimates(people: People, settings: Settings) -> Iterator[_Plan]:
     yield _Plan(attacked, tuple(_attacked(people, settings, theta)))
 
 
-def _of_gains(people: People, settings: Settings) -> Iterator[_Plan]:
+def _of_gains(people: People, settings: StudySettings) -> Iterator[_Plan]:
     """Gains of attacks over ε, over β and over θ, the other two held fast."""
     epsilon, beta, theta = settings.attack_epsilon, settings.beta, people.thetas[0]
 
@@ -270,7 +270,7 @@ def _clipped_mean(oracle: Collector, values: Floats, attack: MeanAttack | None =
     return estimate
 
 
-def _attacked(people: People, settings: Settings, theta: float) -> Iterator[_Case]:
+def _attacked(people: People, settings: StudySettings, theta: float) -> Iterator[_Case]:
     """GRR on the finest levels: nobody malicious, OPA, and IPA; unbiased, and clipped as in the source study."""
     size = settings.finest
     values = _rounded(people, size)
