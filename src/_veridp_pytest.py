@@ -21,7 +21,7 @@ MARK = "dp(epsilon=None, delta=None, *, proved=False, seconds=None, ...): test t
 PROPERTY = "veridp"
 
 
-class TestShare:
+class SessionShare:
     """What one test may spend: seconds for each check, and its part of the session's false-alarm rate."""
 
     def __init__(self, seconds: float, alpha: float) -> None:
@@ -40,7 +40,7 @@ class TestShare:
         self.spent.append(alpha)
 
 
-SHARE: ContextVar[TestShare | None] = ContextVar("SHARE", default=None)
+SHARE: ContextVar[SessionShare | None] = ContextVar("SHARE", default=None)
 _PARTS = pytest.StashKey[dict[bool, int]]()
 _SPENT = pytest.StashKey[list[float]]()
 
@@ -187,7 +187,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Give each test its share: half of the rate to marked tests, half to all others, which may call `check`."""
     parts = item.config.stash[_PARTS]
     alpha = item.config.getoption("--dp-alpha") / parts[isinstance(item, DPItem)]
-    share = TestShare(item.config.getoption("--dp-time"), alpha / (2 if all(parts.values()) else 1))
+    share = SessionShare(item.config.getoption("--dp-time"), alpha / (2 if all(parts.values()) else 1))
     token = SHARE.set(share)
     try:
         yield

@@ -24,7 +24,7 @@ from veridp.errors import CutShort
 from veridp.mechanism import mechanism
 
 # Modules by their names: their packages have functions of the same names.
-sniper, statdp = (importlib.import_module(f"veridp.{name}") for name in ("sniper.search", "statdp.detect"))
+sniper, statdp = (importlib.import_module(f"veridp.engines.{name}") for name in ("sniper.search", "statdp.detect"))
 OPTIONS: dict[str, Any] = {
     "samples": 1000,
     "final_samples": 4000,

@@ -1,9 +1,9 @@
 """Linear conditions over rational and whole variables: whether they can hold together, exactly.
 
 A `LinearSystem` decides by the simplex method for bounds (Dutertre and de Moura, A fast linear-arithmetic solver for
-DPLL(T), CAV 2006) in rationals. It says that conditions exclude each other only after verifying, on the conditions themselves,
-the combination of bounds that shows it. `cells` answers questions that depend on the signs of many expressions: it
-splits space along them, and evaluates the question once in each cell.
+DPLL(T), CAV 2006) in rationals. It says that conditions exclude each other only after verifying, on the conditions
+themselves, the combination of bounds that shows it. `cells` answers questions that depend on the signs of many
+expressions: it splits space along them, and evaluates the question once in each cell.
 """
 
 from __future__ import annotations

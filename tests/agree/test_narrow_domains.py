@@ -9,7 +9,7 @@ import pytest
 
 import veridp
 from veridp.claim import Claim, Standing
-from veridp.engines.sniper.pairs import PairSource
+from veridp.engines.sniper.pairs import PairStream
 
 WIDTH, SCALE = 0.7, 0.5
 
@@ -34,7 +34,7 @@ def test_no_witness_leaves_the_domain() -> None:
 @pytest.mark.parametrize("adjacency", ["l1", "linf", "monotone"])
 @pytest.mark.parametrize("domain", [(0, WIDTH), (0.1, 0.3), (-1e-10, 1e-10), (5, 6), (0, 100)])
 def test_the_sniper_tries_no_pair_outside(adjacency: str, domain: tuple[float, float]) -> None:
-    pairs = PairSource(noisy.stating(adjacency=adjacency, domain=domain), 3)
+    pairs = PairStream(noisy.stating(adjacency=adjacency, domain=domain), 3)
     first = next(pairs.patterns())
     made = [first, *pairs.corners(), *[pair for pair, _ in zip(pairs.random(0), range(20), strict=False)]]
     made += list(pairs.moves(first, 0))

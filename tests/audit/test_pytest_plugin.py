@@ -102,9 +102,9 @@ def test_the_plugin_does_not_import_the_library(tmp_path: Path) -> None:
 
 
 def test_the_rate_is_split_so_that_it_adds_up() -> None:
-    from _veridp_pytest import TestShare
+    from _veridp_pytest import SessionShare
 
-    share = TestShare(1.0, 0.01)
+    share = SessionShare(1.0, 0.01)
     parts = [share.next_alpha() for _ in range(10_000)]
     assert parts[0] > parts[1] > 0
     assert 0.0099 < sum(parts) <= 0.01

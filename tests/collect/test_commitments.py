@@ -30,7 +30,7 @@ SECRET = bytes(range(32, 64))
 
 def modular() -> Any:
     """The modular commitments of the benchmarks."""
-    path = Path(__file__).parents[3] / "benchmarks" / "modular_pedersen.py"
+    path = Path(__file__).parents[2] / "benchmarks" / "modular_pedersen.py"
     spec = importlib.util.spec_from_file_location("modular_pedersen", path)
     assert spec is not None
     assert spec.loader is not None

@@ -14,7 +14,7 @@ from veridp.collect.comparison import compared_frequencies, compared_means
 from veridp.local import PM, SR
 from veridp.local.study.people import adult_ages
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_what_the_benchmark_writes(tmp_path: Path) -> None:

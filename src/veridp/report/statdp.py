@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.text import Text
 
 from veridp.claim import Witness, with_assumptions
-from veridp.engines.statdp import Detection, TestPoint
+from veridp.engines.statdp import Detection, CurvePoint
 from veridp.errors import BadInput
 
 HEIGHT = 10  # lines of the curve in the terminal
@@ -93,12 +93,12 @@ class TerminalCurve:
         return [line.rstrip() for line in lines]
 
 
-def _mark(point: TestPoint, row: int, claimed: bool) -> str:
+def _mark(point: CurvePoint, row: int, claimed: bool) -> str:
     raw, corrected = (round(value * HEIGHT) == row for value in (point.p_value, point.corrected_p_value))
     return BOTH if raw and corrected else RAW if raw else CORRECTED if corrected else "┊" if claimed else " "
 
 
-def _labels(points: Sequence[TestPoint], cell: int) -> str:
+def _labels(points: Sequence[CurvePoint], cell: int) -> str:
     """The test ε below their columns, as many as there is room for."""
     every = -(-CELL // cell)
     return "".join(f"{point.epsilon:^{cell * every}.3g}" for point in points[::every])
@@ -171,13 +171,13 @@ def _section(detection: Detection) -> str:
     return f"<h2>{html.escape(head)}</h2><pre>{html.escape(lines)}</pre>\n<table><tr>{columns}</tr>{rows}</table>\n"
 
 
-def _row(point: TestPoint, claimed: bool) -> str:
+def _row(point: CurvePoint, claimed: bool) -> str:
     cells = [f"{point.epsilon:.4g}", p_text(point.p_value), p_text(point.corrected_p_value), _event_text(point)]
     shown = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
     return f"<tr{' class=claimed' if claimed else ''}>{shown}</tr>"
 
 
-def _event_text(point: TestPoint) -> str:
+def _event_text(point: CurvePoint) -> str:
     return "none is frequent enough" if point.event is None else f"{point.event}; {point.left} against {point.right}"
 
 
@@ -216,7 +216,7 @@ def _witness_document(witness: Witness) -> dict[str, Any]:
     }
 
 
-def _point_document(point: TestPoint) -> dict[str, Any]:
+def _point_document(point: CurvePoint) -> dict[str, Any]:
     return {
         "epsilon": point.epsilon,
         "p_value": point.p_value,

@@ -36,7 +36,7 @@ from veridp_check.checker import CheckResult, check, check_file
 from veridp_check.document import NotACertificate
 from veridp_check.noise import NoiseDraw, log_above
 
-PACKAGE = Path(__file__).parents[2] / "src" / "veridp"
+PACKAGE = Path(__file__).parents[3] / "src" / "veridp"
 
 
 def loop_argmax(rng, queries, *, epsilon=0.1):

@@ -16,7 +16,7 @@ from veridp.budget import TOP_SHARE
 from veridp.engines.exact import distribution as law
 from veridp.engines.statdp import Detection, detect, p_values
 from veridp.engines.statdp.confirmation import FreshCounts
-from veridp.engines.statdp.result import TestPoint
+from veridp.engines.statdp.result import CurvePoint
 from veridp.errors import BadInput, MechanismFailed
 
 CLAIMS = (0.2, 0.7, 1.5)
@@ -375,7 +375,7 @@ def test_a_mechanism_that_fails_says_where():
 
 
 def test_a_point_without_an_event_proves_nothing():
-    assert TestPoint(0.5, 1.0, 1.0, 1.0, 1.0).p_value == 1.0
+    assert CurvePoint(0.5, 1.0, 1.0, 1.0, 1.0).p_value == 1.0
 
 
 @pytest.mark.parametrize("scale", [1e-14, 1e300])

@@ -16,7 +16,7 @@ from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.statdp.confirmation import FreshCounts, Tested
 from veridp.engines.statdp.hypothesis_test import p_values
 from veridp.engines.statdp.inputs import Trials, given_pairs, usual_pairs
-from veridp.engines.statdp.result import Detection, TestPoint
+from veridp.engines.statdp.result import Detection, CurvePoint
 from veridp.engines.statdp.seeds import Seeds
 from veridp.engines.statdp.select import score
 from veridp.engines.statdp.selection import Selection
@@ -123,7 +123,7 @@ def detect(
 class _LevelTests:
     """What one level found."""
 
-    curve: tuple[TestPoint, ...]
+    curve: tuple[CurvePoint, ...]
     epsilon_lower: float
     witness: Witness | None
     searched: tuple[str, ...]
@@ -189,7 +189,7 @@ def _grid(claim: Claim, given: Sequence[float] | None) -> list[float]:
 # ------------------------------------------------------------------------------------------------------------ tests
 
 
-def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None], correction: float) -> tuple[TestPoint, ...]:
+def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None], correction: float) -> tuple[CurvePoint, ...]:
     """The points of the curve, with corrected p-values that never fall."""
     left, right, runs = (
         np.array([getattr(one, name) if one is not None else 0 for one in tested]) for name in ("left", "right", "runs")
@@ -201,7 +201,7 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None], correctio
     for place, (epsilon, one) in enumerate(zip(epsilons, tested, strict=True)):
         top, bottom = float(forward[place]), float(backward[place])
         corrected_top, corrected_bottom = (max(least, min(correction * p, 1.0)) for p in (top, bottom))
-        point = TestPoint(epsilon, top, bottom, corrected_top, corrected_bottom)
+        point = CurvePoint(epsilon, top, bottom, corrected_top, corrected_bottom)
         least = point.corrected_p_value
         if one is not None:
             trial = one.candidate.trial
@@ -219,7 +219,7 @@ def _curve(epsilons: Sequence[float], tested: Sequence[Tested | None], correctio
     return tuple(points)
 
 
-def _epsilon_lower(curve: Sequence[TestPoint], alpha: float, correction: float) -> float:
+def _epsilon_lower(curve: Sequence[CurvePoint], alpha: float, correction: float) -> float:
     """The ε below which everything is refuted at level alpha, were there a test at each.
 
     Between two test ε, and below the first, the event of the upper one is tested, beyond the last that of the last:
@@ -233,7 +233,7 @@ def _epsilon_lower(curve: Sequence[TestPoint], alpha: float, correction: float) 
     return _crossing(curve[-1], reached, math.inf, alpha / correction)
 
 
-def _crossing(point: TestPoint, low: float, high: float, alpha: float) -> float:
+def _crossing(point: CurvePoint, low: float, high: float, alpha: float) -> float:
     """The largest ε within low..high, to some digits and from below, at which the event's p-value is at most alpha."""
     above, below = max(point.left_count, point.right_count), min(point.left_count, point.right_count)
 

@@ -12,7 +12,7 @@ from veridp.mechanism import Mechanism
 
 
 @dataclass(frozen=True, eq=False)
-class TestPoint:
+class CurvePoint:
     """A test ε, the event that was chosen for it, and what a fresh sample says.
 
     `forward` and `backward` are the expected p-values of Algorithm 2 against P[left] <= e^ε P[right], and against the
@@ -57,7 +57,7 @@ class Detection:
 
     mechanism: Mechanism
     claim: Claim
-    curve: tuple[TestPoint, ...]
+    curve: tuple[CurvePoint, ...]
     epsilon_lower: float  # every smaller ε is refuted, at confidence 1 - alpha
     alpha: float
     witness: Witness | None
@@ -67,7 +67,7 @@ class Detection:
     sampling_seconds: float  # of these, spent on running the mechanism and counting the chosen events
 
     @property
-    def claimed(self) -> TestPoint:
+    def claimed(self) -> CurvePoint:
         """The point of the curve at the claimed ε."""
         return next(point for point in self.curve if point.epsilon == self.claim.epsilon)
 
@@ -91,7 +91,7 @@ class Detection:
         """Whether the claim is refuted at level alpha."""
         return self.corrected_p_value < self.alpha
 
-    def at(self, epsilon: float) -> TestPoint:
+    def at(self, epsilon: float) -> CurvePoint:
         """The point of the curve at the test ε nearest to this."""
         return min(self.curve, key=lambda point: abs(point.epsilon - epsilon))
 
