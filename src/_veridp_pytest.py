@@ -40,7 +40,7 @@ class SessionShare:
         self.spent.append(alpha)
 
 
-SHARE: ContextVar[SessionShare | None] = ContextVar("SHARE", default=None)
+CURRENT_SHARE: ContextVar[SessionShare | None] = ContextVar("SHARE", default=None)
 _PARTS = pytest.StashKey[dict[bool, int]]()
 _SPENT = pytest.StashKey[list[float]]()
 
@@ -188,11 +188,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     parts = item.config.stash[_PARTS]
     alpha = item.config.getoption("--dp-alpha") / parts[isinstance(item, DPItem)]
     share = SessionShare(item.config.getoption("--dp-time"), alpha / (2 if all(parts.values()) else 1))
-    token = SHARE.set(share)
+    token = CURRENT_SHARE.set(share)
     try:
         yield
     finally:
-        SHARE.reset(token)
+        CURRENT_SHARE.reset(token)
         if share.spent:
             item.user_properties.append((PROPERTY, share.spent))
 

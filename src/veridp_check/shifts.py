@@ -18,9 +18,9 @@ from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, EventSh
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
 from veridp_check.noise import NoiseDraw, ShiftPrice
 
-ROUNDING = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
+COST_TOLERANCE = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
 MOST_BITS = 16  # a table of more than 2^this shifts is not gone through
-MANY = 12  # entries of the data that hang together in a rule: past this its cost is bounded noise by noise
+MAX_RULE_ENTRIES = 12  # entries of the data that hang together in a rule: past this its cost is bounded noise by noise
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def _total(noises: Sequence[NoiseDraw], moves: Sequence[Fraction], place: str, n
 
 
 def _check_stated(price: ShiftPrice, stated: Fraction, place: str) -> None:
-    if not price.amount <= stated <= price.amount * (1 + (ROUNDING if price.rounded else 0)):
+    if not price.amount <= stated <= price.amount * (1 + (COST_TOLERANCE if price.rounded else 0)):
         amount = f"just under {decimal_of(price.amount)}" if price.rounded else text_of(price.amount)
         raise CertificateFlaw(place, f"the moves cost {amount}, not {text_of(stated)}")
 
@@ -259,7 +259,7 @@ def _check_rule_cost(at: Carried, rule: ShiftRule) -> None:
                     f"{place}/{k}", f"{noise.kind} noise moves in whole steps, so whole numbers are needed"
                 )
         entries = sorted({i for k in group for i in rule.moves[k].slopes})
-        if len(entries) <= MANY:
+        if len(entries) <= MAX_RULE_ENTRIES:
             tried = [[_moved(rule, k, difference) for k in group] for difference in box.corners(entries)]
             totals.append(max((_total(chosen, moves, place, group) for moves in tried), key=lambda price: price.amount))
             continue

@@ -10,7 +10,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import ALIKE, SAME, DominatingPair, Finite, GaussianPair, LossSpan, dots, tails_on
+from veridp.accounting.pairs import (
+    ALIKE,
+    LOSS_TOLERANCE,
+    DominatingPair,
+    Finite,
+    GaussianPair,
+    LossSpan,
+    dots,
+    tails_on,
+)
 from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
@@ -218,7 +227,7 @@ def aligned(parts: Sequence[LatticePart]) -> list[LatticeRow] | None:
 def _least_gap(pair: Finite) -> float:
     """The least distance of two losses; inf where there is one loss only."""
     gaps = np.diff(pair.losses)
-    return float(gaps.min(initial=math.inf, where=gaps > SAME))
+    return float(gaps.min(initial=math.inf, where=gaps > LOSS_TOLERANCE))
 
 
 def _chosen_step(parts: Sequence[LatticePart], spans: Sequence[LossSpan]) -> float:

@@ -22,7 +22,7 @@ from veridp.errors import BadInput
 
 Array = NDArray[np.float64]
 TAIL = 25.0  # standard deviations: normal tails beyond weigh less than 1e-137
-SAME = 1e-12  # losses this close, relative to 1 and to themselves, are one
+LOSS_TOLERANCE = 1e-12  # losses this close, relative to 1 and to themselves, are one
 HUGE = 700.0  # e to more than this is out of reach of floats
 LEAK_ROUNDING = 1e-14  # relative error of the mass of infinite losses
 MOST_ATOMS = 1_000_000  # past this, losses are not multiplied out
@@ -105,7 +105,7 @@ def tails_on(pair: DominatingPair, levels: Array) -> Tails:
     little, and what lies in between belongs to it.
     """
     raised = levels.copy()
-    raised[-1] += SAME * (1 + abs(raised[-1]))
+    raised[-1] += LOSS_TOLERANCE * (1 + abs(raised[-1]))
     return pair.above(raised)
 
 
@@ -256,7 +256,7 @@ class Finite(DominatingPair):
         """Equal losses taken together, at the largest of them."""
         order = np.argsort(losses)
         losses, masses = losses[order], masses[order]
-        new = np.concatenate([[True], np.diff(losses) > SAME * (1 + np.abs(losses[1:]))])
+        new = np.concatenate([[True], np.diff(losses) > LOSS_TOLERANCE * (1 + np.abs(losses[1:]))])
         starts = np.flatnonzero(new)
         if not len(losses):
             return cls(losses, masses, unbounded)

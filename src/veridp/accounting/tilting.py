@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 REACH = 300.0  # how far below the ε that is wanted losses are looked at, over 1 + tilt: e to the reach is no overflow
 SLACK = 12.0  # ln of how much more a window may hide than at the best of tilts
 TURNS = 12  # of looking for an ε with ever better tilts
-CLOSE = 1e-9
+TILT_TOLERANCE = 1e-9
 LONGEST = 700.0  # e to more than this is out of reach of floats
 
 
@@ -100,7 +100,7 @@ class Curve:
     def settles(self, epsilon: float, delta: float) -> bool:
         """Whether an ε that was found for this δ lies where was looked, and no more is hidden there than thought."""
         seen = not self.cut or epsilon > self.lowest
-        return seen and self._hidden(epsilon) <= self._hidden(self.around) + CLOSE * self._target(delta)
+        return seen and self._hidden(epsilon) <= self._hidden(self.around) + TILT_TOLERANCE * self._target(delta)
 
 
 class LossSum:
@@ -150,7 +150,7 @@ class LossSum:
 
     def _bisected(self, delta: float, low: float, high: float) -> float:
         """The ε between two at which δ falls to this: slower, and always right."""
-        while high - low > CLOSE * (1 + high):
+        while high - low > TILT_TOLERANCE * (1 + high):
             middle = (low + high) / 2
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high

@@ -23,8 +23,8 @@ from veridp.mechanism import Mechanism, as_mechanism
 
 SECONDS = 60.0
 ALPHA = 0.05
-SHARE = 0.5  # of the time that is left, for each of proof, exact search and climb
-FIRST_SHARE = 0.1  # of the time that is left, for each look at a few runs before that
+ENGINE_TIME_SHARE = 0.5  # of the time that is left, for each of proof, exact search and climb
+PILOT_TIME_SHARE = 0.1  # of the time that is left, for each look at a few runs before that
 PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
 
 
@@ -108,8 +108,8 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
     """All that was found after all steps that were not tried before."""
     try:
         findings.step(PILOT[0], _run_once)
-        findings.step(PILOT[1], lambda findings: run_again(findings.case), FIRST_SHARE)
-        findings.step("randomness", _look_at_randomness, FIRST_SHARE)
+        findings.step(PILOT[1], lambda findings: run_again(findings.case), PILOT_TIME_SHARE)
+        findings.step("randomness", _look_at_randomness, PILOT_TIME_SHARE)
         engines(findings)
         findings.step("ledger", compare_with_ledger)
         findings.step("rounding", _round_witness)
@@ -136,15 +136,15 @@ def _look_at_randomness(findings: Findings) -> None:
 
 def _explore_first(findings: Findings) -> None:
     """Proof and exact witness, each checking the other; what neither can say is searched and sampled."""
-    findings.step("prove", explored.try_to_prove, SHARE)
-    findings.step("exact", explored.compare_exactly, SHARE)
+    findings.step("prove", explored.try_to_prove, ENGINE_TIME_SHARE)
+    findings.step("exact", explored.compare_exactly, ENGINE_TIME_SHARE)
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
     if findings.exact and searchable and not findings.met:
-        findings.step("finder", explored.ascend, SHARE)
+        findings.step("finder", explored.ascend, ENGINE_TIME_SHARE)
     if findings.proved and not findings.exact:
-        findings.step("cross-check", sampled.cross_check, SHARE)
+        findings.step("cross-check", sampled.cross_check, ENGINE_TIME_SHARE)
     if findings.proved and not findings.refuted:
-        findings.step("every size", explored.prove_every_size, SHARE)
+        findings.step("every size", explored.prove_every_size, ENGINE_TIME_SHARE)
     if not findings.exact and not findings.proved:
         _sample_only(findings)
         findings.step("confirm", sampled.confirm_exactly)

@@ -19,7 +19,7 @@ from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing
 from veridp.errors import CutShort, EnginesDisagree
 
 OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
-CLOSE = 0.01  # a proof and a witness meet if they are this close, relatively
+MEETING_TOLERANCE = 0.01  # a proof and a witness meet if they are this close, relatively
 LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib")
 
 
@@ -101,7 +101,7 @@ class Findings:
     @property
     def met(self) -> bool:
         """Whether witness and proof meet: nothing more is to be known."""
-        return self.lower >= self.upper * (1 - CLOSE)
+        return self.lower >= self.upper * (1 - MEETING_TOLERANCE)
 
     # ------------------------------------------------------------------------------------------- what is found
 

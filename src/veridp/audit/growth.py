@@ -15,7 +15,7 @@ from veridp.engines.exact import compare
 from veridp.engines.exact.at_delta import epsilon_at
 from veridp.errors import CutShort, VeridpError
 
-SHARE = 0.25  # of the time that is left
+GROWTH_TIME_SHARE = 0.25  # of the time that is left
 MOST_PAIRS = 16  # compared on either domain
 ABOVE = 1e-6  # by how much, relatively, a cost must exceed another to be called larger
 
@@ -28,7 +28,7 @@ def look_for_caveats(findings: Findings) -> None:
     """
     started = time.monotonic()
     try:
-        with at_most(max(findings.deadline.left * SHARE, 1e-3)):
+        with at_most(max(findings.deadline.left * GROWTH_TIME_SHARE, 1e-3)):
             findings.caveats += filter(None, (_grows(findings.case), _replaced(findings.case)))
     except (VeridpError, OutOfTime) as reason:
         why = "out of time" if isinstance(reason, CutShort | OutOfTime) else str(reason)

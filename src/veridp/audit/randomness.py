@@ -18,7 +18,7 @@ from veridp.sampling.sample import sample
 
 RUNS = 3  # in which a seed that does not follow from rng shows
 COMPARED = 32  # outputs in which two entries are compared
-SAME = 1e-9  # the spread of a difference without noise, relative to the noise of its parts
+SPREAD_TOLERANCE = 1e-9  # the spread of a difference without noise, relative to the noise of its parts
 
 
 def reused_noise(case: AuditCase) -> list[Remark]:
@@ -96,7 +96,7 @@ def _shared_noise(case: AuditCase) -> list[Remark]:
     spread = numbers.std(axis=0)
     for first in range(numbers.shape[1]):
         differences = (numbers - numbers[:, [first]]).std(axis=0)
-        same = (differences <= SAME * spread[first]) & (spread > 0)
+        same = (differences <= SPREAD_TOLERANCE * spread[first]) & (spread > 0)
         same[: first + 1] = False
         if same.any():
             second = int(np.flatnonzero(same)[0])

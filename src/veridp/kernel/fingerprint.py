@@ -45,7 +45,7 @@ from veridp.kernel.instructions import LIBRARIES
 from veridp.kernel.stand_ins import Symbolic
 
 MAX_OBJECTS = 200_000  # that one function can reach
-LARGE = 1_000  # entries of a table of plain values that is read at once
+MANY_PLAIN_ENTRIES = 1_000  # entries of a table of plain values that is read at once
 RANDOMNESS = "global randomness"
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
@@ -255,7 +255,11 @@ class _Reader:
     def _object(self, place: str, kind: type, value: Any, of: Callable[..., bool]) -> None:
         """An object that holds others: its contents by its type, then its attributes."""
         known = True
-        if kind in (list, tuple, dict) and len(value) >= LARGE and (table := _marshalled(value)) is not None:
+        if (
+            kind in (list, tuple, dict)
+            and len(value) >= MANY_PLAIN_ENTRIES
+            and (table := _marshalled(value)) is not None
+        ):
             self.note(place, table)
         elif of(dict, types.MappingProxyType):
             self._mapping(place, kind, value)

@@ -42,8 +42,8 @@ MAX_SIDES = 2  # for each random run: comparisons of one path that are replayed 
 MAX_EDGES = 500  # boundaries of paths that are replayed from either side
 MAX_TRIES = 2  # paths on which a point beside the same boundary is looked for
 RUNS = 8  # random runs at each place, and as many with draws from far out
-CLOSE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
-ROUNDING = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
+OUTPUT_TOLERANCE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
+UNIT_ROUNDOFF = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
 DROWNED = 0.5  # in units of the noise: rounding that is as large changes what the noise hides
 CLEAR = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
 
@@ -341,7 +341,7 @@ class _Told(Run):
             value, magnitude = self._evaluated(leaf)
             if math.isfinite(magnitude):
                 self._check_rounding(leaf)
-            return _Near(value, CLOSE * magnitude)
+            return _Near(value, OUTPUT_TOLERANCE * magnitude)
         if isinstance(leaf, Condition):
             return self._holds(leaf)
         if isinstance(leaf, Select):
@@ -355,7 +355,7 @@ class _Told(Run):
             return
         data = [float(c) * self.values[s] for s, c in released.terms.items() if not isinstance(s, Noise)]
         size = abs(math.fsum([float(released.constant), *data]))
-        if ROUNDING * size >= DROWNED * max(scales):
+        if UNIT_ROUNDOFF * size >= DROWNED * max(scales):
             raise ExplorationDisagrees(
                 f"the noise of {self.name} is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, "
                 f"and it has a scale of {max(scales):.3g}; subtract a constant from the data, or "
@@ -393,7 +393,7 @@ def _same_leaf(told: Any, seen: Any) -> bool:
     if isinstance(told, _Near):
         return isinstance(seen, int | float) and abs(seen - told.value) <= told.tolerance + 1e-300
     if isinstance(told, int | float | Number) and isinstance(seen, int | float):
-        close = math.isfinite(seen) and abs(float(told) - seen) <= CLOSE * abs(seen)
+        close = math.isfinite(seen) and abs(float(told) - seen) <= OUTPUT_TOLERANCE * abs(seen)
         return close or (told != told and seen != seen) or told == seen
     return type(told) is type(seen) and bool(told == seen)
 
@@ -424,7 +424,7 @@ def _same_law(told: Step, asked: Distribution | Sequence[float]) -> bool:
 
 
 def _same_chance(told: Number, asked: Number | float) -> bool:
-    return math.isclose(told, asked, rel_tol=CLOSE, abs_tol=1e-15)
+    return math.isclose(told, asked, rel_tol=OUTPUT_TOLERANCE, abs_tol=1e-15)
 
 
 def _boundary(condition: Condition) -> object:

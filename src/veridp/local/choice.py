@@ -13,7 +13,7 @@ from veridp.local.oracles.subset import SubsetSelection
 from veridp.local.oracles.unary import OUE, SUE
 
 CANDIDATES: tuple[type[FrequencyOracle], ...] = (GRR, Hadamard, OLH, OUE, SubsetSelection, SUE)
-SAME = 1e-6  # relative: variances closer than this are equal
+VARIANCE_TOLERANCE = 1e-6  # relative: variances closer than this are equal
 
 
 def choose(d: int, epsilon: float, *, report_bits: float = math.inf) -> FrequencyOracle:
@@ -30,5 +30,5 @@ def choose(d: int, epsilon: float, *, report_bits: float = math.inf) -> Frequenc
             f"no oracle for {d} values has reports of {report_bits:g} bits; GRR needs {GRR(d, epsilon).report_bits}"
         )
     least = min(float(oracle.variance(1)) for oracle in fitting)
-    best = [oracle for oracle in fitting if float(oracle.variance(1)) <= least * (1 + SAME)]
+    best = [oracle for oracle in fitting if float(oracle.variance(1)) <= least * (1 + VARIANCE_TOLERANCE)]
     return min(best, key=lambda oracle: oracle.report_bits)

@@ -16,13 +16,15 @@ from veridp.errors import BadInput
 GRAIN = 2**53
 # Losses are kept this much below ε (relative to e^ε): more than an engine that computes with floats can be off by.
 MARGIN = Fraction(1, 2**36)
-MOST = 500.0
+MAX_EPSILON = 500.0
 
 
 def checked_epsilon(epsilon: float) -> float:
     """The budget itself, if it is one that an oracle can keep."""
-    if not isinstance(epsilon, Real) or not 0 < epsilon <= MOST:
-        raise BadInput(f"epsilon = {epsilon!r} is no budget for an oracle; give a number above 0, at most {MOST:g}")
+    if not isinstance(epsilon, Real) or not 0 < epsilon <= MAX_EPSILON:
+        raise BadInput(
+            f"epsilon = {epsilon!r} is no budget for an oracle; give a number above 0, at most {MAX_EPSILON:g}"
+        )
     return float(epsilon)
 
 

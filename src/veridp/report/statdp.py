@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.text import Text
 
 from veridp.claim import Witness, with_assumptions
-from veridp.engines.statdp import Detection, CurvePoint
+from veridp.engines.statdp import CurvePoint, Detection
 from veridp.errors import BadInput
 
 HEIGHT = 10  # lines of the curve in the terminal

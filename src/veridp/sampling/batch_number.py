@@ -15,7 +15,7 @@ PLAIN = (bool, int, float)
 NUMBERS = (bool, int, float, np.number, np.bool_)
 WIDE = frozenset(map(np.dtype, (np.bool_, np.int64, np.float64)))
 EXACT = 2**53  # integers up to this are floats without rounding
-LARGE = 2.0**62  # integers past this may not fit 64 bits; Python's would go on
+MAX_SAFE_INTEGER = 2.0**62  # integers past this may not fit 64 bits; Python's would go on
 
 
 def _operators(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -145,7 +145,7 @@ class Batch(Symbolic):
     def _integer(self, rounding: np.ufunc) -> Batch:
         def rounded() -> Values:
             values = rounding(self.values.astype(np.float64)) if self.kind == "f" else self.values
-            if self.kind == "f" and not (np.abs(values) < LARGE).all():
+            if self.kind == "f" and not (np.abs(values) < MAX_SAFE_INTEGER).all():
                 self.tape.refuse("a number too large for 64 bits is rounded to an integer")
             return values.astype(np.int64)
 
@@ -353,7 +353,7 @@ def _python_arithmetic(ufunc: np.ufunc, values: Sequence[Any]) -> Batch:
             tape.refuse("integers leave 64 bits")
         if result.dtype.kind == "i" and ufunc in _GROWING:
             estimate = _GROWING[ufunc](*(np.asarray(array, dtype=np.float64) for array in arrays))
-            if not (np.abs(estimate) < LARGE).all():
+            if not (np.abs(estimate) < MAX_SAFE_INTEGER).all():
                 tape.refuse("integers leave 64 bits")
         if ufunc is np.power and result.dtype.kind == "f" and not np.isfinite(result).all():
             tape.refuse("a power is no finite real number on some rows")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BATCH = 1 << 16  # rows that are in memory at a time
 STDIN = Path("-")
-FEW = 10  # faults that are told one by one
+MAX_TOLD_FAULTS = 10  # faults that are told one by one
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RowTally:
         if self.on_error is OnError.fail:
             raise BadInput(f"{message}; mend it, or pass over such rows with --on-error skip")
         self.skipped += 1
-        if len(self.told) < FEW:
+        if len(self.told) < MAX_TOLD_FAULTS:
             self.told.append(message)
 
     def summary(self) -> str:

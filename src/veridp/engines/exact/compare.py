@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from veridp.engines.exact.certified import Enclosure
 
 Array = NDArray[np.float64]
-ROUNDING = 1e-12  # losses this close, relatively, are taken to be equal
+LOSS_TOLERANCE = 1e-12  # losses this close, relatively, are taken to be equal
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Comparison:
         forward, backward = self.loss.supremum, self.loss.backward
         if forward == backward == math.inf:
             return self.loss.reversed.peak.event.is_one_output and not self.loss.peak.event.is_one_output
-        return backward > forward and not math.isclose(backward, forward, rel_tol=ROUNDING, abs_tol=ROUNDING)
+        return backward > forward and not math.isclose(
+            backward, forward, rel_tol=LOSS_TOLERANCE, abs_tol=LOSS_TOLERANCE
+        )
 
     @property
     def _peak(self) -> Peak:

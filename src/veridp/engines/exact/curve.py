@@ -26,7 +26,7 @@ from veridp.kernel.symbols import Noise, Relation, Symbol
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 600
-LARGE = Fraction(10**60)  # numbers between 1/LARGE and LARGE are taken as they come
+MAX_PLAIN_NUMBER = Fraction(10**60)  # numbers between 1/MAX_PLAIN_NUMBER and MAX_PLAIN_NUMBER are taken as they come
 FARTHEST = Fraction(10**130)  # far beyond what noise of the largest scale reaches
 
 
@@ -167,7 +167,7 @@ def slacks(condition: Condition) -> list[Affine]:
 def moderate(slack: Affine) -> Affine:
     """An inequality `slack >= 0` that says the same in numbers that floats hold: no noise reaches beyond FARTHEST."""
     sizes = [abs(Fraction(factor)) for factor in slack.terms.values()]
-    if max([*sizes, abs(Fraction(slack.constant))]) <= LARGE and min(sizes) >= 1 / LARGE:
+    if max([*sizes, abs(Fraction(slack.constant))]) <= MAX_PLAIN_NUMBER and min(sizes) >= 1 / MAX_PLAIN_NUMBER:
         return slack
     largest = max(sizes) or Fraction(1)
     constant = max(-FARTHEST, min(FARTHEST, slack.constant / largest))

@@ -19,7 +19,7 @@ from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Unknown
 from veridp.mechanism import Mechanism
 
-FEW = 4  # leaving the data open may find at most so many times the paths of one input: else it does not pay
+MAX_PATH_RATIO = 4  # leaving the data open may find at most so many times the paths of one input: else it does not pay
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class OpenLaw:
         None where the mechanism does to data what symbols cannot express, or where that takes far more paths.
         """
         try:
-            paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=FEW * count)
+            paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=MAX_PATH_RATIO * count)
         except VeridpError:
             return None
         if any(isinstance(path.output, Raised) for path in paths):

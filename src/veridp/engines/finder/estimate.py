@@ -23,7 +23,7 @@ from veridp.confidence import hoeffding_radius
 Array = NDArray[np.float64]
 TARGET = 2e-3  # the width of the interval for ε at which sampling stops
 FIRST = 2**12  # samples to begin with
-ROUNDING = 1e-12  # a variance this small, relative to the mean square, is none
+VARIANCE_TOLERANCE = 1e-12  # a variance this small, relative to the mean square, is none
 FAR = 38.0  # standard deviations past which a normal tail is 0 in floating point
 
 
@@ -80,7 +80,7 @@ class SampleMoments:
 
 def _variance(total: float, squares: float, count: int) -> float:
     variance = squares / count - (total / count) ** 2
-    return variance if variance > ROUNDING * squares / count else 0.0
+    return variance if variance > VARIANCE_TOLERANCE * squares / count else 0.0
 
 
 def hoeffding(moments: SampleMoments, alpha: float) -> Interval:

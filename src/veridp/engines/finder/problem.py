@@ -18,7 +18,7 @@ from veridp.engines.finder.neighbourhood import Patch
 
 Array = NDArray[np.float64]
 NARROW = 1e-3  # the least length of an interval of outputs, as a share of the range of the output
-FEW = 10.0  # draws that count as nothing: an event met less often is not worth its ratio
+MIN_EVENT_DRAWS = 10.0  # draws that count as nothing: an event met less often is not worth its ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class DrawnProblem:
         """
         points = [side.soft(data, ends, sharpness) for side, data, ends in self._at(z)]
         left, right = points
-        few = FEW / self.draws.count
+        few = MIN_EVENT_DRAWS / self.draws.count
         value = math.log((left.value + few) / (right.value + few))
         place = self.problem.place
         if self._sides is None or not isinstance(place, Patch):

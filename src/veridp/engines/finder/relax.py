@@ -22,7 +22,7 @@ from scipy.special import expit
 
 Array = NDArray[np.float64]
 SHARPNESS = 50.0
-ROUNDING = 1e-9  # how far rounding may carry a slack that is 0
+SLACK_TOLERANCE = 1e-9  # how far rounding may carry a slack that is 0
 
 
 class SlackReading(ABC):
@@ -53,7 +53,7 @@ class Hard(SlackReading):
         return np.asarray(self.slacks[atom] >= 0, dtype=float)
 
     def equal(self, atom: int) -> Array:
-        return np.asarray(np.abs(self.slacks[atom]) <= ROUNDING, dtype=float)
+        return np.asarray(np.abs(self.slacks[atom]) <= SLACK_TOLERANCE, dtype=float)
 
 
 class Soft(SlackReading):

@@ -24,7 +24,7 @@ from veridp.sampling.tally import tally
 MOST_SAMPLES = 10**7
 PILOT = 20_000  # samples that tell how fast samples are drawn; they are not counted
 EVENT = "event"
-LEAST = 0.3  # seconds that an exact comparison is given even where the time is up
+MIN_EXACT_SECONDS = 0.3  # seconds that an exact comparison is given even where the time is up
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class VerifiedPair:
 def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> VerifiedPair | None:
     """The exact ε between two inputs, with the event that attains it; None where that is out of reach, or of time."""
     try:
-        with at_most(max(seconds, LEAST)):
+        with at_most(max(seconds, MIN_EXACT_SECONDS)):
             comparison = compare(mechanism, left, right)
             return VerifiedPair(comparison.epsilon, comparison.witness, "exact")
     except (NotExact, NotExplorable, CutShort, OutOfTime):

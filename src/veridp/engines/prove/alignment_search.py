@@ -15,11 +15,11 @@ from fractions import Fraction
 from veridp.budget import check
 from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.neighbours import Box, Corner, Polytope
-from veridp.engines.prove.rules import MANY, Rule, cheapest_rules, dearest
+from veridp.engines.prove.rules import MAX_CORNER_ENTRIES, Rule, cheapest_rules, dearest
 from veridp.engines.prove.shifts import NO_SHIFT, Shift, ShiftProblem, cheapest_shifts, failing_corner, requirements_of
 from veridp.kernel.symbols import Noise
 
-FEW = 2  # mixed entries: their corners are gone through at once
+MAX_MIXED_ENTRIES = 2  # mixed entries: their corners are gone through at once
 MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their whole differences are not gone through
 
 
@@ -59,7 +59,7 @@ def cheapest_alignments(events: Sequence[NoiseEvent], polytopes: Sequence[Polyto
 def cheapest(tasks: Sequence[ShiftProblem]) -> list[Alignment]:
     """How each task is done.
 
-    Each cost is the least possible, but where more than MANY entries are mixed: then it may be above.
+    Each cost is the least possible, but where more than MAX_CORNER_ENTRIES entries are mixed: then it may be above.
     """
     wanted = [_Wanted(task) for task in tasks]
     open_yet = [each for each in wanted if not each.is_hopeless()]
@@ -76,8 +76,12 @@ class _Wanted:
         box = task.polytope
         # Between the ends of a two-sided interval lies 0, and a mean of whole steps need not be whole.
         self.whole = task.whole and isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed)
-        self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (MANY_WHOLE if self.whole else MANY)
-        self.by_rule = isinstance(box, Box) and len(task.mixed) > FEW and not (self.whole and self.by_corners)
+        self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (
+            MANY_WHOLE if self.whole else MAX_CORNER_ENTRIES
+        )
+        self.by_rule = (
+            isinstance(box, Box) and len(task.mixed) > MAX_MIXED_ENTRIES and not (self.whole and self.by_corners)
+        )
         self.alignment = Alignment(CornerShifts((), (NO_SHIFT,)), task.base, NO_SHIFT, NO_SHIFT.cost)
 
     def is_hopeless(self) -> bool:

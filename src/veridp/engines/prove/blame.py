@@ -24,7 +24,7 @@ from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
 from veridp.mechanism import Mechanism
 
-SMALL = 1e-9
+COST_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class _Worst:
         first, count = len(self.event.conditions), len(self.event.numbers)
         everything = list(range(first, first + count))
         saved = self._saved(everything) if count else 0.0
-        if not saved > SMALL * min(self.cost, 1.0):
+        if not saved > COST_TOLERANCE * min(self.cost, 1.0):
             return None
         alone = [(self._saved([first + k]), k) for k in range(count)]
         most = max(value for value, _ in alone)
-        if most > SMALL:
+        if most > COST_TOLERANCE:
             return next(k for value, k in alone if value == most), most
         return self._dearest_number(), saved  # several, none of which helps alone
 
@@ -129,11 +129,11 @@ class _Worst:
         for site, part in zip(self.event.sites, parts, strict=True):
             by_line[site] = by_line.get(site, 0.0) + part
         site = max(by_line, key=lambda site: by_line[site])
-        chosen = [k for k, place in enumerate(self.event.sites) if place == site and parts[k] > SMALL]
+        chosen = [k for k, place in enumerate(self.event.sites) if place == site and parts[k] > COST_TOLERANCE]
         asked = [self.event.conditions[k] for k in chosen]
         noises = [n for n in self.event.noises if any(n in condition.slack.terms for condition in asked)]
         if math.isinf(self.cost):
-            every = [self.event.conditions[k] for k, part in enumerate(parts) if part > SMALL]
+            every = [self.event.conditions[k] for k, part in enumerate(parts) if part > COST_TOLERANCE]
             texts = " and ".join(condition.text() for condition in every)
             together = "cannot both stay true" if len(every) == 2 else "cannot stay true"
             sentence = f"{texts} {together}{self._where()}, by any shift of the noise{_reasons(noises)}"

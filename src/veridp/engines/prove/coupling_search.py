@@ -29,7 +29,7 @@ from veridp.kernel.template import Template
 
 NO_DIFFERENCE = Hull(((),))  # between two given values: constants differ, and nothing is left open
 UPWARDS = Fraction(10**12 + 1, 10**12)  # far more than the rounding of an exponential
-MANY = 400  # pairs of pieces with the same output: past this only pieces that are alike are matched
+MAX_PIECE_PAIRS = 400  # pairs of pieces with the same output: past this only pieces that are alike are matched
 LEAST_EXPONENT = -700  # below it floats lose digits
 
 
@@ -124,7 +124,7 @@ def _couple_output(
         ratio = sum(p.weight for p in sources.values()) / sum(p.weight for p in targets.values())
         return Coupling(CouplingLoss(Fraction(0), Fraction(ratio)), output, ())
     tasks: dict[tuple[int, int], ShiftProblem] = {}
-    few = len(sources) * len(targets) <= MANY
+    few = len(sources) * len(targets) <= MAX_PIECE_PAIRS
     for i, source in sources.items():
         for j, target in targets.items():
             task = _task(source, target, polytope, given) if few or (same and i == j) else None

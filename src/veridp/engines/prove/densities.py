@@ -22,7 +22,7 @@ from veridp.kernel import distributions as d
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Relation
 
-MANY = 80  # slanted lines: past this the plane is not taken apart
+MAX_SLANTED_LINES = 80  # slanted lines: past this the plane is not taken apart
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def slabs_of(cases: Sequence[Sequence[Layer]], ends: tuple[Fraction, Fraction]) 
     None where too many lines take the plane apart. Without a number there is one slab.
     """
     plane = _Plane(cases, ends)
-    if len(plane.slanted) > MANY:
+    if len(plane.slanted) > MAX_SLANTED_LINES:
         return None
     found: list[DensitySlab] = []
     for start, stop in itertools.pairwise((None, *plane.levels, None)):

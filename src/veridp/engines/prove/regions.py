@@ -24,7 +24,7 @@ from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.path import Fork, Option, Path, Step
 from veridp.kernel.symbols import Noise, Relation, Symbol
 
-MANY = 64  # regions
+MAX_REGIONS = 64  # regions
 MANY_SIDES = 4096  # choices of a side of every hyperplane
 SECONDS = 20
 
@@ -41,8 +41,8 @@ def region_cases(paths: Sequence[Path]) -> list[DataCase]:
         conditions = tuple(plane.condition(side) for plane, side in zip(planes, sides, strict=True))
         if not _possible([_claim(condition, None) for condition in conditions]):
             continue
-        if len(found) == MANY:
-            raise NotExplorable(_too_many(MANY))
+        if len(found) == MAX_REGIONS:
+            raise NotExplorable(_too_many(MAX_REGIONS))
         chosen = dict(zip([plane.key for plane in planes], sides, strict=True))
         here = [path for path in paths if all(_holds(c, chosen) for c in path.conditions if is_on_data(c))]
         found.append(

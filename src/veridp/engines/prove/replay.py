@@ -33,7 +33,9 @@ from veridp_check.noise import NoiseDraw
 SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
 REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers
 FALSE_ALARM = 1e-9  # the probability that weights which are right are said to be wrong
-CLOSE = 1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
+PARAMETER_TOLERANCE = (
+    1e-9  # relative: parameters that differ by less are the same, and a run so close to a boundary is left out
+)
 
 
 @dataclass(frozen=True)
@@ -380,7 +382,10 @@ def _same_draws(known: Sequence[NoiseDraw], rows: Sequence[int], draws: Sequence
     noises = [known[row] for row in rows]
     return len(noises) == len(draws) and all(
         noise.kind == draw.kind
-        and all(math.isclose(a, b, rel_tol=CLOSE) for a, b in zip(noise.parameters, draw.parameters, strict=True))
+        and all(
+            math.isclose(a, b, rel_tol=PARAMETER_TOLERANCE)
+            for a, b in zip(noise.parameters, draw.parameters, strict=True)
+        )
         for noise, draw in zip(noises, draws, strict=True)
     )
 
@@ -397,7 +402,7 @@ def _evaluated(expression: LinearForm, noise: Mapping[int, Fraction], data: Sequ
     value = sum(terms, start=expression.constant)
     reach = sum((abs(term) for term in terms), start=abs(expression.constant))
     whole = all(term.denominator == 1 for term in terms)
-    return _Evaluated(value, abs(value) <= Fraction(CLOSE) * reach and not (whole and value == 0))
+    return _Evaluated(value, abs(value) <= Fraction(PARAMETER_TOLERANCE) * reach and not (whole and value == 0))
 
 
 def _stands(value: Fraction, relation: str) -> bool:

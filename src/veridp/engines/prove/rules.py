@@ -20,7 +20,7 @@ from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved
 from veridp.engines.prove.simplex import ZERO
 from veridp.kernel.symbols import Noise
 
-MANY = 8  # entries: past this, corners are not gone through
+MAX_CORNER_ENTRIES = 8  # entries: past this, corners are not gone through
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Dearest:
 
 
 def dearest(task: ShiftProblem, rule: Rule) -> Dearest:
-    """The most that the rule costs in the box: exactly, where no more than MANY entries hang together.
+    """The most that the rule costs in the box: exactly, where no more than MAX_CORNER_ENTRIES entries hang together.
 
     Noises that depend on no common entry are dearest independently; their corners are gone through apart.
     """
@@ -146,7 +146,7 @@ def dearest(task: ShiftProblem, rule: Rule) -> Dearest:
             moves = rule.at(moved_to(task.base, group.entries, values))
             return cost_of(noises, [moves[place] for place in group.places])
 
-        if len(group.entries) > MANY:
+        if len(group.entries) > MAX_CORNER_ENTRIES:
             for place, noise in zip(group.places, noises, strict=True):
                 ends = bounds_of(rule.constants[place], rule.slopes[place], box)
                 total += max(cost_of([noise], [end]) for end in ends)

@@ -37,7 +37,7 @@ THOROUGH = 2  # pairs on which models that take long are tried
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
 MOST_ROUNDS = 3
-CLOSE = 0.3  # others than the best are trained too if they promise at most so much less, relatively
+TRAINING_MARGIN = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
 EARLY = 2  # levels so far below the top only secure a bound soon: they try no models that take long, and settle nothing
@@ -337,7 +337,7 @@ class Hunt:
 
     def settled(self, best: list[AttackCandidate], challengers: list[AttackCandidate]) -> list[AttackCandidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
-        enough = best[0].promise - CLOSE * abs(best[0].promise)
+        enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
         hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
         found = self.contest("challenge", hopeful, self.plan.efforts[-1:]) if hopeful else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
@@ -346,7 +346,7 @@ class Hunt:
 
     def trained(self, best: Sequence[AttackCandidate]) -> list[AttackCandidate]:
         """The best candidates trained with all samples, and others as they are, the most promising first."""
-        enough = best[0].promise - CLOSE * abs(best[0].promise)
+        enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
         others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
         finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
         entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from veridp.engines.sniper.pair_attack import SEEN_WELL, Setting
 from veridp.engines.sniper.tasks import TaskPool
 
-MOST = 50_000  # samples
+MAX_PILOT_SAMPLES = 50_000  # samples
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ def piloted(setting: Setting, task: PilotTask) -> bool:
 
 def few_outputs(crew: TaskPool, data: object, samples: int, key: tuple[int, ...]) -> tuple[bool, int]:
     """Whether so few outputs differ that each is seen often, among at most so many samples; and how many were drawn."""
-    task = PilotTask(data, min(samples, MOST), key)
+    task = PilotTask(data, min(samples, MAX_PILOT_SAMPLES), key)
     few = set(crew.run(piloted, [task] * crew.hands))
     return few == {True}, task.samples

@@ -13,7 +13,7 @@ from veridp.engines.sniper.classifier import LinearModel, Model, Network, Single
 from veridp.kernel.identity import Raised, leaf_text, tree_text
 from veridp.sampling.outputs import Outputs
 
-FEW = 64  # different outputs that can be listed
+MAX_LISTED_OUTPUTS = 64  # different outputs that can be listed
 SHOWN = 6
 TERMS = 4
 SPANS = 3
@@ -54,10 +54,10 @@ def _coin(attack: ThresholdAttack) -> str:
 def _listed(attack: ThresholdAttack, outputs: Outputs) -> str | None:
     """The outputs of the attack one by one, or those that are not of it, where there are few in all."""
     first = np.nan_to_num(outputs.matrix()[:500])
-    if any(template.slots for template in outputs.templates) and len(np.unique(first, axis=0)) > FEW:
+    if any(template.slots for template in outputs.templates) and len(np.unique(first, axis=0)) > MAX_LISTED_OUTPUTS:
         return None
     counts = outputs.distinct()
-    if len(counts) > FEW or attack.tie not in (0.0, 1.0):
+    if len(counts) > MAX_LISTED_OUTPUTS or attack.tie not in (0.0, 1.0):
         return None
     by_count = sorted(counts, key=lambda output: -counts[output])
     taken = [output for output in by_count if attack.holds(output)]

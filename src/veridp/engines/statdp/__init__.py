@@ -6,6 +6,6 @@ Ding, Wang, Wang, Zhang, Kifer, "Detecting Violations of Differential Privacy" (
 from veridp.engines.statdp.detect import detect
 from veridp.engines.statdp.events import FeatureEvent
 from veridp.engines.statdp.hypothesis_test import log_p_values, p_values
-from veridp.engines.statdp.result import Detection, CurvePoint
+from veridp.engines.statdp.result import CurvePoint, Detection
 
-__all__ = ["Detection", "FeatureEvent", "CurvePoint", "detect", "log_p_values", "p_values"]
+__all__ = ["CurvePoint", "Detection", "FeatureEvent", "detect", "log_p_values", "p_values"]

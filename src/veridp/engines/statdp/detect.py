@@ -16,7 +16,7 @@ from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.statdp.confirmation import FreshCounts, Tested
 from veridp.engines.statdp.hypothesis_test import p_values
 from veridp.engines.statdp.inputs import Trials, given_pairs, usual_pairs
-from veridp.engines.statdp.result import Detection, CurvePoint
+from veridp.engines.statdp.result import CurvePoint, Detection
 from veridp.engines.statdp.seeds import Seeds
 from veridp.engines.statdp.select import score
 from veridp.engines.statdp.selection import Selection

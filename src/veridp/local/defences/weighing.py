@@ -18,8 +18,8 @@ from veridp.local.estimate import Floats
 from veridp.local.oracle import CHUNK, PureOracle, Reports
 from veridp.local.weights import weight_law
 
-FEW = 5.0  # expected reports below which weights are pooled, the usual rule of the χ² test
-MANY = 100.0  # expected reports of a weight from which on their number says how many reports are honest
+MIN_EXPECTED_REPORTS = 5.0  # expected reports below which weights are pooled, the usual rule of the χ² test
+MIN_HONEST_REPORTS = 100.0  # expected reports of a weight from which on their number says how many reports are honest
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +71,12 @@ def _pooled(observed: NDArray[np.int64], expected: Floats) -> tuple[Floats, Floa
     """Neighbouring weights together until enough reports are expected of each group."""
     groups_observed, groups_expected = [0.0], [0.0]
     for seen, due in zip(observed, expected, strict=True):
-        if groups_expected[-1] >= FEW:
+        if groups_expected[-1] >= MIN_EXPECTED_REPORTS:
             groups_observed.append(0.0)
             groups_expected.append(0.0)
         groups_observed[-1] += float(seen)
         groups_expected[-1] += float(due)
-    if len(groups_expected) > 1 and groups_expected[-1] < FEW:
+    if len(groups_expected) > 1 and groups_expected[-1] < MIN_EXPECTED_REPORTS:
         groups_observed[-2] += groups_observed.pop()
         groups_expected[-2] += groups_expected.pop()
     return np.array(groups_observed), np.array(groups_expected)
@@ -93,7 +93,7 @@ def thinned(oracle: PureOracle, reports: Reports, rng: Generator) -> NDArray[np.
     law = weight_law(oracle)
     seen = observed > 0
     # the most reports that can be kept if weights with enough reports keep their proportions
-    usual = seen & (law * len(reports) >= MANY)
+    usual = seen & (law * len(reports) >= MIN_HONEST_REPORTS)
     most = float((observed[usual] / law[usual]).min()) if usual.any() else float(len(reports))
     allowed = np.minimum(law * most / np.maximum(observed, 1), 1.0)
     return np.asarray(rng.random(len(reports)) < allowed[weight])

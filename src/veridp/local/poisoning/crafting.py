@@ -20,7 +20,7 @@ from veridp.local.oracles.unary import OUE, SUE, BitReports
 from veridp.local.weights import weight_law
 
 MOST_TRIES = 1 << 22  # hash functions that are tried for one that sends all targets to one bucket
-ENOUGH = 4096  # such functions to choose among
+MAX_CANDIDATE_HASHES = 4096  # such functions to choose among
 AT_ONCE = 1 << 18
 
 
@@ -205,7 +205,7 @@ def _craft_seed(oracle: OLH, targets: Sequence[int], rng: Generator, *, mimic: b
             kept, supports = batch[best], support[best]
             break
         kept, supports = np.concatenate((kept, batch)), np.concatenate((supports, support))
-        good = np.argsort(-supports, kind="stable")[:ENOUGH]
+        good = np.argsort(-supports, kind="stable")[:MAX_CANDIDATE_HASHES]
         kept, supports = kept[good], supports[good]
         if supports.min() == len(targets):
             break
