@@ -100,7 +100,7 @@ def test_the_best_pair_remains_where_the_search_for_a_worse_one_does_not_end(
 
     monkeypatch.setattr(explored, "try_to_prove", lambda findings: findings.note("prove", "not asked", 0.0))
     monkeypatch.setattr(_Comparer, "__call__", second_never_ends)
-    monkeypatch.setattr(module, "SHARE", 0.01)
+    monkeypatch.setattr(module, "ENGINE_TIME_SHARE", 0.01)
     verdict = veridp.audit(laplace, epsilon=0.05, size=1, seconds=AMPLE, delta=0.0)
     assert verdict.epsilon.lower == pytest.approx(0.05)
     assert not verdict.finished

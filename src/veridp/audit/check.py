@@ -48,7 +48,7 @@ def check(
 def _session() -> Any:
     """What the plugin, if it is running a test now, allows this check."""
     plugin = sys.modules.get(PLUGIN)
-    return None if plugin is None else plugin.SHARE.get()
+    return None if plugin is None else plugin.CURRENT_SHARE.get()
 
 
 def falsified(verdict: Verdict) -> str:
