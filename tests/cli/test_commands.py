@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,18 @@ def test_a_file_that_cannot_be_loaded_is_one_line(run: Run, tmp_path: Path, sour
 
 def test_an_unknown_command_is_one_line(run: Run) -> None:
     assert_one_line(run("explain"), "No such command 'explain'")
+
+
+def test_the_version_is_that_of_the_distribution(run: Run) -> None:
+    result = run("--version")
+    assert (result.status, result.out) == (0, f"veridp {version('veridp')}\n")
+
+
+def test_the_shell_can_complete_commands(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_VERIDP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "veridp sn")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert "sniper" in run().out
 
 
 def test_no_command_prints_the_help(run: Run) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib.metadata import version as distribution_version
+from typing import Annotated
 
 import typer
 
@@ -26,7 +28,7 @@ from veridp.cli.statdp import show_detection
 from veridp.cli.status import NOT_JUDGED
 from veridp.errors import VeridpError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
 app.command("new")(write_starter)
 app.command("catalogue")(list_catalogue)
@@ -45,8 +47,14 @@ app.add_typer(collect_commands, name="collect")
 
 
 @app.callback(invoke_without_command=True)
-def veridp(context: typer.Context) -> None:
+def veridp(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="print the version, and exit")] = False,
+) -> None:
     """How private is this, really?"""
+    if version:
+        typer.echo(f"veridp {distribution_version('veridp')}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
