@@ -24,7 +24,7 @@ NOT_PROVABLE = {"gaussian", "exponential_mechanism", "finder_sum"}
 
 
 MAX_SIZE = 6  # of inputs, at which every broken mechanism of the catalogue is broken
-SIZES = {"svt34_parallel": 3}  # of mechanisms with very many paths
+SIZES = {"svt34_parallel": 3, "adaptive_svt": 3, "gap_svt": 3, "numerical_svt": 4}  # of mechanisms with very many paths
 
 
 @pytest.fixture(autouse=True)
