@@ -124,3 +124,11 @@ def test_the_picture_of_a_terminal_can_be_drawn() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "draw_audit.py"))
     assert "randomized_response" in script["picture"](["randomized_response"], "randomized_response")
     assert all(name in (ROOT / "docs" / "audit.svg").read_text(encoding="utf-8") for name in script["TARGETS"])
+
+
+def test_the_walk_through_the_kernel_names_all_of_its_files() -> None:
+    walk = (
+        (ROOT / "docs" / "idea.md").read_text(encoding="utf-8").split("## A walk through the kernel")[1].split("## ")[0]
+    )
+    files = {file.name for file in (ROOT / "src" / "veridp" / "kernel").glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"`(\w+\.py)`", walk)) == files
