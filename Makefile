@@ -8,7 +8,7 @@ READY := .venv/.ready
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[attack,fast]'
 	@touch $@
 
 $(READY): $(INSTALLED)

@@ -2,7 +2,8 @@
 
 VeridpError
 ├── BadInput              what the caller gave cannot be used; the message says what would do
-│   └── BadTarget         a target such as `file.py:function` names no mechanism
+│   ├── BadTarget         a target such as `file.py:function` names no mechanism
+│   └── MissingExtra      what was asked for needs a package that is not installed
 ├── MechanismError        the mechanism itself misbehaved
 │   ├── MechanismFailed   it raised an exception in every run, or one that is no output of its own
 │   ├── MechanismHung     it did not return within the time limit
@@ -25,6 +26,9 @@ Every message says where, what was found, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class VeridpError(Exception):
     """Base of everything that veridp raises on purpose."""
@@ -36,6 +40,27 @@ class BadInput(VeridpError, ValueError):
 
 class BadTarget(BadInput):
     """A target names no mechanism."""
+
+
+class MissingExtra(BadInput):
+    """What was asked for needs a package that is not installed."""
+
+
+@contextmanager
+def extra(name: str, who_needs: str) -> Iterator[None]:
+    """Import packages of an extra in the body: MissingExtra, with the command that installs it, where one is missing.
+
+    >>> with extra("plot", "plots need"):
+    ...     import no_such_package
+    Traceback (most recent call last):
+    ...
+    veridp.errors.MissingExtra: plots need no_such_package; install it with: pip install 'veridp[plot]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise MissingExtra(f"{who_needs} {package}; install it with: pip install 'veridp[{name}]'") from None
 
 
 class MechanismError(VeridpError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from veridp.adjacency import Adjacency, Domain
@@ -18,7 +19,7 @@ from veridp.audit.rounding import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt
 from veridp.claim import Verdict
-from veridp.errors import CutShort, MechanismHung
+from veridp.errors import CutShort, MechanismHung, MissingExtra
 from veridp.mechanism import Mechanism, as_mechanism
 
 SECONDS = 60.0
@@ -69,12 +70,11 @@ def audit(
 
 def _load(black_box: bool) -> None:
     """Load the engines that come first: they stay loaded for the next audit, and no deadline counts it."""
-    sampling, exploring = (
-        ("veridp.engines.statdp", "veridp.engines.sniper", "sklearn.ensemble"),
-        ("veridp.engines.prove", "veridp.engines.exact"),
-    )
-    for module in sampling if black_box else exploring:
-        importlib.import_module(module)
+    for engine in ("statdp", "sniper") if black_box else ("prove", "exact"):
+        importlib.import_module(f"veridp.engines.{engine}")
+    if black_box:
+        with suppress(MissingExtra):  # the step that needs it says so
+            importlib.import_module("veridp.engines.sniper.tasks").load_classifiers()
 
 
 def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:

@@ -12,7 +12,7 @@ from veridp.budget.child_process import listening
 from veridp.claim import Claim, Witness
 from veridp.engines.exact import compare
 from veridp.engines.exact.at_delta import epsilon_at
-from veridp.errors import BadInput, EnginesDisagree, VeridpError
+from veridp.errors import BadInput, EnginesDisagree, MissingExtra, VeridpError
 
 if TYPE_CHECKING:
     from veridp.engines.sniper.result import AttackResult
@@ -116,16 +116,21 @@ def attack(findings: Findings) -> None:
         findings.report()
 
     with findings.timed("sniper") as found:
-        with listening(take_attack):
-            result = search(
-                case.mechanism,
-                case.size,
-                seconds=max(time_left(), 1e-3),
-                confidence=1 - (case.alpha - _quick_alpha(findings)),
-                claim=case.claim,
-                seed=case.seed_of(3),
-                progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
-            )
+        try:
+            with listening(take_attack):
+                result = search(
+                    case.mechanism,
+                    case.size,
+                    seconds=max(time_left(), 1e-3),
+                    confidence=1 - (case.alpha - _quick_alpha(findings)),
+                    claim=case.claim,
+                    seed=case.seed_of(3),
+                    progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
+                )
+        except MissingExtra as missing:
+            findings.caveats.append(f"no attack was searched for: {missing}")
+            found.append(str(missing))
+            return
         findings.finished = findings.finished and result.finished
         cut = "" if result.finished else ", cut short"
         found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}{cut}")

@@ -15,7 +15,7 @@ from veridp.budget import Deadline
 from veridp.cli.options import AsJson, Confidence, Time
 from veridp.cli.output import show, show_json
 from veridp.cli.status import FAILS, HOLDS
-from veridp.errors import BadInput
+from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -312,13 +312,11 @@ def _without_password(url: str) -> str:
 
 
 def _need_extra() -> None:
-    try:
+    with extra("collect", "veridp collect needs"):
         import alembic
         import httpx
         import msgpack
         import sqlalchemy
         import starlette
         import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise BadInput(f"veridp collect needs {error.name}; pip install 'veridp[collect]'") from None
     del alembic, httpx, msgpack, sqlalchemy, starlette

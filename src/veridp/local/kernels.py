@@ -11,6 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from veridp.errors import extra
+
 Words = NDArray[np.uint64]
 WORD = 64
 RATE_BITS = 53  # rates are multiples of 2^-53
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
     def compiled(function: Any) -> Any: ...
 else:
-    from numba import njit
+    with extra("fast", "this oracle needs"):
+        from numba import njit
 
     compiled = njit(cache=True, nogil=True)
 

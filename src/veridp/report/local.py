@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
-from veridp.errors import BadInput
+from veridp.errors import extra
 from veridp.local.estimate import Estimate
 from veridp.local.study import Figure, Study, StudyPoint
 from veridp.local.study.run import as_rows
@@ -88,11 +88,9 @@ def _cell(value: object) -> str:
 
 def _svg(figure: Figure) -> str:
     """The figure as an SVG element, a panel for each of its panels."""
-    try:
+    with extra("plot", "the page needs"):
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas
-    except ImportError:
-        raise BadInput("the page needs matplotlib; install it with: pip install 'veridp[plot]'") from None
     panels = sorted(dict.fromkeys(point.panel for point in figure.points), key=lambda panel: panel.rpartition(",")[0])
     columns = min(len(panels), PANELS_IN_A_ROW)
     rows = math.ceil(len(panels) / columns)

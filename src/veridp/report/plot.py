@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from veridp.engines.exact import Comparison
 from veridp.engines.exact.entry_loss import EntryLoss
 from veridp.engines.exact.loss import Mixture, PrivacyLoss, Product
-from veridp.errors import BadInput, NotExact
+from veridp.errors import BadInput, NotExact, extra
 
 Array = NDArray[np.float64]
 MOST_BARS = 24
@@ -21,10 +21,8 @@ SEEN = 1e-3  # a density below this share of the highest is not drawn
 
 def plot_comparison(comparison: Comparison, path: Path) -> None:
     """Write a picture (PNG, SVG or PDF by its ending) of the outputs on either side and of δ against ε."""
-    try:
+    with extra("plot", "plots need"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise BadInput("plots need matplotlib; install it with: pip install 'veridp[plot]'") from None
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     outputs, profile = figure.subplots(1, 2)
     figure.suptitle(f"{comparison.mechanism}: ε = {comparison.epsilon:.6g}")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from veridp.engines.sniper import AttackResult
-from veridp.errors import BadInput
+from veridp.errors import BadInput, extra
 
 
 def plot_profile(finding: AttackResult, path: Path) -> None:
     """Write a picture (PNG, SVG or PDF by its ending) of the certified δ against ε, with the claim in it."""
-    try:
+    with extra("plot", "plots need"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise BadInput("plots need matplotlib; install it with: pip install 'veridp[plot]'") from None
     figure = Figure(figsize=(6, 4.5), layout="constrained")
     axes = figure.subplots()
     epsilons = [point.epsilon for point in finding.profile]

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from veridp.claim import Witness, with_assumptions
 from veridp.engines.statdp import CurvePoint, Detection
-from veridp.errors import BadInput
+from veridp.errors import BadInput, extra
 
 HEIGHT = 10  # lines of the curve in the terminal
 CELL = 5  # columns for each test ε, where there is room
@@ -124,10 +124,8 @@ def write_plot(detections: Sequence[Detection], path: Path) -> None:
 
 def _figure(detections: Sequence[Detection]) -> Any:
     """p against test ε, a line for each detection, its claimed ε a vertical one of the same colour."""
-    try:
+    with extra("plot", "plots need"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise BadInput("plots need matplotlib; install it with: pip install 'veridp[plot]'") from None
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for detection in detections:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from veridp.errors import BadInput, MechanismError, Nondeterministic
+from veridp.errors import BadInput, MechanismError, MissingExtra, Nondeterministic, extra
 from veridp.mechanism import Mechanism
 from veridp.sampling.batch import batch_trial
 from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported
@@ -227,7 +227,12 @@ def _compiled_job(order: Order, notes: list[str]) -> Job | None:
 
     Both are run on typical draws, and on rare ones: from the tails, at all magnitudes, and tied.
     """
-    from veridp.sampling.compiled import compiled_outputs
+    try:
+        with extra("fast", "it needs"):
+            from veridp.sampling.compiled import compiled_outputs
+    except MissingExtra as missing:
+        notes.append(f"{Reading.COMPILED}: {missing}")
+        return None
 
     job = order.job(Reading.COMPILED)
     count = min(COMPARED, max(order.count, 1))

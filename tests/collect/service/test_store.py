@@ -101,7 +101,7 @@ def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) ->
     commits = [c.commit(session.invitation, "dog") for c in (client, other)]
     with opened.writer.begin() as connection:
         after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known())
-        assert not store._advance(connection, store._COMMITTED, after, store.Stage.INVITED, with_commitment=b"x")
+        assert not store._advance(connection, store._COMMITTED, after, store.SessionStage.INVITED, with_commitment=b"x")
         with pytest.raises(Refused) as refused:
             store.put_commit(connection, TASK, b"t" * 32, commits[1], time.time(), Known())
         assert refused.value.reason == Reason.SECOND_COMMITMENT
@@ -153,7 +153,7 @@ def test_a_verdict_is_good_for_its_opening_alone() -> None:
     session, opening = committed_session()
     assert session.commit is not None
     known = Known(session.commit, opening, TASK.verifier.judge(session.commit, session.challenge, opening))
-    assert session.opened(opening, 0, known).stage == store.Stage.ACCEPTED
+    assert session.opened(opening, 0, known).stage == store.SessionStage.ACCEPTED
     for other in (replace(opening, proof=b""), replace(opening, closed=())):
         with pytest.raises(Refused, match="conflict"):
             session.opened(other, 0, known)

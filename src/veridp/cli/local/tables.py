@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from veridp.cli.local.options import Format, OnError
-from veridp.errors import BadInput
+from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
     from veridp.local.plan import Parsed
@@ -203,12 +203,10 @@ def _places(source: str, header: list[str], names: Sequence[str] | None) -> dict
 
 def pyarrow() -> Any:
     """The package that reads and writes Parquet and Arrow."""
-    try:
+    with extra("tables", "Parquet and Arrow need"):
         import pyarrow as package
         import pyarrow.ipc
         import pyarrow.parquet
-    except ImportError:
-        raise BadInput("Parquet and Arrow need pyarrow; install it with: pip install 'veridp[tables]'") from None
     return package
 
 

@@ -18,7 +18,7 @@ from veridp.collect.commitments.ggm import SEED_BYTES, Hash
 from veridp.collect.context import DIGEST_BYTES, Context
 from veridp.collect.layout import Layout
 from veridp.collect.reasons import Reason, Refused
-from veridp.errors import BadInput
+from veridp.errors import extra
 
 
 def BLAKE2B(data: bytes) -> bytes:  # noqa: N802 - the name of the function, as the literature writes it
@@ -28,10 +28,8 @@ def BLAKE2B(data: bytes) -> bytes:  # noqa: N802 - the name of the function, as 
 
 def blake3_hash() -> Hash:
     """The 32-byte BLAKE3 digest, if the package `blake3` is there."""
-    try:
+    with extra("collect", "the scheme blake3 needs"):
         from blake3 import blake3
-    except ImportError:
-        raise BadInput("the scheme blake3 needs the package blake3; pip install 'veridp[collect]'") from None
     return partial(_digest_of, blake3)
 
 

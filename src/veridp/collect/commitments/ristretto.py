@@ -15,7 +15,7 @@ from veridp.collect.commitments.entrywise import Entrywise, split
 from veridp.collect.context import Context
 from veridp.collect.layout import Layout
 from veridp.collect.reasons import Reason, Refused
-from veridp.errors import BadInput
+from veridp.errors import extra
 
 LABEL = b"veridp Pedersen generator H, ristretto255, version 1"
 ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -40,10 +40,8 @@ def multiples(count: int) -> tuple[bytes, ...]:
 
 @cache
 def _sodium() -> ModuleType:
-    try:
+    with extra("collect", "the scheme ristretto255 needs"):
         import rbcl
-    except ImportError:
-        raise BadInput("the scheme ristretto255 needs the package rbcl; pip install 'veridp[collect]'") from None
     return rbcl  # type: ignore[no-any-return]
 
 

@@ -20,7 +20,7 @@ import cloudpickle
 
 from veridp.budget import whole
 from veridp.budget.threads import one_thread, one_thread_for_good
-from veridp.errors import VeridpError, WorkerLost
+from veridp.errors import VeridpError, WorkerLost, extra
 from veridp.sampling.blocks import Failure
 from veridp.sampling.shipping import packed
 from veridp.sampling.worker_pool import WorkerPool as Workers
@@ -164,4 +164,5 @@ def _unpacked(payload: bytes) -> Any:
 
 def load_classifiers() -> None:
     """Load what takes long to load, once rather than in each forked process, and before threads are limited."""
-    import sklearn.ensemble  # noqa: F401
+    with extra("attack", "attacks by classifiers need"):
+        import sklearn.ensemble  # noqa: F401
