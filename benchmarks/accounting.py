@@ -23,7 +23,7 @@ from scipy.stats import binom
 
 from veridp.accounting.calibration import gaussian_delta
 from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import LatticePart
+from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 
@@ -88,7 +88,7 @@ def best_time(run: Callable[[], float]) -> tuple[float, float]:
 
 
 def ours(kind: Kind, k: int, step: float | None) -> float:
-    return max(Composition([LatticePart(pair, k)], step).epsilon(DELTA) for pair in kind.pairs)
+    return max(Composition([Part(pair, k)], step).epsilon(DELTA) for pair in kind.pairs)
 
 
 def above(found: float, truth: float | None) -> str:

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from veridp.accounting import Leaf, Repeated, Sequential, Subsampled, account
 from veridp.accounting.calibration import gaussian_delta
 from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import LatticePart
+from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 from veridp.errors import BadInput
@@ -42,7 +42,7 @@ def test_finite_mechanisms_against_brute_force(
         p = math.prod(law[0][place] for law, place in zip(laws, places, strict=True))
         q = math.prod(law[1][place] for law, place in zip(laws, places, strict=True))
         brute += max(0.0, p - math.exp(epsilon) * q)
-    composition = Composition([LatticePart(Finite.of(*first), k), LatticePart(Finite.of(*second), m)])
+    composition = Composition([Part(Finite.of(*first), k), Part(Finite.of(*second), m)])
     assert composition.exact
     assert composition.delta(epsilon) == pytest.approx(brute, abs=1e-11)
 
@@ -50,12 +50,12 @@ def test_finite_mechanisms_against_brute_force(
 @pytest.mark.parametrize("step", [None, 1e-3])
 def test_at_the_claimed_delta_a_composition_costs_the_sum_of_the_claims(step: float | None) -> None:
     """The mass of infinite losses is 1 - (1 - δ)^k: there, ε is the sum of the largest finite losses."""
-    claimed = LatticePart(Finite.claimed(0.25, 1e-4), 3)
+    claimed = Part(Finite.claimed(0.25, 1e-4), 3)
     leak = -math.expm1(3 * math.log1p(-1e-4))
     for parts, epsilon in (
         ([claimed], 0.75),
-        ([claimed, LatticePart(LaplacePair(0.1), 2)], 0.95),
-        ([claimed, LatticePart(GaussianPair(0.1))], math.inf),
+        ([claimed, Part(LaplacePair(0.1), 2)], 0.95),
+        ([claimed, Part(GaussianPair(0.1))], math.inf),
     ):
         composition = Composition(parts, step)
         assert composition.epsilon(leak) == pytest.approx(epsilon, rel=1e-12)
@@ -70,7 +70,7 @@ def test_randomised_response_against_the_binomial_distribution(k: int) -> None:
     each = 0.02
     lies = np.arange(k + 1)
     losses, masses = (k - 2 * lies) * each, binom.pmf(lies, k, 1 / (1 + math.exp(each)))
-    composition = Composition([LatticePart(Finite.claimed(each), k)])
+    composition = Composition([Part(Finite.claimed(each), k)])
     assert composition.exact
     for epsilon in (0.0, each * math.sqrt(k), 2 * each * math.sqrt(k)):
         expected = float(np.sum(masses * -np.expm1(np.minimum(epsilon - losses, 0.0))))
@@ -82,12 +82,12 @@ def test_randomised_response_against_the_binomial_distribution(k: int) -> None:
 def test_normal_noise_composes_to_normal_noise(k: int, delta: float) -> None:
     """k answers with normal noise are one with noise √k times less: a closed form for any δ, however small."""
     ratio = 0.5 / math.sqrt(k)
-    composition = Composition([LatticePart(GaussianPair(ratio), k)])
+    composition = Composition([Part(GaussianPair(ratio), k)])
     epsilon = composition.epsilon(delta)
     assert composition.exact
     assert gaussian_delta(epsilon, 0.5) <= delta * (1 + 1e-9)
     assert gaussian_delta(epsilon * (1 - 1e-9), 0.5) >= delta
-    on_a_lattice = Composition([LatticePart(GaussianPair(ratio), k)], ratio / 100).epsilon(delta)
+    on_a_lattice = Composition([Part(GaussianPair(ratio), k)], ratio / 100).epsilon(delta)
     assert epsilon <= on_a_lattice <= epsilon * (1 + 1e-4)
 
 
@@ -101,22 +101,20 @@ def test_delta_far_out_in_the_tail_against_fifty_digits() -> None:
         loss = (k - 2 * lies) * mpf(each)
         if loss > epsilon:
             expected += mp.binomial(k, lies) * high ** (k - lies) * (1 - high) ** lies * (1 - mp.exp(epsilon - loss))
-    assert Composition([LatticePart(Finite.claimed(each), k)]).delta(epsilon) == pytest.approx(
-        float(expected), rel=1e-9
-    )
+    assert Composition([Part(Finite.claimed(each), k)]).delta(epsilon) == pytest.approx(float(expected), rel=1e-9)
 
 
 @pytest.mark.parametrize("pair", [Finite.claimed(0.9), LaplacePair(0.9), RemovedFromSample(LaplacePair(0.9), 0.3)])
 def test_the_largest_loss_stays_on_the_lattice(pair: DominatingPair) -> None:
     """Whatever the step, and however it rounds: a loss that is finite is never counted as infinite."""
     for parts in range(1, 200):
-        composition = Composition([LatticePart(pair, 3)], pair.span.high / parts)
+        composition = Composition([Part(pair, 3)], pair.span.high / parts)
         assert composition.infinite == 0.0
         assert composition.epsilon(0.0) == pytest.approx(3 * pair.span.high)
 
 
 def test_a_finer_lattice_gives_no_more() -> None:
-    parts = [LatticePart(LaplacePair(0.3), 20), LatticePart(RemovedFromSample(GaussianPair(1.0), 0.1), 5)]
+    parts = [Part(LaplacePair(0.3), 20), Part(RemovedFromSample(GaussianPair(1.0), 0.1), 5)]
     coarse, middle, fine = (Composition(parts, step).epsilon(DELTA) for step in (1e-2, 1e-3, 1e-4))
     assert fine <= middle + 1e-12 <= coarse + 2e-12
     assert coarse - middle > middle - fine  # and ever less is won
@@ -139,7 +137,7 @@ def test_simple_bounds_are_never_below_the_tight_one(parts: list[tuple[float, in
 
 def test_basic_composition_is_never_below_the_exact_loss() -> None:
     release = Sequential([Leaf.claimed(0.3), Repeated(4, Leaf.claimed(0.2))])
-    exact = Composition([LatticePart(Finite.claimed(0.3)), LatticePart(Finite.claimed(0.2), 4)])
+    exact = Composition([Part(Finite.claimed(0.3)), Part(Finite.claimed(0.2), 4)])
     assert account(release, 0.0)["basic"].epsilon == pytest.approx(1.1)
     assert exact.epsilon(0.0) == pytest.approx(1.1)
     assert exact.epsilon(1e-3) < 1.1
@@ -262,11 +260,11 @@ def test_one_mechanism_alone_is_never_understated(delta: float, ratio: float, ra
     """On any lattice, ε is at least what the pair's own curve says."""
     for inner in (LaplacePair(ratio), GaussianPair(ratio)):
         for pair in (inner, RemovedFromSample(inner, rate), AddedToSample(inner, rate)):
-            assert Composition([LatticePart(pair)], step).epsilon(delta) >= pair.epsilon(delta) * (1 - 1e-7) - 1e-12
+            assert Composition([Part(pair)], step).epsilon(delta) >= pair.epsilon(delta) * (1 - 1e-7) - 1e-12
 
 
 def test_steps_that_make_no_lattice_are_refused() -> None:
     with pytest.raises(BadInput, match="no distance"):
-        Composition([LatticePart(LaplacePair(1.0))], step=0.0)
+        Composition([Part(LaplacePair(1.0))], step=0.0)
     with pytest.raises(BadInput, match="larger step"):
-        Composition([LatticePart(LaplacePair(1.0))], step=1e-12).epsilon(DELTA)
+        Composition([Part(LaplacePair(1.0))], step=1e-12).epsilon(DELTA)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from veridp.accounting import Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled, account
 from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import LatticePart
+from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import Finite
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 from veridp.accounting.tree import ReleaseNode
@@ -83,5 +83,5 @@ def test_samples_of_finite_mechanisms_against_all_outputs(p: list[int], q: list[
             mine, theirs = np.multiply.outer(mine, first).ravel(), np.multiply.outer(theirs, second).ravel()
         for epsilon in (0.0, 0.1, 0.5):
             brute = float(np.maximum(mine - math.exp(epsilon) * theirs, 0.0).sum())
-            found = Composition([LatticePart(sampled, count)]).delta(epsilon)
+            found = Composition([Part(sampled, count)]).delta(epsilon)
             assert brute - 1e-12 <= found <= brute + 1e-6

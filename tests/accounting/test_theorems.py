@@ -16,8 +16,8 @@ import veridp
 from veridp.accounting import (
     Composition,
     Indistinguishability,
-    LatticePart,
     Leaf,
+    Part,
     Partition,
     calibrated,
     flaw,
@@ -253,7 +253,7 @@ def test_losses_of_laplace_noise_add_up(first: float, second: float, share: floa
     """The convolution of two losses lies within the exact engine's bounds for the two mechanisms run together."""
     epsilon = share * (first + second)
     both = sequential(mechanisms.laplace.bind(epsilon=first), mechanisms.laplace.bind(epsilon=second))
-    composed = Composition([LatticePart(LaplacePair(first)), LatticePart(LaplacePair(second))])
+    composed = Composition([Part(LaplacePair(first)), Part(LaplacePair(second))])
     bounds = compare(both, [0.0], [1.0]).delta_bounds(epsilon)
     assert bounds.lower - 1e-12 <= composed.delta(epsilon) <= bounds.upper + 1e-12
 
@@ -272,7 +272,7 @@ def test_an_adaptive_choice_is_told_apart_no_better_than_the_dominating_pairs(
 
     def dominating(turn: int) -> float:
         worst = Envelope(tuple(Finite.of(*rows[::turn]) for rows in after))
-        return Composition([LatticePart(Finite.of(*one[::turn])), LatticePart(worst)]).delta(epsilon)
+        return Composition([Part(Finite.of(*one[::turn])), Part(worst)]).delta(epsilon)
 
     assert compare(adaptive, 0, 1).delta(epsilon) <= max(dominating(1), dominating(-1)) + 1e-9
 

@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridp.accounting import Composition, LatticePart
+from veridp.accounting import Composition, Part
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.engines.exact import compare
 
@@ -90,7 +90,7 @@ def test_single_answers(answer: Answer) -> None:
 def test_releases_of_several_answers(answers: list[Answer]) -> None:
     """Exact and our accountant enclose the same δ; dp-accounting rounds losses up by half a step each, or less."""
     comparison = compare(released(answers), [0], [1])
-    ours = Composition([LatticePart(answer.pair) for answer in answers])
+    ours = Composition([Part(answer.pair) for answer in answers])
     theirs = privacy_loss_distribution.identity(STEP)
     for answer in answers:
         theirs = theirs.compose(answer.distribution())

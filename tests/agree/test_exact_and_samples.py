@@ -20,7 +20,7 @@ import pytest
 from scipy import stats
 
 import veridp
-from veridp.engines.exact import distribution as law
+from veridp.engines.exact import law
 from veridp.engines.exact.entry_loss import Numbers
 from veridp.engines.exact.event import NumberSpan
 from veridp.sampling.sample import sample

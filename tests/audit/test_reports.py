@@ -41,7 +41,7 @@ def test_several_verdicts_are_a_table_and_a_report(tmp_path: Path) -> None:
     page = report.read_text()
     assert "| laplace | 0.1-DP | 0.1 | PROVED |" in page
     assert "## noisy_hist2" in page
-    assert "veridp.engines.exact.compare(mechanism, left, right)" in page
+    assert "veridp.exact.compare(mechanism, left, right)" in page
 
 
 def test_json_is_one_document() -> None:

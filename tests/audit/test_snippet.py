@@ -112,12 +112,12 @@ verdict = veridp.audit(decorated)
 print(verdict.witness, verdict.snippet, sep="\\0", end="\\0")
 """,
     """
-from veridp.audit.case import Case
+from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 
 method = veridp.mechanism(epsilon=1.0, adjacency="l1", size=1)(Noisy().out)
 witness = veridp.exact.compare(method, [0.0], [1.0]).witness
-print(witness, snippet(Case.of(method, 1, 0.05, 0), witness), sep="\\0", end="\\0")
+print(witness, snippet(AuditCase.of(method, 1, 0.05, 0), witness), sep="\\0", end="\\0")
 """,
 ]
 

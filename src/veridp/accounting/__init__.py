@@ -9,7 +9,7 @@ from veridp.accounting.composed_function import ComposedBounds, line
 from veridp.accounting.composing import parallel, post_processed, sequential
 from veridp.accounting.composition import Composition
 from veridp.accounting.indistinguishability import Indistinguishability
-from veridp.accounting.lattice import LatticePart
+from veridp.accounting.lattice import Part
 from veridp.accounting.ledger import Ledger
 from veridp.accounting.mechanisms import calibrated, private
 from veridp.accounting.partition import Partition, flaw
@@ -26,10 +26,10 @@ __all__ = [
     "Composition",
     "GuaranteeBasis",
     "Indistinguishability",
-    "LatticePart",
     "Leaf",
     "Ledger",
     "Parallel",
+    "Part",
     "Partition",
     "PostProcessed",
     "Repeated",

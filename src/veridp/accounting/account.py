@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from veridp.accounting.composition import Composition
 from veridp.accounting.concentrated import concentrated, spared
 from veridp.accounting.domination import Domination
-from veridp.accounting.lattice import LatticePart
+from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import together
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import Bound, advanced, basic
@@ -168,7 +168,7 @@ def _losses(parts: Mapping[DominatingPairs, int], delta: float, step: float | No
     directions = {
         tuple((getattr(pairs, side), count) for pairs, count in parts.items()) for side in ("removed", "added")
     }
-    composed = [Composition((LatticePart(pair, count) for pair, count in direction), step) for direction in directions]
+    composed = [Composition((Part(pair, count) for pair, count in direction), step) for direction in directions]
     epsilon = max((composition.epsilon(delta) for composition in composed), default=0.0)
     exact = all(composition.exact for composition in composed)
     note = "exact up to rounding" if exact else "rounded up on a lattice"

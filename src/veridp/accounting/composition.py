@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable
 from functools import cached_property
 
-from veridp.accounting.lattice import OUTSIDE, LatticePart, aligned, merged, multiplied_out, on_lattice
+from veridp.accounting.lattice import OUTSIDE, Part, aligned, merged, multiplied_out, on_lattice
 from veridp.accounting.pairs import ALIKE, DominatingPair, Finite, epsilon_of_leak, together
 from veridp.accounting.tilting import LossSum
 from veridp.errors import BadInput
@@ -35,11 +35,11 @@ class Composition:
     upper bounds, from losses on a lattice with steps of `step`.
     """
 
-    def __init__(self, parts: Iterable[LatticePart], step: float | None = None) -> None:
+    def __init__(self, parts: Iterable[Part], step: float | None = None) -> None:
         if step is not None and not 0 < step < math.inf:
             raise BadInput(f"step = {step!r} is no distance between losses; give a number > 0")
         self.step = step
-        self.parts = [part for part in parts if part.count > 0] or [LatticePart(ALIKE)]
+        self.parts = [part for part in parts if part.count > 0] or [Part(ALIKE)]
         self._rows = aligned(self.parts) if step is None else None
         if self._rows is None and step is None:
             self.parts = multiplied_out(merged(self.parts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import LatticePart
+from veridp.accounting.lattice import Part
 from veridp.accounting.pairs import ALIKE, DominatingPair, Envelope
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 from veridp.accounting.tree import (
@@ -54,12 +54,10 @@ class Domination:
                 return _on_both([inner], lambda pairs: SampledWithoutReplacement(pairs[0], node.rate))
             return DominatingPairs(RemovedFromSample(inner.removed, node.rate), AddedToSample(inner.added, node.rate))
         parts = self.parts(node)
-        removed = Composition(LatticePart(pairs.removed, count) for pairs, count in parts.items()).pair()
+        removed = Composition(Part(pairs.removed, count) for pairs, count in parts.items()).pair()
         if all(pairs.removed is pairs.added for pairs in parts):
             return DominatingPairs.both(removed)
-        return DominatingPairs(
-            removed, Composition(LatticePart(pairs.added, count) for pairs, count in parts.items()).pair()
-        )
+        return DominatingPairs(removed, Composition(Part(pairs.added, count) for pairs, count in parts.items()).pair())
 
 
 def _on_both(

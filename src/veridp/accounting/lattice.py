@@ -37,7 +37,7 @@ TILTS = np.geomspace(1e-3, 1e3, 100)  # the tilts to choose from, times 1 / (sta
 
 
 @dataclass(frozen=True, eq=False)
-class LatticePart:
+class Part:
     """A pair, and how many times it takes part."""
 
     pair: DominatingPair
@@ -175,7 +175,7 @@ def sketched(pair: DominatingPair, count: int = 1) -> Sketch | None:
     return Sketch(levels, dots(levels, tails), count)
 
 
-def multiplied_out(parts: list[LatticePart]) -> list[LatticePart]:
+def multiplied_out(parts: list[Part]) -> list[Part]:
     """The parts with finitely many losses as one, exactly, if these are not too many together."""
     total: Finite | None = ALIKE
     rest = [part for part in parts if part.pair.atoms is None]
@@ -185,17 +185,17 @@ def multiplied_out(parts: list[LatticePart]) -> list[LatticePart]:
             total = None if power is None else total.times(power)
     if total is None or len(rest) == len(parts):
         return parts
-    return [*rest, LatticePart(total)]
+    return [*rest, Part(total)]
 
 
-def merged(parts: list[LatticePart]) -> list[LatticePart]:
+def merged(parts: list[Part]) -> list[Part]:
     """The parts with normal noise as one: their losses are normal, and so is the sum."""
     squares = [part.count * part.pair.ratio**2 for part in parts if isinstance(part.pair, GaussianPair)]
     rest = [part for part in parts if not isinstance(part.pair, GaussianPair)]
-    return [*rest, LatticePart(GaussianPair(math.sqrt(math.fsum(squares))))] if squares else rest
+    return [*rest, Part(GaussianPair(math.sqrt(math.fsum(squares))))] if squares else rest
 
 
-def on_lattice(parts: Sequence[LatticePart], step: float | None, spare: float = 0.0) -> list[LatticeRow]:
+def on_lattice(parts: Sequence[Part], step: float | None, spare: float = 0.0) -> list[LatticeRow]:
     """The losses of the parts on a lattice.
 
     Of the largest, as many as weigh no more than `spare` count as lost; of the least, as many are moved up.
@@ -205,7 +205,7 @@ def on_lattice(parts: Sequence[LatticePart], step: float | None, spare: float = 
     return [dotted(part, step, span) for part, span in zip(parts, spans, strict=True)]
 
 
-def aligned(parts: Sequence[LatticePart]) -> list[LatticeRow] | None:
+def aligned(parts: Sequence[Part]) -> list[LatticeRow] | None:
     """The parts where finite losses lie already, if that is a lattice that they share."""
     pairs = [part.pair.atoms for part in parts]
     step = min((_least_gap(pair) for pair in pairs if pair is not None), default=1.0)
@@ -230,7 +230,7 @@ def _least_gap(pair: Finite) -> float:
     return float(gaps.min(initial=math.inf, where=gaps > LOSS_TOLERANCE))
 
 
-def _chosen_step(parts: Sequence[LatticePart], spans: Sequence[LossSpan]) -> float:
+def _chosen_step(parts: Sequence[Part], spans: Sequence[LossSpan]) -> float:
     """A step at which what the lattice adds to ε is a few parts in ten million of it.
 
     The losses of each part get a variance that is larger by up to step²/4, mostly step²/6: with `FINE` steps to a
@@ -246,7 +246,7 @@ def _chosen_step(parts: Sequence[LatticePart], spans: Sequence[LossSpan]) -> flo
     return largest / math.ceil(largest / step) if largest > step else step
 
 
-def _usual(part: LatticePart) -> Sketch:
+def _usual(part: Part) -> Sketch:
     """The losses of a part but for those on either side that weigh less than RARE over all its times."""
     found, span = sketched(part.pair, part.count), _span(part, RARE / part.count)
     if found is None:
@@ -255,7 +255,7 @@ def _usual(part: LatticePart) -> Sketch:
     return replace(found, losses=found.losses[kept], masses=found.masses[kept])
 
 
-def _span(part: LatticePart, mass: float) -> LossSpan:
+def _span(part: Part, mass: float) -> LossSpan:
     """Where the losses of a part lie but for about this mass on either side."""
     found = sketched(part.pair) if mass > 0 else None
     if found is None:
@@ -269,7 +269,7 @@ def _width(span: LossSpan) -> float:
     return span.high - span.low
 
 
-def dotted(part: LatticePart, step: float, span: LossSpan) -> LatticeRow:
+def dotted(part: Part, step: float, span: LossSpan) -> LatticeRow:
     """The part's losses on multiples of the step, P- and Q-masses of every cell kept.
 
     Losses above the span are lost, those below are moved up to it.

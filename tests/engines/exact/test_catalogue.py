@@ -11,8 +11,7 @@ import pytest
 from scipy import integrate
 
 import veridp
-from veridp.engines.exact import compare
-from veridp.engines.exact import distribution as law
+from veridp.engines.exact import compare, law
 from veridp.engines.exact.loss import Mixture
 from veridp.mechanism import Mechanism
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from veridp.engines.exact import compare
-from veridp.engines.exact import distribution as law
+from veridp.engines.exact import compare, law
 
 
 def clamped(rng, count):

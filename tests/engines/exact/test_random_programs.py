@@ -18,8 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from veridp.engines.exact import compare
-from veridp.engines.exact import distribution as law
+from veridp.engines.exact import compare, law
 
 LAWS: dict[str, Any] = {
     "laplace": stats.laplace,

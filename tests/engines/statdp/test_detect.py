@@ -13,7 +13,7 @@ import veridp
 from veridp import catalogue, mechanism
 from veridp.adjacency import Pair
 from veridp.budget import TOP_SHARE
-from veridp.engines.exact import distribution as law
+from veridp.engines.exact import law
 from veridp.engines.statdp import Detection, detect, p_values
 from veridp.engines.statdp.confirmation import FreshCounts
 from veridp.engines.statdp.result import CurvePoint
