@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from veridp import target
+from veridp.budget import Deadline
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism
@@ -170,3 +176,22 @@ def test_a_file_whose_loading_does_not_end_is_left(tmp_path: Path, monkeypatch: 
     with pytest.raises(BadTarget, match=r"endless\.py:3: loading .* did not end within 0\.2 s; put what it runs"):
         load(f"{path}:f")
     assert "endless" not in sys.modules
+
+
+def test_the_time_of_a_command_covers_loading_the_file(tmp_path: Path, run: Callable[..., Any]) -> None:
+    (tmp_path / "sleepy.py").write_text("import time\ntime.sleep(3600)\ndef f(rng, data):\n    return data\n")
+    with pytest.raises(BadTarget, match=r"sleepy\.py:2: .* did not end within 0\.2 s; .* or give it more --time"):
+        load(f"{tmp_path}/sleepy.py:f", Deadline(0.2))
+    for command in ("audit", "prove", "exact", "statdp", "sniper", "finder", "explore", "account"):
+        found = run(command, f"{tmp_path}/sleepy.py:f", "--time", "0.2")
+        assert (found.status, "sleepy.py did not end within" in found.err) == (2, True), command
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there can a process be told from outside")
+def test_a_compiled_call_at_the_top_level_ends_the_command_at_its_time(tmp_path: Path) -> None:
+    """It hears no signal: without an end from outside it would take hours."""
+    (tmp_path / "compiled.py").write_text("sum(range(10**14))\ndef f(rng, data):\n    return data\n")
+    command = [sys.executable, "-m", "veridp", "explore", f"{tmp_path}/compiled.py:f", "--time", "0.3"]
+    found = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
+    assert found.returncode == -signal.SIGKILL
+    assert "loading it did not end within 0.3 s, in a compiled call" in found.stderr

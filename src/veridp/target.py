@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from veridp.budget import Deadline
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
@@ -26,23 +28,25 @@ CLAIM, SETTINGS = ("epsilon", "delta"), ("adjacency", "domain", "size")
 RUN_OPTIONS = ("proved", "seconds", "alpha", "seed", "black_box", "progress")  # of a test run, not of the mechanism
 
 
-def load(target: str) -> Mechanism:
-    """The mechanism that the target names; loading a file or a module runs its top level."""
+def load(target: str, deadline: Deadline | None = None) -> Mechanism:
+    """The mechanism that the target names; loading a file or a module runs its top level, within the deadline or a
+    minute, whichever is less."""
+    seconds = min(LOADING, math.inf if deadline is None else deadline.left)
     if target.startswith(COMMAND):
         return replace(adapters.command(target.removeprefix(COMMAND)), origin=target)
     place, colon, name = target.rpartition(":")
     if not colon:
         if target.endswith(".py"):
-            names = _functions(_from_file(Path(target)))
+            names = _functions(_from_file(Path(target), seconds))
             example = f"{', '.join(names)}; give for instance {target}:{names[0]}" if names else "none; write one"
             raise BadTarget(f"{target}: which function? it has {example}")
         return catalogue[target]
     if not name or not (place.endswith(".py") or all(part.isidentifier() for part in place.split("."))):
         raise BadTarget(f"{target!r} is no target; give file.py:function, package.module:function or a catalogue name")
     if place.endswith(".py"):
-        module, origin = _from_file(Path(place)), f"{Path(place).resolve()}:{name}"
+        module, origin = _from_file(Path(place), seconds), f"{Path(place).resolve()}:{name}"
     else:
-        module, origin = _from_package(place), target
+        module, origin = _from_package(place, seconds), target
     return replace(_mechanism(_member(module, name, target), target), origin=origin)
 
 
@@ -98,7 +102,7 @@ def _marked(found: Any) -> tuple[Any, Mapping[str, Any]]:
 # ---------------------------------------------------------------------------------------------------- loading
 
 
-def _from_file(path: Path) -> ModuleType:
+def _from_file(path: Path, seconds: float) -> ModuleType:
     if not path.is_file():
         raise BadTarget(f"{path}: no such file; give one that exists, or a catalogue name")
     specification = importlib.util.spec_from_file_location(_free_name(path.stem), path)
@@ -109,7 +113,7 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[module.__name__] = module
     _look_in(str(path.parent.resolve()))  # as `python file.py` would: its neighbours can be imported
     try:
-        _run(str(path), lambda: loader.exec_module(module))
+        _run(str(path), lambda: loader.exec_module(module), seconds)
     except BadTarget:
         del sys.modules[module.__name__]
         raise
@@ -123,10 +127,10 @@ def _free_name(name: str) -> str:
     return name
 
 
-def _from_package(name: str) -> ModuleType:
+def _from_package(name: str, seconds: float) -> ModuleType:
     _look_in("")
     try:
-        return _run(name, lambda: importlib.import_module(name))
+        return _run(name, lambda: importlib.import_module(name), seconds)
     except BadTarget as error:
         missing = error.__cause__
         if isinstance(missing, ModuleNotFoundError) and f"{name}.".startswith(f"{missing.name}."):
@@ -139,15 +143,16 @@ def _look_in(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def _run(name: str, action: Callable[[], Loaded]) -> Loaded:
+def _run(name: str, action: Callable[[], Loaded], seconds: float) -> Loaded:
     """The action's result; whatever the loaded code raises becomes a BadTarget with the line that it came from."""
     try:
-        with at_most(LOADING):
+        with at_most(seconds):
             return action()
     except OutOfTime as error:
+        more = ", or give it more --time" if seconds < LOADING else ""
         raise BadTarget(
-            f"{_line_of(error, name)}: loading {name} did not end within {LOADING:g} s; "
-            f"put what it runs as a program under `if __name__ == '__main__':`"
+            f"{_line_of(error, name)}: loading {name} did not end within {seconds:.3g} s; "
+            f"put what it runs as a program under `if __name__ == '__main__':`{more}"
         ) from None
     except SyntaxError as error:
         where = f"{error.filename or name}:{error.lineno}"

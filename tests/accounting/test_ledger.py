@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -218,7 +217,9 @@ def test_processes_that_are_killed_leave_a_ledger_that_adds_up(tmp_path: Path) -
     told: list[int] = []
     for round_ in range(3):
         with spenders(ledger.path, 2) as running:
-            time.sleep(0.15 + 0.1 * round_)
+            for process in running:
+                assert process.stdout is not None
+                told += [int(process.stdout.readline()) for _ in range(1 + 4 * round_)]
             for process in running:
                 os.kill(process.pid, signal.SIGKILL)
             for process in running:

@@ -53,6 +53,13 @@ def test_events_are_counted_by_name_or_by_place() -> None:
     }
 
 
+def test_outputs_that_other_processes_counted_are_the_same_outputs() -> None:
+    """A text has another hash in each process."""
+    alone, shared = (tally(svt, [0.0, 1.0], 2 * LARGE_BLOCK + 1, seed=3, workers=workers).counts for workers in (1, 2))
+    assert alone == shared
+    assert sum(shared.values()) == 2 * LARGE_BLOCK + 1
+
+
 def test_counting_needs_discrete_outputs_or_events() -> None:
     with pytest.raises(BadInput, match=r"more than 100000 different outputs.*count events instead"):
         tally(noisy, 1.0, 300_000)

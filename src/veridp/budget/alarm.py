@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -49,6 +52,28 @@ def at_most(seconds: float | None) -> Iterator[None]:
         raise OutOfTime from raised  # the body caught it, or had just ended
     if raised is not None:
         raise raised
+
+
+WATCHER = """
+import os, select, signal, sys
+if not select.select([0], [], [], float(sys.argv[1]))[0]:
+    os.write(2, sys.argv[3].encode())
+    os.kill(int(sys.argv[2]), signal.SIGKILL)
+"""
+
+
+@contextmanager
+def killed_after(seconds: float, last_words: str) -> Iterator[None]:
+    """End this process if the body is not left within these seconds, whatever it does; its last words go to stderr.
+
+    For a program's main process, around code that must run in it and may be a compiled call, which hears no signal.
+    """
+    if os.name != "posix" or math.isinf(seconds):
+        yield
+        return
+    command = [sys.executable, "-I", "-S", "-c", WATCHER, str(seconds), str(os.getpid()), f"{last_words}\n"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):  # noqa: S603 - ends with its stdin
+        yield
 
 
 @contextmanager

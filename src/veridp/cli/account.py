@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.cli.options import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
 from veridp.cli.output import print_json, progress_bar, show, show_json, user_code
@@ -63,8 +64,9 @@ def show_account(
     if source.endswith(FILES):
         return _show_file(Path(source), delta, budget, step, as_json)
     with user_code():
-        mechanism = chosen_mechanism(source, None, arg, None, relation)
-        share = time / (3 if attack else 2)
+        deadline = Deadline(time)
+        mechanism = chosen_mechanism(source, None, arg, None, relation, deadline=deadline)
+        share = deadline.left / (3 if attack else 2)
         search = _Attack(share, confidence, seed, samples) if attack else None
         found = _line(mechanism, size, delta, share, search)
     allowed = math.inf if budget is None else budget

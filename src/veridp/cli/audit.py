@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veridp.budget import Deadline
 from veridp.cli.options import (
     Arg,
     AsJson,
@@ -57,14 +58,14 @@ def show_audit(
 
     Exit status: 1 if a claim is refuted, else 2 if one could not be judged, else 0.
     """
-    options: dict[str, Any] = {"seconds": time, "alpha": alpha, "seed": seed, "black_box": black_box}
+    options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
     chosen = partial(
         chosen_mechanism, epsilon=epsilon, arg=arg, delta=delta, relation=relation, domain=domain, size=size
     )
     results = []
     for target in targets:
         try:
-            results.append(_audited(target, chosen, options))
+            results.append(_audited(target, chosen, time, options))
         except VeridpError as error:
             if len(targets) == 1 and not as_json:
                 raise
@@ -74,15 +75,16 @@ def show_audit(
     return _status(results)
 
 
-def _audited(target: str, chosen: Callable[[str], Mechanism], options: dict[str, Any]) -> Audited:
+def _audited(target: str, chosen: Callable[..., Mechanism], seconds: float, options: dict[str, Any]) -> Audited:
     from veridp.audit import audit
     from veridp.audit.case import AuditCase
     from veridp.report.audit import Audited
 
+    deadline = Deadline(seconds)
     with user_code():
-        mechanism = chosen(target)
+        mechanism = chosen(target, deadline=deadline)
         with progress_bar(target) as progress:
-            verdict = audit(mechanism, progress=progress, **options)
+            verdict = audit(mechanism, seconds=deadline.left, progress=progress, **options)
         file, line = AuditCase.of(mechanism, None, options["alpha"], options["seed"]).defined_at()
     return Audited(target, verdict, file=file, line=line)
 

@@ -78,14 +78,14 @@ def show_exact(
 
     deadline = Deadline(60.0 if time is None else time)
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size, deadline=deadline)
         if left is not None and right is not None:
             pair = literal("--left", left), literal("--right", right)
-            search, comparison = None, compare(mechanism, *pair, certified=certified, seconds=deadline.seconds)
+            search, comparison = None, compare(mechanism, *pair, certified=certified, seconds=deadline.left)
         else:
             with _progress(mechanism.name) as progress:
                 share = CERTIFYING_SHARE if certified else 0.0
-                search = worst(mechanism, size, seconds=deadline.seconds * (1 - share), progress=progress)
+                search = worst(mechanism, size, seconds=deadline.left * (1 - share), progress=progress)
             comparison = search.comparison
             if certified:
                 pair = comparison.left, comparison.right

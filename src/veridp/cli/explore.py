@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from veridp.budget import Deadline
 from veridp.cli.options import Arg, AsJson, Data, Epsilon, Size, Target, Time, chosen_data, chosen_mechanism
 from veridp.cli.output import show, show_json, user_code
 from veridp.kernel.explore import MAX_PATHS, explore
@@ -28,9 +29,10 @@ def show_paths(
 ) -> None:
     """Print every path of a mechanism: the noise it draws, the branches it takes, the output it gives."""
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg)
+        deadline = Deadline(time)
+        mechanism = chosen_mechanism(target, epsilon, arg, deadline=deadline)
         given = chosen_data(mechanism, size, data)
-        paths = explore(mechanism, given, max_paths=max_paths, defer=defer, seconds=time)
+        paths = explore(mechanism, given, max_paths=max_paths, defer=defer, seconds=deadline.left)
         if all(isinstance(path.output, Raised) for path in paths):
             check_returns(mechanism, [given])
     if as_json:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from veridp.budget import Deadline
 from veridp.claim import with_assumptions
 from veridp.cli.options import (
     Arg,
@@ -58,13 +59,14 @@ def show_found(
     from veridp.engines.finder import search  # numerics take longer to import than all the rest: only where needed
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
+        deadline = Deadline(60.0 if time is None else time)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size, deadline=deadline)
         with progress_bar(target) as progress:
             found = search(
                 mechanism,
                 size,
                 restarts=restarts,
-                seconds=60.0 if time is None else time,
+                seconds=deadline.left,
                 seed=seed,
                 progress=progress,
                 random=random,

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from veridp.adjacency import BY_NAME
+from veridp.budget import Deadline
+from veridp.budget.alarm import killed_after
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
-from veridp.target import load
+from veridp.target import COMMAND, LOADING, load
 
 Target = Annotated[
     str, typer.Argument(help="file.py:function, package.module:function, a catalogue name, or command:…")
@@ -40,6 +42,7 @@ MarkdownFile = Annotated[
     Path | None, typer.Option("--report", callback=_markdown, help="also write a Markdown page, such as report.md")
 ]
 
+GRACE = 1.0  # seconds past its time after which loading a file ends the command
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -52,10 +55,13 @@ def chosen_mechanism(
     *,
     domain: str | None = None,
     size: int | None = None,
+    deadline: Deadline | None = None,
 ) -> Mechanism:
-    """The mechanism that the target names, with its arguments, its claim and its settings as the options say."""
+    """The mechanism that the target names, with its arguments, its claim and its settings as the options say;
+    loading it ends with the deadline."""
     values = None if domain is None else literal("--domain", domain, "(0, 100)")
-    mechanism = load(target).claiming(epsilon, delta).stating(adjacency=relation, domain=values, size=size)
+    mechanism = _loaded(target, deadline).claiming(epsilon, delta)
+    mechanism = mechanism.stating(adjacency=relation, domain=values, size=size)
     arguments: dict[str, Any] = {}
     for text in arg or []:
         name, value = _parsed_argument(text)
@@ -63,6 +69,15 @@ def chosen_mechanism(
             raise BadInput(f"--arg {text!r} sets {name} a second time; give it once")
         arguments[name] = value
     return mechanism.bind(**arguments)
+
+
+def _loaded(target: str, deadline: Deadline | None) -> Mechanism:
+    """The mechanism of the target; a file whose compiled call does not return ends the command soon after its time."""
+    if deadline is None or ":" not in target or target.startswith(COMMAND):
+        return load(target, deadline)
+    limit = min(LOADING, deadline.left)
+    with killed_after(limit + GRACE, f"{target}: loading it did not end within {limit:.3g} s, in a compiled call"):
+        return load(target, deadline)
 
 
 def _parsed_argument(text: str) -> tuple[str, Any]:

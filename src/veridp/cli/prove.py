@@ -43,11 +43,11 @@ def show_proof(
     from veridp.engines.prove import prove, prove_sizes
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
+        deadline = Deadline(time)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size, deadline=deadline)
         with status_line(f"{mechanism.name}: proving"):
-            deadline = Deadline(time)
-            sizes = prove_sizes(mechanism, size, seconds=time) if every else None
-            proof = prove(mechanism, size, seconds=time) if sizes is None else sizes.proofs[-1]
+            sizes = prove_sizes(mechanism, size, seconds=deadline.left) if every else None
+            proof = prove(mechanism, size, seconds=deadline.left) if sizes is None else sizes.proofs[-1]
             found = _witness(proof, deadline)
     if certificate is not None and math.isfinite(proof.epsilon):
         from veridp.engines.prove.certificate import certificate_text

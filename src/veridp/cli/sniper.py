@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veridp.budget import Deadline
 from veridp.claim import with_assumptions
 from veridp.cli.options import (
     Arg,
@@ -76,7 +77,8 @@ def show_attack(
     from veridp.engines.sniper import search  # numerics take longer to import than all the rest: only where needed
 
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size)
+        deadline = None if time is None else Deadline(time)
+        mechanism = chosen_mechanism(target, epsilon, arg, delta, relation, domain=domain, size=size, deadline=deadline)
         if refute and mechanism.claim is None:
             raise BadInput("--refute needs a claim; give --epsilon")
         with progress_bar(target) as progress:
@@ -86,7 +88,7 @@ def show_attack(
                 pairs=None if pairs is None else _chosen_pairs(pairs),
                 samples=samples,
                 final_samples=final_samples,
-                seconds=time,
+                seconds=None if deadline is None else deadline.left,
                 confidence=confidence,
                 claim=mechanism.claim if refute else None,
                 width=width,

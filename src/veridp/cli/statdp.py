@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from veridp.budget import Deadline
 from veridp.cli.options import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, Values, chosen_mechanism, seconds
 from veridp.cli.output import progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
@@ -46,7 +47,8 @@ def show_detection(
 
     levels = None if test_epsilons is None else parsed_levels(test_epsilons)
     with user_code():
-        mechanism = chosen_mechanism(target, epsilon, arg, None, relation, domain=domain, size=size)
+        deadline = Deadline(math.inf if time is None else time)
+        mechanism = chosen_mechanism(target, epsilon, arg, None, relation, domain=domain, size=size, deadline=deadline)
         with progress_bar(target) as progress:
             detection = detect(
                 mechanism,
@@ -55,7 +57,7 @@ def show_detection(
                 test_epsilons=levels,
                 selection_samples=selection_samples,
                 samples=samples,
-                seconds=math.inf if time is None else time,
+                seconds=deadline.left,
                 alpha=alpha,
                 seed=seed,
                 progress=progress,

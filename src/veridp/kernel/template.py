@@ -109,6 +109,9 @@ class Template:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[type[Template], tuple[Tree]]:
+        return Template, (self.tree,)  # the hash of a text is another one in another process
+
     def __repr__(self) -> str:
         return f"Template({self.tree!r})"
 

@@ -18,7 +18,7 @@ from veridp.sampling.arena import Arena, borrowed
 from veridp.sampling.batch_number import Batch
 from veridp.sampling.drawing import BatchGenerator, RowGenerator
 from veridp.sampling.outputs import OutputRows, Outputs, assemble
-from veridp.sampling.tape import MANY_PATHS, Pending, Stop, Tape, Unfit
+from veridp.sampling.tape import MANY_PATHS, NearRows, Pending, Stop, Tape, Unfit
 
 Mechanism = Callable[[Any, Any], Any]
 TRIAL_ROWS = 64  # of the first run of a trial that are handed to the plain function; of later runs, fewer
@@ -65,9 +65,9 @@ def _parts(
 ) -> Iterator[tuple[OutputRows, Tape]]:
     """The rows of each run, and its tape; so many rows of the first, fewer of others, go through the plain function."""
     queue = [Pending([], [], None, count)] if count else []
-    done = 0
+    done, near = 0, NearRows()
     while queue:
-        tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue))
+        tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue), near)
         # Two rows of the first run, so that a function that does something else every second time is found out.
         yield _run(function, data, tape, max(compared // (done + 1), 1 if done else 2)), tape
         done += 1
@@ -92,7 +92,10 @@ def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Output
         tape.halted = True
     if not part.columns:  # it may have raised what only a batch raises
         compared = max(compared, 2)
-    for row in sorted({*_spread(tape.size, min(compared, tape.size)), *_either_side(tape)}):
+    near = sorted(tape.near_rows())
+    rows = sorted({*_spread(tape.size, min(compared, tape.size)), *_either_side(tape)})
+    again = near[::-1] if compared > 1 else []  # in case it does something else every second time
+    for row in (*rows, *near, *again):
         _compare(function, data, generator, tape, part, row)
     return part
 

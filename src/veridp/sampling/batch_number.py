@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Self
 
@@ -147,6 +148,8 @@ class Batch(Symbolic):
             values = rounding(self.values.astype(np.float64)) if self.kind == "f" else self.values
             if self.kind == "f" and not (np.abs(values) < MAX_SAFE_INTEGER).all():
                 self.tape.refuse("a number too large for 64 bits is rounded to an integer")
+            if self.kind == "f":
+                self.tape.note_boundary(*((self.values, values + offset) for offset in (-1.0, -0.5, 0.0, 0.5, 1.0)))
             return values.astype(np.int64)
 
         return self._of((rounding, (self.place,), "integer"), rounded, plain=True)
@@ -227,6 +230,7 @@ class Batch(Symbolic):
         def make() -> Values:
             best, *others = _arrays(values)
             for array in others:
+                tape.note_boundary((best, array))
                 best = extreme(best, array)
             return np.broadcast_to(best, tape.size)
 
@@ -237,7 +241,13 @@ class Batch(Symbolic):
     def extreme_index(cls, values: Sequence[Any], largest: bool) -> Batch:
         tape = _first(values).tape
         key = ("index", largest, *_keys(tape, values))
-        return cls.computed(tape, key, lambda: _extreme_index(_arrays(values), largest, tape.size), plain=False)
+
+        def make() -> Values:
+            arrays = _arrays(values)
+            tape.note_boundary(*itertools.combinations(arrays, 2))
+            return _extreme_index(arrays, largest, tape.size)
+
+        return cls.computed(tape, key, make, plain=False)
 
     def refuse(self, what: str) -> NoReturn:
         self.tape.refuse(what)
@@ -317,6 +327,8 @@ def combined(ufunc: np.ufunc, values: Sequence[Any], plain: bool) -> Batch:
 
 def _evaluated(ufunc: np.ufunc, values: Sequence[Any], tape: Tape) -> Values:
     arrays = _arrays(values)
+    if ufunc in _BOUNDED:
+        tape.note_boundary((arrays[0], arrays[1]))
     dtype = np.bool_ if ufunc in _COMPARISONS else np.float64 if _floating(ufunc, arrays) else None
     return np.asarray(ufunc(*arrays) if dtype is None else ufunc(*arrays, out=tape.arena.empty(tape.size, dtype)))
 
@@ -426,6 +438,7 @@ def _kind(value: Any) -> str:
 
 ACCEPTED = (Batch, *NUMBERS)
 _COMPARISONS = frozenset([np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal])
+_BOUNDED = _COMPARISONS | {np.maximum, np.minimum}
 _LOGIC = frozenset([np.bitwise_and, np.bitwise_or, np.bitwise_xor])
 _SAME_ON_FLOATS = frozenset([np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute])
 _DIVISIONS = frozenset([np.divide, np.floor_divide, np.remainder])

@@ -9,7 +9,7 @@ the run that it left, of which it looks only at its own rows, and only if it nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -23,6 +23,8 @@ Values = NDArray[Any]
 Selection = NDArray[np.intp]
 MANY_PATHS = 4096  # more parts than this leave too few rows in each to be worth a run
 IN_CACHE = 2**14  # rows that are looked at while they are near
+LOOKED_AT = 2**16  # rows of which the nearest to a boundary is sought
+MANY_NEAR = 256  # such rows of one batch
 MANY_FLOATS = 64  # more values than this are continuous noise
 
 
@@ -53,12 +55,34 @@ class Pending:
     size: int
 
 
+class NearRows:
+    """The rows of a batch that lie nearest to a boundary, which are handed to the plain function.
+
+    Code that compares plain numbers with another threshold than those of a batch decides otherwise on the rows that lie
+    between the two thresholds, and these are the nearest of all: if any row is wrong, one of the nearest is.
+    """
+
+    def __init__(self) -> None:
+        self.rows: set[int] = set()
+
+    @property
+    def full(self) -> bool:
+        return len(self.rows) >= MANY_NEAR
+
+
 class Tape:
     """The events of one run."""
 
     def __init__(
-        self, rng: np.random.Generator, arena: Arena, pending: Pending, queue: list[Pending], room: int
+        self,
+        rng: np.random.Generator,
+        arena: Arena,
+        pending: Pending,
+        queue: list[Pending],
+        room: int,
+        near: NearRows,
     ) -> None:
+        self.near = near
         self.rng = rng
         self.arena = arena
         self.events = pending.events
@@ -203,6 +227,25 @@ class Tape:
     def _taken(self, values: Values, selection: Selection) -> Values:
         chosen = self.arena.empty(len(selection), values.dtype)
         return values.take(selection, out=chosen, mode="clip")  # the other mode would buffer the result
+
+    def note_boundary(self, *sides: tuple[Any, Any]) -> None:
+        """Note the rows for which left and right are nearest, on either side of where they are equal."""
+        for left, right in () if self.near.full else sides:
+            first = slice(min(self.size, LOOKED_AT))
+            gap = np.subtract(*(side[first] if np.ndim(side) else side for side in (left, right)), dtype=np.float64)
+            for bits in (np.uint64, np.int64):  # floats of one sign are in the order of their bits, -0.0 least as int64
+                row = int(gap.view(bits).argmin())
+                self.near.rows.add(row if self.rows is None else int(self.rows[row]))
+
+    def near_rows(self) -> Iterator[int]:
+        """Which of the present rows are near to a boundary of this batch."""
+        if self.rows is None:
+            yield from self.near.rows
+            return
+        for row in self.near.rows:
+            place = int(np.searchsorted(self.rows, row))
+            if place < self.size and self.rows[place] == row:
+                yield place
 
     def places(self, row: int) -> list[int]:
         """Where the given one of the present rows was after 0, 1, 2, … splits."""
