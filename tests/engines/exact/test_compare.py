@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
@@ -426,3 +427,12 @@ def test_pieces_that_meet_at_a_break_count_once() -> None:
     for left, right in ((0.0, 1 - window), (0.0, (1 - window) / 2)):
         found = compare(windowed, left, right, window=window, outside=outside).epsilon
         assert found == pytest.approx(math.log(ratio), abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("scale", [1.0, 2.0, 0.1, 1 / 3, 3.7])
+@pytest.mark.parametrize("place", [0.0, 1e6])
+def test_sums_of_laplace_noise_cost_what_one_costs_to_the_last_digit(count: int, scale: float, place: float) -> None:
+    """The loss tends to distance/scale far out, and never exceeds it."""
+    comparison = compare(lambda rng, x: x + sum(rng.laplace(scale=scale) for _ in range(count)), place, place + 1)
+    assert comparison.epsilon == float(1 / Fraction(scale))

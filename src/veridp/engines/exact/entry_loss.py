@@ -316,7 +316,8 @@ class EntryLoss(PrivacyLoss):
         if self.lattice is None and 0 < self._best < len(self.losses) - 1:
             low, high = self._places.points[[self._best - 1, self._best + 1]].tolist()
             best = self._climbed(low, high, best)
-        return max(best, *self._limits)
+        limit = max(self._limits)
+        return limit if abs(best - limit) <= float(self._errors[self._best]) else max(best, limit)
 
     def _climbed(self, low: float, high: float, best: float) -> float:
         """The largest loss between two points, by looking ever closer around the best of a row of points."""

@@ -64,7 +64,7 @@ class _Decay:
 
     rate: float
     order: int
-    log_constant: float
+    log_constant: tuple[float, ...]  # to be added: what two tails share then cancels without rounding
 
 
 def limit_of(left: Sequence[DistributionPiece], right: Sequence[DistributionPiece], sign: int) -> float | None:
@@ -77,7 +77,7 @@ def limit_of(left: Sequence[DistributionPiece], right: Sequence[DistributionPiec
     if mine is None or theirs is None:
         return None
     if (mine.rate, -mine.order) == (theirs.rate, -theirs.order):
-        return mine.log_constant - theirs.log_constant
+        return math.fsum([*mine.log_constant, *(-part for part in theirs.log_constant)])
     return math.inf if (mine.rate, -mine.order) < (theirs.rate, -theirs.order) else -math.inf
 
 
@@ -89,7 +89,9 @@ def _decay(parts: Sequence[_Decay | None]) -> _Decay | None:
     rate = min(part.rate for part in known)
     order = max(part.order for part in known if part.rate == rate)
     heaviest = [part.log_constant for part in known if (part.rate, part.order) == (rate, order)]
-    return _Decay(rate, order, float(np.logaddexp.reduce(heaviest)))
+    if len(heaviest) == 1:
+        return _Decay(rate, order, heaviest[0])
+    return _Decay(rate, order, (float(np.logaddexp.reduce([math.fsum(parts) for parts in heaviest])),))
 
 
 def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
@@ -105,15 +107,14 @@ def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
     rate = min((pole.rate for pole in poles if pole is not None), default=math.inf)
     if not math.isfinite(rate):
         return None
-    order, log_constant = (
-        0,
-        Density([DistributionPiece(piece.weight, piece.conditions, ())]).mass + rate * sign * as_float(number.constant),
-    )
+    weight = Density([DistributionPiece(piece.weight, piece.conditions, ())]).mass
+    order, log_constant = 0, [weight, rate * sign * as_float(number.constant)]
     for (noise, factor), pole in zip(draws, poles, strict=True):
         if pole is not None and pole.rate == rate:
-            order, log_constant = order + pole.order, log_constant + pole.log_coefficient
+            order += pole.order
+            log_constant.append(pole.log_coefficient)
         elif pole is not None and pole.rate < rate * (1 + CLOSE_RATES):
             return None
         else:
-            log_constant += log_transform(noise, rate * factor)
-    return _Decay(rate, order, log_constant - math.lgamma(order)) if math.isfinite(log_constant) else None
+            log_constant.append(log_transform(noise, rate * factor))
+    return _Decay(rate, order, (*log_constant, -math.lgamma(order))) if all(map(math.isfinite, log_constant)) else None
