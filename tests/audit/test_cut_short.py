@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import re
 import sys
@@ -197,3 +198,13 @@ def test_no_step_is_begun_after_the_deadline(laplace: veridp.Mechanism, monkeypa
     module._carry_out(findings, lambda _: None)
     assert len(attempts) == 1
     assert not findings.finished
+
+
+def test_without_a_limit_of_time_all_stays_in_this_process(
+    laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a debugger needs it; the verdict is that of an unhurried audit in child processes."""
+    timed = veridp.audit(laplace, seconds=AMPLE)
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a child process"))
+    endless = veridp.audit(laplace, seconds=math.inf)
+    assert (endless.standing, endless.epsilon, endless.finished) == (timed.standing, timed.epsilon, timed.finished)

@@ -79,14 +79,14 @@ class Reporter:
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
+        self._listener = _LISTENER.get()  # of this work: within it, others listen to work of their own
         self.kept: Any = NOTHING
 
     def best(self, value: Any) -> None:
         """Make this the result, should the work be cut short from now on."""
         self.kept = value
-        listener = _LISTENER.get()
-        if listener is not None:
-            listener(value)
+        if self._listener is not None:
+            self._listener(value)
 
     def until(self, deadline: Deadline) -> None:
         """From now on until the next call of this, the work must end by the deadline, and a short grace."""
