@@ -12,12 +12,12 @@ from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.curve import Density, moderate, slacks
 from veridp.engines.exact.noise import NumericNoise, as_float, numeric
 from veridp.engines.exact.pieces import DistributionPiece
-from veridp.engines.exact.quadrature import log_sum
 from veridp.engines.exact.star import Middle, Ray, log_measures
 from veridp.engines.exact.sums import collapsed
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise as Symbol
+from veridp.numerics.quadrature import log_sum
 
 _Form = tuple[tuple[tuple[int, float], ...], float]  # (variable, coefficient) pairs and a constant: form >= 0
 
