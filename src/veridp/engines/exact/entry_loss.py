@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from veridp.engines.exact.convolution import Cells
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_ratio
@@ -24,6 +23,7 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Relation
+from veridp.numerics.privacy_loss_distribution import Cells
 from veridp.numerics.quadrature import edges, log_sum, panels
 
 Array = NDArray[np.float64]
