@@ -17,7 +17,7 @@ JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask 
 LAYERS = (
     ("errors",),
     ("claim", "adjacency", "budget", "confidence"),
-    ("mechanism", "tidy"),
+    ("mechanism", "tidy", "numerics"),
     ("kernel", "catalogue"),
     ("sampling",),
     (JUDGE,),
@@ -36,6 +36,7 @@ NOT_FOR = {
         ("kernel", "sampling"), ("claim", "adjacency")
     ),  # a mechanism as data: they know nothing of privacy
     **dict.fromkeys((*ENGINES, "accounting", "local"), ("catalogue",)),  # no engine may know the answers
+    "numerics": ("adjacency",),  # nothing of mechanisms, their paths or proofs
     "prove": ("catalogue", JUDGE),  # proofs rest on nothing but the paths
 }
 

@@ -13,7 +13,6 @@ from veridp.accounting.composition import Composition
 from veridp.accounting.concentrated import concentrated, spared
 from veridp.accounting.domination import Domination
 from veridp.accounting.lattice import Part
-from veridp.accounting.pairs import together
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import Bound, advanced, basic
 from veridp.accounting.tree import (
@@ -28,6 +27,7 @@ from veridp.accounting.tree import (
 )
 from veridp.claim import Claim
 from veridp.errors import BadInput, BudgetSpent
+from veridp.numerics.privacy_loss_distribution import together
 
 Array = NDArray[np.float64]
 DELTA = 1e-5

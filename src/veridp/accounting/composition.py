@@ -1,16 +1,7 @@
 """Many pairs at once, independently: the distribution of the sum of their losses, by convolution on a lattice.
 
-The losses of each part are put on a lattice of equal steps, and the sum over the parts is one product of Fourier
-transforms. Three things keep the result honest and small errors small:
-
-- *Dots.* What lies between two points of the lattice is shared out between them so that its probabilities under P and
-  under Q both stay as they are (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, "Connect the Dots", PoPETs 2022). This
-  can only add to δ, and by an amount of second order in the step. Finite losses that lie on a lattice of their own are
-  put there as they are: then nothing is added.
-- *Tilting.* The masses are weighed by e^(θ·loss) before and by its inverse after, with θ such that the losses about the
-  ε that is asked for become the likely ones. So a δ of 1e-30 has as many right digits as one of 0.1.
-- *A window.* A discrete Fourier transform wraps around. The tilted mass beyond its window is bounded by Chernoff's
-  inequality, and what it could have hidden is added to δ.
+Losses between two points of the lattice are shared out as `dots`, which can only add to δ. Finite losses that lie on a
+lattice of their own are put there as they are: then nothing is added.
 """
 
 from __future__ import annotations
@@ -19,10 +10,10 @@ import math
 from collections.abc import Iterable
 from functools import cached_property
 
-from veridp.accounting.lattice import OUTSIDE, Part, aligned, merged, multiplied_out, on_lattice
-from veridp.accounting.pairs import ALIKE, DominatingPair, Finite, epsilon_of_leak, together
-from veridp.accounting.tilting import LossSum
+from veridp.accounting.lattice import Part, aligned, merged, multiplied_out, on_lattice
+from veridp.accounting.pairs import ALIKE, DominatingPair, Finite, epsilon_of_leak
 from veridp.errors import BadInput
+from veridp.numerics.privacy_loss_distribution import OUTSIDE, LossSum, together
 
 TRIMMED = 1e-10  # of δ: largest losses that weigh no more count as infinite
 NOISE = 1e-16  # of the largest mass: less is the rounding of a transform

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from veridp.accounting.domination import Domination
-from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, together
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair
 from veridp.accounting.tree import Leaf, Parallel, ReleaseNode, Repeated, Subsampled
+from veridp.numerics.privacy_loss_distribution import together
 
 
 @dataclass(frozen=True)

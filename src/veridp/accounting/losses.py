@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.pairs import ALIKE, MOST_ATOMS, Finite, Tails, dots
+from veridp.accounting.pairs import ALIKE, MOST_ATOMS, Finite
 from veridp.accounting.tree import DominatingPairs
+from veridp.numerics.privacy_loss_distribution import Tails, dots
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Comparison

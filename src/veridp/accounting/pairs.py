@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from veridp.accounting.calibration import gaussian_delta
 from veridp.errors import BadInput
+from veridp.numerics.privacy_loss_distribution import LossSpan, Tails, together
 
 Array = NDArray[np.float64]
 TAIL = 25.0  # standard deviations: normal tails beyond weigh less than 1e-137
@@ -26,22 +27,6 @@ LOSS_TOLERANCE = 1e-12  # losses this close, relative to 1 and to themselves, ar
 HUGE = 700.0  # e to more than this is out of reach of floats
 LEAK_ROUNDING = 1e-14  # relative error of the mass of infinite losses
 MOST_ATOMS = 1_000_000  # past this, losses are not multiplied out
-
-
-@dataclass(frozen=True, eq=False)
-class Tails:
-    """The probabilities, under P and under Q, of a loss above each of some levels."""
-
-    left: Array
-    right: Array
-
-
-@dataclass(frozen=True)
-class LossSpan:
-    """The range of the finite losses, but for a share of them that is below rounding."""
-
-    low: float
-    high: float
 
 
 class DominatingPair(ABC):
@@ -107,35 +92,6 @@ def tails_on(pair: DominatingPair, levels: Array) -> Tails:
     raised = levels.copy()
     raised[-1] += LOSS_TOLERANCE * (1 + abs(raised[-1]))
     return pair.above(raised)
-
-
-def dots(levels: Array, tails: Tails) -> Array:
-    """Masses on the levels that dominate what has these tails above them, its mass above the last level left out.
-
-    What lies between two levels is shared out between them so that its probabilities under P and under Q stay as they
-    are (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, "Connect the Dots", PoPETs 2022): the δ of the result runs
-    through the true one at the levels, and above it between them. What lies below the first level is moved up to it.
-    """
-    left, right = (np.maximum(-np.diff(side), 0.0) for side in (tails.left, tails.right))
-    # of a cell's mass p, the share at its upper end is (p e^(-low) - q) / (e^(-low) - e^(-high))
-    with np.errstate(over="ignore", invalid="ignore"):
-        upper = (left - right * np.exp(levels[:-1])) / -np.expm1(-np.diff(levels))
-    upper = np.clip(np.where(np.isfinite(upper), upper, left), 0.0, left)  # out of reach of floats: up, which only adds
-    masses = np.zeros(len(levels))
-    masses[1:] += upper
-    masses[:-1] += left - upper
-    masses[0] += max(0.0, 1 - float(tails.left[0]))
-    return masses
-
-
-def together(leaks: Iterable[tuple[float, int]]) -> float:
-    """The probability that something leaks, given the probability of each leak and how often it may happen."""
-    kept = 0.0
-    for leak, times in leaks:
-        if times and leak >= 1:
-            return 1.0
-        kept += times * math.log1p(-leak)
-    return -math.expm1(kept)
 
 
 def epsilon_of_leak(delta: float, infinite: float, largest_finite: float) -> float | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridp.accounting.pairs import Array, DominatingPair, LossSpan, Tails
+from veridp.accounting.pairs import Array, DominatingPair
+from veridp.numerics.privacy_loss_distribution import LossSpan, Tails
 
 
 @dataclass(frozen=True, eq=False)

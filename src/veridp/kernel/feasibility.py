@@ -19,6 +19,7 @@ from veridp.budget.alarm import shielded
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Condition
 from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
+from veridp.numerics.components import components
 
 SOLVER_SECONDS = 5  # past this a path counts as possible: pruning is only ever done on proof
 
@@ -44,17 +45,9 @@ def _possible(ranges: dict[Form, _Range]) -> bool:
 
 def _apart(ranges: dict[Form, _Range]) -> list[dict[Form, _Range]]:
     """The forms in groups that have no symbol in common."""
-    groups: list[tuple[set[Symbol], dict[Form, _Range]]] = []
-    for form, span in ranges.items():
-        symbols = {symbol for symbol, _ in form}
-        touching = [group for group in groups if not group[0].isdisjoint(symbols)]
-        groups = [group for group in groups if group[0].isdisjoint(symbols)]
-        merged = {form: span}
-        for others, forms in touching:
-            symbols |= others
-            merged |= forms
-        groups.append((symbols, merged))
-    return [forms for _, forms in groups]
+    forms = list(ranges)
+    groups = components([symbol for symbol, _ in form] for form in forms)
+    return [{forms[k]: ranges[forms[k]] for k in group} for group in groups]
 
 
 Form = tuple[tuple[Symbol, Number], ...]  # a linear form without constant, its first coefficient 1
@@ -156,17 +149,9 @@ def _sign(number: Number) -> int:
 
 def _connected(given: Sequence[Condition], more: Sequence[Condition]) -> list[Condition]:
     """Those of the given conditions that share symbols with `more`, directly or through others."""
-    reached: set[Symbol] = {symbol for condition in more for symbol in condition.slack.terms}
-    rest = list(given)
-    found: list[Condition] = []
-    while True:
-        near = [condition for condition in rest if not reached.isdisjoint(condition.slack.terms)]
-        if not near:
-            return found
-        found += near
-        taken = {id(condition) for condition in near}  # by identity: == asks a question of the run
-        rest = [condition for condition in rest if id(condition) not in taken]
-        reached.update(symbol for condition in near for symbol in condition.slack.terms)
+    asked = [symbol for condition in more for symbol in condition.slack.terms]
+    together, *_ = components([asked, *(condition.slack.terms for condition in given)])
+    return [given[k - 1] for k in together[1:]]
 
 
 def _solve(ranges: dict[Form, _Range]) -> bool:

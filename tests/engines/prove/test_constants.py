@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from veridp import audit, mechanism
 from veridp.claim import Standing
-from veridp.engines.prove import prove, prove_for_every_size, simplex
+from veridp.engines.prove import prove, prove_for_every_size
 from veridp.mechanism import Mechanism
+from veridp.numerics import simplex
 from veridp_check.checker import check
 
 

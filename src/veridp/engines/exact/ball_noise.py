@@ -9,10 +9,11 @@ from functools import singledispatch
 
 from flint import acb, arb, ctx
 
-from veridp.engines.exact.balls import Rational, ball
 from veridp.engines.exact.exponential import CONSTANT, Piecewise
 from veridp.errors import NotExact
 from veridp.kernel import distributions as d
+from veridp.numerics.balls import ball
+from veridp.numerics.rational import Rational
 
 End = Fraction | None  # None is no end
 

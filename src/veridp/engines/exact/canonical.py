@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Symbol
+from veridp.numerics.components import components
 
 ROUNDS = 4  # of refinement; more only if something still changes
 
@@ -69,17 +70,6 @@ def _multiset(items: Sequence[object]) -> object:
 
 def _is_forest(expressions: Sequence[Affine]) -> bool:
     """Whether noise and expressions, joined where an expression names a noise, make no circle."""
-    group: dict[Symbol, Symbol] = {}
-
-    def root(symbol: Symbol) -> Symbol:
-        while group.setdefault(symbol, symbol) is not symbol:
-            symbol = group[symbol]
-        return symbol
-
-    for expression in expressions:
-        roots = [root(symbol) for symbol in expression.terms]
-        if len({id(r) for r in roots}) < len(roots):
-            return False
-        for other in roots[1:]:
-            group[other] = roots[0]
-    return True
+    links = [expression.terms for expression in expressions]
+    points = len(links) + len({symbol for terms in links for symbol in terms})
+    return sum(map(len, links)) == points - len(components(links))

@@ -10,7 +10,6 @@ from fractions import Fraction
 from flint import arb, ctx
 
 from veridp.claim import Interval
-from veridp.engines.exact.balls import Refined, added, ball, interval, log_ratio, probability_interval, refined
 from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.enclosure import Measures
 from veridp.engines.exact.event import ExactEvent
@@ -22,6 +21,7 @@ from veridp.kernel.distributions import Geometric, Laplace, Number
 from veridp.kernel.expressions import Condition
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, Symbol
+from veridp.numerics.balls import Refined, added, ball, interval, log_ratio, probability_interval, refined
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ from veridp.engines.exact.measure import NoiseRegion, RowForm
 from veridp.engines.exact.noise import NumericNoise as Numeric
 from veridp.engines.exact.noise import as_float, check_scale, numeric
 from veridp.engines.exact.pieces import DistributionPiece
-from veridp.engines.exact.quadrature import log_sum
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.symbols import Noise, Relation, Symbol
+from veridp.kernel.symbols import Noise, Relation
+from veridp.numerics.quadrature import log_sum
+from veridp.numerics.rational import determinant, echelon
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 600
@@ -189,55 +190,33 @@ class _Solution:
 def _solve(piece: DistributionPiece) -> tuple[dict[Noise, _Solution], float]:
     """One noise symbol for each entry, solved for; and ln of the factor by which densities change.
 
-    The entries are independent, so elimination finds a pivot in each: of its noise, that which fewest conditions name,
-    so that what is left stays as simple as it was.
+    The entries are independent, so elimination finds as many pivots: noise that few conditions name is taken first, so
+    that what is left stays as simple as it was.
     """
     numbers, count = piece.numbers, len(piece.numbers)
+    if not count:
+        return {}, 0.0
     named = Counter(symbol for condition in piece.conditions for symbol in condition.slack.terms)
-    rows = [
-        (
-            {n: Fraction(c) for n, c in number.terms.items()},
-            [Fraction(int(i == k)) for i in range(count)],
-            -Fraction(number.constant),
-        )
-        for k, number in enumerate(numbers)
-    ]
-    pivots: list[Noise] = []
-    determinant = Fraction(1)
-    for k in range(count):
-        terms, made, constant = rows[k]
-        pivot = min(
-            (n for n in terms if isinstance(n, Noise)), key=lambda n: (n.distribution.integer, named[n], -n.index)
-        )
-        lead = terms[pivot]
-        determinant *= lead
-        rows[k] = ({n: c / lead for n, c in terms.items()}, [c / lead for c in made], constant / lead)
-        pivots.append(pivot)
-        for other in range(count):
-            if other != k and (factor := rows[other][0].get(pivot)):
-                rows[other] = _minus(rows[other], rows[k], factor)
+    noises = sorted(
+        {n for number in numbers for n in number.terms if isinstance(n, Noise)},
+        key=lambda n: (n.distribution.integer, named[n], -n.index),
+    )
+    found = echelon(
+        [
+            [*(number.terms.get(n, 0) for n in noises), *(int(i == k) for i in range(count)), -number.constant]
+            for k, number in enumerate(numbers)
+        ]
+    )
+    pivots = [noises[place] for place in found.pivots]
     solved = {
         pivot: _Solution(
-            {n: -c for n, c in terms.items() if n != pivot and isinstance(n, Noise)}, tuple(made), constant
+            {n: -c for n, c in zip(noises, row, strict=False) if c and n != pivot}, tuple(row[-count - 1 : -1]), row[-1]
         )
-        for pivot, (terms, made, constant) in zip(pivots, rows, strict=True)
+        for pivot, row in zip(pivots, found.rows, strict=True)
     }
-    continuous = any(not pivot.distribution.integer for pivot in pivots)
-    return solved, -_log(abs(determinant)) if continuous else 0.0
-
-
-_Row = tuple[dict[Symbol, Fraction], list[Fraction], Fraction]
-
-
-def _minus(row: _Row, other: _Row, factor: Fraction) -> _Row:
-    terms = dict(row[0])
-    for symbol, c in other[0].items():
-        terms[symbol] = terms.get(symbol, Fraction(0)) - factor * c
-    return (
-        {symbol: c for symbol, c in terms.items() if c},
-        [a - factor * b for a, b in zip(row[1], other[1], strict=True)],
-        row[2] - factor * other[2],
-    )
+    if all(pivot.distribution.integer for pivot in pivots):
+        return solved, 0.0
+    return solved, -_log(abs(determinant([[number.terms.get(pivot, 0) for pivot in pivots] for number in numbers])))
 
 
 def _log(weight: Number) -> float:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.quadrature import Grid, edges, log_sum, panels, range_sums, whole_numbers
 from veridp.engines.exact.star import Middle, Ray, log_measures
 from veridp.errors import NotExact
+from veridp.numerics.quadrature import Grid, edges, log_sum, panels, range_sums, whole_numbers
 
 if TYPE_CHECKING:
     from veridp.engines.exact.measure import NoiseRegion

@@ -18,12 +18,12 @@ from functools import cache
 from flint import acb, arb
 
 from veridp.engines.exact.ball_noise import BallNoise, Closed, Continuous, Integer, Smooth, law
-from veridp.engines.exact.balls import ball, up_to
 from veridp.engines.exact.exponential import ZERO, Piecewise, pasted, value
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.tree import AffineLine, BoundStretch, NoiseNode, connected, rooted, stretches, ways
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution
+from veridp.numerics.balls import ball, up_to
 
 MOST_SUMMANDS = 1_000_000
 Curve = Callable[[acb], acb]

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from veridp.engines.exact.convolution import Cells
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_ratio
 from veridp.engines.exact.noise import as_float
 from veridp.engines.exact.pieces import DistributionPiece
-from veridp.engines.exact.quadrature import edges, log_sum, panels
 from veridp.engines.exact.tail import limit, limit_of, rises_without_bound
 from veridp.engines.exact.window import Window, windows
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Relation
+from veridp.numerics.privacy_loss_distribution import Cells
+from veridp.numerics.quadrature import edges, log_sum, panels
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from flint import acb, arb
 
-from veridp.engines.exact.balls import Rational, ball
+from veridp.numerics.balls import ball
+from veridp.numerics.rational import Rational
 
 Term = tuple[int, Fraction]  # degree m and rate r
 Terms = Mapping[Term, arb]  # no term at all is exactly 0

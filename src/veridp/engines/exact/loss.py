@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Interval
-from veridp.engines.exact.convolution import Cells, delta_between
 from veridp.engines.exact.event import ExactEvent
 from veridp.errors import NotExact
+from veridp.numerics.privacy_loss_distribution import CellProduct, Cells
 
 Array = NDArray[np.float64]
 MOST_TOLD = 16  # of parts that tie for the supremum, how many are looked at for the likeliest event
@@ -252,8 +252,13 @@ class Product(PrivacyLoss):
 
     def delta(self, epsilon: float) -> Interval:
         if len(self._lines) > 1:
-            return delta_between(self._cells, epsilon, self._still_mass)
+            found = self._enclosed.delta(epsilon)
+            return Interval(self._still_mass * found.lower, self._still_mass * found.upper)
         return super().delta(epsilon)
+
+    @cached_property
+    def _enclosed(self) -> CellProduct:
+        return CellProduct(self._cells)
 
     @cached_property
     def _cells(self) -> list[Cells]:

@@ -12,12 +12,12 @@ from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.curve import Density, moderate, slacks
 from veridp.engines.exact.noise import NumericNoise, as_float, numeric
 from veridp.engines.exact.pieces import DistributionPiece
-from veridp.engines.exact.quadrature import log_sum
 from veridp.engines.exact.star import Middle, Ray, log_measures
 from veridp.engines.exact.sums import collapsed
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise as Symbol
+from veridp.numerics.quadrature import log_sum
 
 _Form = tuple[tuple[tuple[int, float], ...], float]  # (variable, coefficient) pairs and a constant: form >= 0
 
@@ -37,7 +37,7 @@ class ClassShare:
     kinds: tuple[int, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Around:
     """The rays and stars around one middle."""
 
@@ -65,7 +65,7 @@ class Masses:
         self.noise: dict[int, NumericNoise] = {}
         self.around: dict[Middle, _Around] = {}
         self.forms: dict[int, tuple[Condition, list[_Form]]] = {}  # by the identity of the condition, which is kept
-        self.places: dict[tuple[int, int, _Form], int] = {}  # of rays with one link and no bounds of their own
+        self.places: dict[tuple[_Around, int, _Form], int] = {}  # of rays with one link and no bounds of their own
         self.factors: dict[int, list[float | _Star]] = {}  # by the kind of a component
 
     def share(self, weight: Number, components: Sequence[Component]) -> ClassShare:
@@ -145,7 +145,7 @@ class Masses:
         """The number of the ray among those around the middle."""
         noise = self.noise[variable]
         plain = len(forms) == 1 and bounds == noise.support
-        key = (id(around), variable, forms[0])  # what is around a middle lives as long as the table
+        key = (around, variable, forms[0])
         if plain and key in self.places:
             return self.places[key]
         links = tuple((dict(terms)[variable], dict(terms)[root], constant) for terms, constant in forms)

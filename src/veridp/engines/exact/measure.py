@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from veridp.engines.exact.elimination import Tree, tree_root
 from veridp.engines.exact.noise import NumericNoise
-from veridp.engines.exact.quadrature import Grid, edges, panels, whole_numbers
 from veridp.errors import NotExact
+from veridp.numerics.components import components
+from veridp.numerics.quadrature import Grid, edges, panels, whole_numbers
 
 Array = NDArray[np.float64]
 MOST_CUTS = 2  # how many variables may be fixed to make a tree
@@ -118,12 +119,7 @@ def _variables(coefficients: tuple[tuple[int, float], ...]) -> frozenset[int]:
 @lru_cache(maxsize=4096)
 def _groups(named: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
     """The variables in groups that forms, which name these, tie together."""
-    groups: list[frozenset[int]] = []
-    for variables in named:
-        touching = [group for group in groups if not group.isdisjoint(variables)]
-        groups = [group for group in groups if group.isdisjoint(variables)]
-        groups.append(variables.union(*touching))
-    return tuple(groups)
+    return tuple(frozenset().union(*(named[k] for k in group)) for group in components(named))
 
 
 def _log_measure(region: NoiseRegion, cuts: int) -> Array:

@@ -20,8 +20,10 @@ from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.path import Path, kind_of_expression, outline_of, symbols_of
-from veridp.kernel.symbols import Noise, Relation, Symbol
+from veridp.kernel.symbols import Noise, Relation
 from veridp.kernel.template import Kind, Slot, Template, constant, tree_of
+from veridp.numerics.components import components
+from veridp.numerics.rational import echelon
 
 MOST_PIECES = 200_000
 Relations = tuple[tuple[tuple[Number, ...], Number], ...]
@@ -102,25 +104,14 @@ def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
 def _split(path: Path) -> list[Factor]:
     """The path's leaves, grouped by the noise that they share."""
     leaves = _leaves(path.output)
-    groups: list[tuple[set[Symbol], list[int], list[Condition]]] = [
-        (set(condition.slack.terms), [], [condition]) for condition in path.conditions
-    ] + [(set(symbols_of(leaf)), [position], []) for position, leaf in enumerate(leaves)]
-    merged: list[tuple[set[Symbol], list[int], list[Condition]]] = []
-    for symbols, positions, conditions in groups:
-        touching = [group for group in merged if not group[0].isdisjoint(symbols)]
-        merged = [group for group in merged if group[0].isdisjoint(symbols)]
-        merged.append(
-            (
-                symbols.union(*(group[0] for group in touching)),
-                sorted(itertools.chain(positions, *(group[1] for group in touching))),
-                list(itertools.chain(*(group[2] for group in touching), conditions)),
-            )
-        )
-    if len(merged) <= 1 or all(not positions for _, positions, _ in merged):
+    groups = components([*map(symbols_of, leaves), *(condition.slack.terms for condition in path.conditions)])
+    if len(groups) == 1 or not leaves:
         return factors([path], split=False)
     answer: list[Factor] = []
     outline = outline_of(path.output)
-    for _, positions, conditions in merged:
+    for group in groups:
+        positions = [k for k in group if k < len(leaves)]
+        conditions = [path.conditions[k - len(leaves)] for k in group if k >= len(leaves)]
         chosen = tuple(leaves[position] for position in positions)
         classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
         told = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
@@ -256,23 +247,13 @@ def _relations(numbers: Sequence[Affine]) -> tuple[list[int], Relations]:
     names = [symbol for number in numbers for symbol in number.terms]
     if len(set(names)) == len(names):
         return list(range(len(numbers))), ()
-    independent: list[int] = []
+    symbols = list(dict.fromkeys(names))
+    found = echelon([[number.terms.get(symbol, 0) for number in numbers] for symbol in symbols])
     relations = []
-    basis: list[tuple[dict[Symbol, Fraction], list[Fraction]]] = []  # a row of terms, and the entries it is made of
-    for index, number in enumerate(numbers):
-        row = {symbol: Fraction(c) for symbol, c in number.terms.items()}
-        made = [Fraction(int(i == index)) for i in range(len(numbers))]
-        for terms, parts in basis:
-            lead = next(iter(terms))
-            if factor := row.get(lead, Fraction(0)) / terms[lead]:
-                for symbol, c in terms.items():
-                    row[symbol] = row.get(symbol, Fraction(0)) - factor * c
-                row = {symbol: c for symbol, c in row.items() if c}
-                made = [a - factor * b for a, b in zip(made, parts, strict=True)]
-        if row:
-            independent.append(index)
-            basis.append((row, made))
-        else:
-            value = sum((a * n.constant for a, n in zip(made, numbers, strict=True)), start=Fraction(0))
-            relations.append((tuple(exact(a) for a in made), exact(value)))
-    return independent, tuple(relations)
+    for index in sorted({*range(len(numbers))}.difference(found.pivots)):
+        made = [Fraction(int(k == index)) for k in range(len(numbers))]
+        for row, pivot in zip(found.rows, found.pivots, strict=True):
+            made[pivot] = -row[index]
+        value = sum((a * n.constant for a, n in zip(made, numbers, strict=True)), start=Fraction(0))
+        relations.append((tuple(exact(a) for a in made), exact(value)))
+    return found.pivots, tuple(relations)

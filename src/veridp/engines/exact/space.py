@@ -25,6 +25,8 @@ from veridp.kernel.expressions import Affine
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Symbol
 from veridp.kernel.template import Slot
+from veridp.numerics.components import components
+from veridp.numerics.rational import echelon
 
 Combination = tuple[Number, ...]
 CERTAIN = ClassShare(1, ())
@@ -262,7 +264,7 @@ def taken_apart(left: Concerned, right: Concerned) -> Apart:
     """The entries of two pieces, taken apart in the same way: the losses of the groups add up to theirs."""
     combinations = _reduced(left.numbers)
     sides = _Side(left, combinations), _Side(right, combinations)
-    return Apart(combinations, [Group(tuple(sorted(entries)), *sides) for entries in _tied(*sides)])
+    return Apart(combinations, [Group(tuple(entries), *sides) for entries in _tied(*sides)])
 
 
 class _Side:
@@ -291,19 +293,11 @@ class _Side:
         return kind_of(self._touched_by(entries), [self.numbers[entry] for entry in entries])
 
 
-def _tied(left: _Side, right: _Side) -> list[set[int]]:
+def _tied(left: _Side, right: _Side) -> list[list[int]]:
     """The entries in groups: those that noise, on either side, ties together."""
-    groups: list[tuple[set[int], set[Symbol], set[Symbol]]] = []
-    for entry in range(len(left.numbers)):
-        entries, mine, theirs = {entry}, left.symbols(entry), right.symbols(entry)
-        apart = []
-        for group in groups:
-            if group[1].isdisjoint(mine) and group[2].isdisjoint(theirs):
-                apart.append(group)
-            else:
-                entries, mine, theirs = entries | group[0], mine | group[1], theirs | group[2]
-        groups = [*apart, (entries, mine, theirs)]
-    return [entries for entries, _, _ in groups]
+    sides = left, right
+    named = [[(side, symbol) for side in sides for symbol in side.symbols(entry)] for entry in range(len(left.numbers))]
+    return components(named)
 
 
 def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
@@ -312,32 +306,11 @@ def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
     single = {next(iter(number.terms)): k for k, number in enumerate(numbers) if len(number.terms) == 1}
     if len(single) == count:
         return [_unit(count, single[symbol], numbers[single[symbol]].terms[symbol]) for symbol in sorted(single)]
+    symbols = sorted({symbol for number in numbers for symbol in number.terms})
     rows = [
-        ({n: Fraction(c) for n, c in number.terms.items()}, [Fraction(int(i == k)) for i in range(count)])
-        for k, number in enumerate(numbers)
+        [*(n.terms.get(s, 0) for s in symbols), *(int(i == k) for i in range(count))] for k, n in enumerate(numbers)
     ]
-    symbols = sorted({symbol for terms, _ in rows for symbol in terms})
-    done = 0
-    for symbol in symbols:
-        pivot = next((k for k in range(done, count) if rows[k][0].get(symbol)), None)
-        if pivot is None:
-            continue
-        rows[done], rows[pivot] = rows[pivot], rows[done]
-        lead = rows[done][0][symbol]
-        rows[done] = ({n: c / lead for n, c in rows[done][0].items()}, [c / lead for c in rows[done][1]])
-        for k in range(count):
-            factor = rows[k][0].get(symbol, Fraction(0))
-            if k != done and factor:
-                terms = {
-                    n: rows[k][0].get(n, Fraction(0)) - factor * rows[done][0].get(n, Fraction(0))
-                    for n in {*rows[k][0], *rows[done][0]}
-                }
-                rows[k] = (
-                    {n: c for n, c in terms.items() if c},
-                    [a - factor * b for a, b in zip(rows[k][1], rows[done][1], strict=True)],
-                )
-        done += 1
-    return [tuple(made) for _, made in rows]
+    return [tuple(row[len(symbols) :]) for row in echelon(rows).rows]
 
 
 def _unit(count: int, index: int, divisor: Number) -> Combination:

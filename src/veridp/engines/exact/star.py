@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact.noise import NumericNoise
-from veridp.engines.exact.quadrature import edges, log_sum, panels
+from veridp.numerics.quadrature import edges, log_sum, panels
 
 Array = NDArray[np.float64]
 NOTHING = -1e6  # stands for the logarithm of 0, which a matrix product cannot take

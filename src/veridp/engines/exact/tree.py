@@ -13,6 +13,7 @@ from veridp.errors import NotExact
 from veridp.kernel import distributions as d
 from veridp.kernel.expressions import Condition
 from veridp.kernel.symbols import Noise, Relation, Symbol
+from veridp.numerics.components import components
 
 Form = tuple[dict[Noise, Fraction], Fraction]  # coefficients and a constant: the form is to be >= 0
 CLOSED = (d.Laplace, d.Exponential, d.Uniform)
@@ -126,15 +127,8 @@ def _noise(symbol: Symbol) -> Noise:
 
 def connected(forms: Sequence[Form]) -> list[list[Form]]:
     """The forms in groups that share no noise; those without noise are left out."""
-    groups: list[tuple[set[Noise], list[Form]]] = []
-    for form in forms:
-        if not form[0]:
-            continue
-        touching = [group for group in groups if not group[0].isdisjoint(form[0])]
-        groups = [group for group in groups if group[0].isdisjoint(form[0])]
-        merged = set(form[0]).union(*(noises for noises, _ in touching))
-        groups.append((merged, [*itertools.chain(*(members for _, members in touching)), form]))
-    return [members for _, members in groups]
+    noisy = [form for form in forms if form[0]]
+    return [[noisy[k] for k in group] for group in components(coefficients for coefficients, _ in noisy)]
 
 
 def rooted(forms: Sequence[Form]) -> NoiseNode:

@@ -140,8 +140,8 @@ class DrawnProblem:
     def __init__(self, problem: Problem, draws: Draws) -> None:
         self.problem, self.draws = problem, draws
         sides = problem._open
-        drawn = {id(side): side.at(draws) for side in sides or ()}  # inputs of one length share theirs
-        self._sides = None if sides is None else [drawn[id(side)] for side in sides]
+        drawn = {side: side.at(draws) for side in sides or ()}  # inputs of one length share theirs
+        self._sides = None if sides is None else [drawn[side] for side in sides]
 
     def moments(self, z: Array) -> SampleMoments:
         """How often the event happens, unrelaxed, on either side."""

@@ -30,13 +30,13 @@ class SlackReading(ABC):
 
     def __init__(self, slacks: Array) -> None:
         self.slacks = slacks
-        self.known: dict[int, Array] = {}
+        self.known: dict[SoftTruth, Array] = {}
 
     def of(self, node: SoftTruth) -> Array:
         """The value of the node, for each draw."""
-        value = self.known.get(id(node))
+        value = self.known.get(node)
         if value is None:
-            value = self.known[id(node)] = node.value(self)
+            value = self.known[node] = node.value(self)
         return value
 
     @abstractmethod

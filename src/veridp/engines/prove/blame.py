@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.linear import Infeasible, solve
 from veridp.engines.prove.neighbours import Corner, Hull
 from veridp.engines.prove.prices import price_of, why_no_price
 from veridp.engines.prove.shifts import Shift, ShiftProblem, cheapest_shifts, program_at, requirements_of
@@ -23,6 +22,7 @@ from veridp.engines.prove.wording import moved_text
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
 from veridp.mechanism import Mechanism
+from veridp.numerics.linear import Infeasible, solve
 
 COST_TOLERANCE = 1e-9
 

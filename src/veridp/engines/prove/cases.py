@@ -21,8 +21,9 @@ from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.path import Path, entries_of, outline_of, symbols_of
 from veridp.kernel.site import Site
-from veridp.kernel.symbols import Noise, Symbol
+from veridp.kernel.symbols import Noise
 from veridp.mechanism import Mechanism
+from veridp.numerics.components import components
 
 MANY_VALUES = 1000  # data sets that are gone through one by one
 
@@ -138,7 +139,7 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[OutputPart, ..
     if len(paths) != 1 or paths[0].forks:
         return None
     entries = entries_of(paths[0].output)
-    groups = _groups([set(symbols_of(entry)) for entry in entries])
+    groups = components([symbols_of(entry) for entry in entries])
     if len(groups) < 2:
         return None
     parts = tuple(OutputPart(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)
@@ -156,14 +157,3 @@ def _events_of_entries(entries: Sequence[Any]) -> tuple[NoiseEvent, ...]:
 def _drawn_at(condition: Condition) -> Site:
     """Where the last noise of a condition was drawn: what is settled here was asked nowhere in the author's code."""
     return max(symbol for symbol in condition.slack.terms if isinstance(symbol, Noise)).site
-
-
-def _groups(symbols: Sequence[set[Symbol]]) -> list[list[int]]:
-    """The entries in groups that have no symbol in common."""
-    groups: list[tuple[list[int], set[Symbol]]] = []
-    for k, mine in enumerate(symbols):
-        touching = [group for group in groups if group[1] & mine]
-        groups = [group for group in groups if not group[1] & mine]
-        members = sorted([k, *(other for group in touching for other in group[0])])
-        groups.append((members, mine.union(*(group[1] for group in touching))))
-    return sorted(members for members, _ in groups)

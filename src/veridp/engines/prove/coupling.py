@@ -147,7 +147,7 @@ def prove_on_values(mechanism: Mechanism, size: int) -> CouplingProof:
     """The smallest ε that couplings prove for all neighbours over the finite domain."""
     values = values_of(mechanism, size)
     cases = _shared(value_cases(mechanism, values))
-    known: dict[tuple[int, int], Coupling] = {}
+    known: dict[tuple[OutputPart, OutputPart], Coupling] = {}
     pairs = []
     for a, b in neighbouring(mechanism.adjacency, values):
         couplings = [
@@ -161,12 +161,11 @@ def prove_on_values(mechanism: Mechanism, size: int) -> CouplingProof:
 
 
 def _coupled(
-    left: OutputPart, right: OutputPart, polytope: Polytope, known: dict[tuple[int, int], Coupling]
+    left: OutputPart, right: OutputPart, polytope: Polytope, known: dict[tuple[OutputPart, OutputPart], Coupling]
 ) -> Coupling:
-    key = (id(left), id(right))
-    if key not in known:
-        known[key] = couple(left, right, polytope)
-    return known[key]
+    if (left, right) not in known:
+        known[left, right] = couple(left, right, polytope)
+    return known[left, right]
 
 
 def _shared(cases: Sequence[DataCase]) -> list[DataCase]:

@@ -45,7 +45,7 @@ class _Writer:
     def __init__(self, proof: CouplingProof) -> None:
         self.proof = proof
         self.events = EventWriter()
-        self.parts: dict[int, int] = {}  # by identity
+        self.parts: dict[OutputPart, int] = {}
         self.part_documents: list[Json] = []
         self.couplings: dict[tuple[int, int, int], int] = {}
         self.coupling_documents: list[Json] = []
@@ -74,12 +74,12 @@ class _Writer:
         return {"value": value, "conditions": conditions, "parts": [self._part(part) for part in case.parts]}
 
     def _part(self, part: OutputPart) -> int:
-        if id(part) not in self.parts:
-            self.parts[id(part)] = len(self.part_documents)
+        if part not in self.parts:
+            self.parts[part] = len(self.part_documents)
             events: list[Json] = [{"output": str(event.output), **self.events.event(event)} for event in part.events]
             entries = None if part.entries is None else list(part.entries)
             self.part_documents.append({"entries": entries, "events": events})
-        return self.parts[id(part)]
+        return self.parts[part]
 
     def _pair(self, pair: CasePair) -> Json:
         return {

@@ -16,17 +16,17 @@ from typing import Any
 
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
-from veridp.engines.prove.linear import Infeasible, LinearProgram, solve
 from veridp.engines.prove.paths import rational_arguments
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.replay import spot_check
-from veridp.engines.prove.simplex import Vertex
 from veridp.engines.prove.system import QUERY, SYMBOL, LoopStep, LoopSystem, State, system_of
 from veridp.errors import EnginesDisagree, ExplorationDisagrees, NotInductive, NotSolved, VeridpError
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Noise, Relation, Unknown
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.numerics.linear import Infeasible, LinearProgram, solve
+from veridp.numerics.simplex import Vertex
 from veridp_check.checker import check
 
 PLAIN_RUNS = 48  # of the function, on inputs of sizes up to some hundreds

@@ -28,7 +28,7 @@ def induction_certificate_of(proof: Induction) -> dict[str, Json]:
 class _Writer:
     proof: Induction
     states: dict[State, int] = field(default_factory=dict)
-    steps: dict[int, int] = field(default_factory=dict)  # by identity
+    steps: dict[LoopStep, int] = field(default_factory=dict)
     rows: dict[tuple[int, object], int] = field(default_factory=dict)
     noises: list[Json] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class _Writer:
 
     def _steps(self, when: str, state: State | None, steps: Iterable[LoopStep]) -> Iterable[Json]:
         for step in steps:
-            self.steps[id(step)] = len(self.steps)
+            self.steps[step] = len(self.steps)
             draws = [self._row(noise) for noise in step.noises]
             yield {
                 "when": when,
@@ -101,7 +101,7 @@ class _Writer:
         ]
         moves: list[Json] = [
             {
-                "step": self.steps[id(each.move.step)],
+                "step": self.steps[each.move.step],
                 "phase": None if each.move.source is None else each.move.source[1],
                 "query": str(each.move.by),
                 "moves": [str(shift) for shift in each.shifts],

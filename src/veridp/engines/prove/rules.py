@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.engines.prove.integer_program import solve_whole
-from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.engines.prove.neighbours import Box, Corner
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved_to, signed_variables
-from veridp.engines.prove.simplex import ZERO
 from veridp.kernel.symbols import Noise
+from veridp.numerics.components import components
+from veridp.numerics.integer_program import solve_whole
+from veridp.numerics.linear import Answer, Infeasible, LinearProgram
+from veridp.numerics.simplex import ZERO
 
 MAX_CORNER_ENTRIES = 8  # entries: past this, corners are not gone through
 
@@ -165,13 +166,5 @@ class _Group:
 
 
 def _linked(rule: Rule) -> Iterator[_Group]:
-    groups: list[tuple[set[int], set[int]]] = []
-    for place, slopes in enumerate(rule.slopes):
-        places, entries = {place}, set(slopes)
-        for other in [group for group in groups if not group[1].isdisjoint(entries)]:
-            places |= other[0]
-            entries |= other[1]
-            groups.remove(other)
-        groups.append((places, entries))
-    for places, entries in groups:
-        yield _Group(tuple(sorted(places)), tuple(sorted(entries)))
+    for places in components(rule.slopes):
+        yield _Group(tuple(places), tuple(sorted({entry for place in places for entry in rule.slopes[place]})))

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from flint import fmpq, fmpq_mat
-
 from veridp.engines.prove.convex import are_disjoint, cover_everything
 from veridp.engines.prove.loop import PLAIN_TYPES, Loop, Mark, loop_of, marked_paths
 from veridp.errors import NotInductive
@@ -28,6 +26,7 @@ from veridp.kernel.path import Fork, Path, entries_of, outline_of
 from veridp.kernel.symbols import Noise, Symbol, Unknown
 from veridp.kernel.template import constant
 from veridp.mechanism import Mechanism
+from veridp.numerics.rational import echelon
 
 QUERY = Unknown("the query")  # no variable has such a name
 
@@ -210,16 +209,13 @@ class _Local:
         """How the state's symbols make up what is older than this step."""
         vectors = {name: expression.terms for name, expression in self.basis.items()}
         symbols = list(dict.fromkeys(symbol for terms in (*vectors.values(), old) for symbol in terms))
-        table = [[_exact(terms.get(symbol, 0)) for terms in (*vectors.values(), old)] for symbol in symbols]
-        reduced, rank = fmpq_mat(len(symbols), len(vectors) + 1, [x for row in table for x in row]).rref()
-        rows = reduced.tolist()
+        found = echelon([[terms.get(symbol, 0) for terms in (*vectors.values(), old)] for symbol in symbols])
         for k, name in enumerate(vectors):  # each is a pivot just if no variable follows from those before it
-            if k >= len(rows) or not rows[k][k]:
+            if k not in found.pivots:
                 raise NotInductive(f"{name} always follows from other variables; leave it out")
-        if rank > len(vectors):
+        if len(found.pivots) > len(vectors):
             raise NotInductive("a step uses something that is not in its local variables")
-        found = {name: Fraction(int(row[-1].p), int(row[-1].q)) for name, row in zip(vectors, rows, strict=False)}
-        return {name: factor for name, factor in found.items() if factor}
+        return {name: row[-1] for name, row in zip(vectors, found.rows, strict=True) if row[-1]}
 
     def condition(self, condition: Condition) -> Condition | None:
         slack = self.of(condition.slack)
@@ -238,8 +234,3 @@ def _released(path: Path, before: Mark | None, after: Mark | None, loop: Loop) -
     entries = entries_of(path.output)
     start = 0 if before is None else sum(before.collected.values())
     return entries[start : len(entries) if after is None else sum(after.collected.values())]
-
-
-def _exact(value: Number) -> fmpq:
-    value = Fraction(value)
-    return fmpq(value.numerator, value.denominator)

@@ -7,9 +7,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram, solve
-from veridp.engines.prove.simplex import IntegerRow, Vertex
 from veridp.errors import NotSolved
+from veridp.numerics.linear import Answer, Infeasible, LinearProgram, solve
+from veridp.numerics.simplex import IntegerRow, Vertex
 
 MAX_BRANCHES = 500
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from fractions import Fraction
 
 import pytest
 
-from veridp import mechanism
-from veridp.engines.prove import integer_program as whole
-from veridp.engines.prove import prove
-from veridp.engines.prove.integer_program import solve_whole
-from veridp.engines.prove.linear import Infeasible, LinearProgram, solve
 from veridp.errors import NotSolved
-from veridp_check.checker import check
+from veridp.numerics import integer_program as whole
+from veridp.numerics.integer_program import solve_whole
+from veridp.numerics.linear import Infeasible, LinearProgram, solve
 
 
 def test_random_programs_have_the_least_cost_of_all_whole_numbers():
@@ -58,20 +54,3 @@ def test_a_search_without_end_is_an_error(monkeypatch):
     monkeypatch.setattr(whole, "MAX_BRANCHES", 20)
     with pytest.raises(NotSolved, match="in 20 branches"):
         solve_whole([program])
-
-
-@mechanism(epsilon=1.0, adjacency="monotone", size=7)
-def counts(rng, data):
-    return [count + rng.geometric(0.3) for count in data] if sum(data) + rng.laplace(scale=3) > 0 else None
-
-
-def test_rules_shift_integer_noise_in_whole_steps():
-    """One-sided noise on counts: no alignment downwards. Two-sided: whole steps in every direction."""
-    assert prove(counts, 7).epsilon == float("inf")
-
-    def two_sided(rng, data):
-        return [count + rng.geometric(0.3) - rng.geometric(0.3) for count in data]
-
-    proof = prove(mechanism(epsilon=10.0, adjacency="monotone", size=7)(two_sided))
-    assert proof.epsilon == pytest.approx(-7 * math.log(0.7), rel=1e-15)
-    assert check(proof.certificate).verified

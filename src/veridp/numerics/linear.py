@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from veridp.engines.prove.hints import Hint, hints
-from veridp.engines.prove.simplex import ZERO, Basis, IntegerProgram, IntegerRow, Vertex, completed, optimum
-from veridp.kernel.distributions import Number
+from veridp.numerics.hints import Hint, hints
+from veridp.numerics.rational import Rational
+from veridp.numerics.simplex import ZERO, Basis, IntegerProgram, IntegerRow, Vertex, completed, optimum
 
 
 class LinearProgram:
@@ -44,15 +44,15 @@ class LinearProgram:
             self.whole.add(column)
         return column
 
-    def at_least_zero(self, terms: Mapping[int, Number], constant: Number = 0) -> None:
+    def at_least_zero(self, terms: Mapping[int, Rational], constant: Rational = 0) -> None:
         """Σ terms + constant >= 0."""
         self._add(terms, constant, False)
 
-    def zero(self, terms: Mapping[int, Number], constant: Number = 0) -> None:
+    def zero(self, terms: Mapping[int, Rational], constant: Rational = 0) -> None:
         """Σ terms + constant = 0."""
         self._add(terms, constant, True)
 
-    def _add(self, terms: Mapping[int, Number], constant: Number, equal: bool) -> None:
+    def _add(self, terms: Mapping[int, Rational], constant: Rational, equal: bool) -> None:
         scale = math.lcm(constant.denominator, *[value.denominator for value in terms.values()])
         if scale == 1:
             integers = {column: value.numerator for column, value in terms.items() if value}

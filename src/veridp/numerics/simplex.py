@@ -16,6 +16,8 @@ from typing import NamedTuple
 from flint import fmpq, fmpz_mat
 
 from veridp.errors import NotSolved
+from veridp.numerics.components import components
+from veridp.numerics.rational import fraction, independent_columns, solution
 
 MAX_PIVOTS = 2_000
 MAX_DENSE = 24  # rows: past this a matrix is taken apart into its blocks
@@ -56,27 +58,20 @@ class IntegerProgram:
 
     def prices(self, of_rows: Mapping[int, fmpq]) -> tuple[Fraction, ...]:
         """A price for each row as it was asked for, from those of some rows as they are here."""
-        return tuple(_fraction(of_rows[k] * row.scale) if k in of_rows else ZERO for k, row in enumerate(self.rows))
+        return tuple(fraction(of_rows[k] * row.scale) if k in of_rows else ZERO for k, row in enumerate(self.rows))
 
     def blocks(self, rows: Sequence[int], columns: Sequence[int]) -> list[BasisBlock]:
         """These rows and columns in groups without a coefficient in common; as one group where that is not worth it."""
         if len(rows) <= MAX_DENSE:
             return [BasisBlock(list(rows), list(columns))] if rows else []
-        place = {column: k for k, column in enumerate(columns)}
-        group = list(range(len(columns)))
-        members = [[k] for k in group]
-        for row in rows:
-            first, *others = sorted({group[place[c]] for c in self.rows[row].terms if c in place}) or [0]
-            for other in others:
-                for k in members[other]:
-                    group[k] = first
-                members[first] += members[other]
-                members[other] = []
-        found = {k: BasisBlock([], [columns[m] for m in sorted(some)]) for k, some in enumerate(members) if some}
-        for row in rows:
-            of_row = next((group[place[c]] for c in self.rows[row].terms if c in place), -1)
-            found.setdefault(of_row, BasisBlock([], [])).rows.append(row)
-        return list(found.values())
+        known = set(columns)
+        named = [[c for c in self.rows[row].terms if c in known] for row in rows]
+        return [
+            BasisBlock(
+                [rows[k] for k in group if k < len(rows)], [columns[k - len(rows)] for k in group if k >= len(rows)]
+            )
+            for group in components([*named, *([column] for column in columns)])
+        ]
 
     def matrix(self, rows: Sequence[int], columns: Sequence[int]) -> fmpz_mat:
         """The coefficients of these columns in these rows."""
@@ -101,24 +96,10 @@ def completed(program: IntegerProgram, rows: Sequence[int], columns: Sequence[in
     """A largest basis among these rows and columns, the first of them first."""
     found = Basis((), ())
     for block in program.blocks(rows, columns):
-        chosen = [block.columns[k] for k in _pivots(program.matrix(block.rows, block.columns))]
-        kept = _pivots(program.matrix(block.rows, chosen).transpose())
+        chosen = [block.columns[k] for k in independent_columns(program.matrix(block.rows, block.columns))]
+        kept = independent_columns(program.matrix(block.rows, chosen).transpose())
         found = Basis((*found.rows, *(block.rows[k] for k in kept)), (*found.columns, *chosen))
     return found
-
-
-def _pivots(matrix: fmpz_mat) -> list[int]:
-    """The first columns that are linearly independent."""
-    reduced, _, rank = matrix.rref()
-    width, entries = matrix.ncols(), reduced.entries()
-    return [next(k for k in range(width) if entries[row * width + k]) for row in range(rank)]
-
-
-def _solved(matrix: fmpz_mat, right: Sequence[int]) -> list[fmpq]:
-    """The solution of a square system; ZeroDivisionError where it is singular."""
-    if matrix.nrows() != matrix.ncols():
-        raise ZeroDivisionError("not square")
-    return matrix.solve(fmpz_mat(len(right), 1, right)).entries()
 
 
 class _Violated(NamedTuple):
@@ -139,8 +120,8 @@ class Vertex:
         self.x: dict[int, fmpq] = {}
         self.y: dict[int, fmpq] = {}
         for block, matrix in self.blocks:
-            x = _solved(matrix, [-program.rows[row].constant for row in block.rows])
-            y = _solved(matrix.transpose(), [program.costs[column] for column in block.columns])
+            x = solution(matrix, [-program.rows[row].constant for row in block.rows])
+            y = solution(matrix.transpose(), [program.costs[column] for column in block.columns])
             self.x |= zip(block.columns, x, strict=True)
             self.y |= zip(block.rows, y, strict=True)
         self.reduced = [fmpq(cost) for cost in program.costs]
@@ -179,13 +160,13 @@ class Vertex:
         found = [ZERO] * len(self.program.costs)
         for column, value in self.x.items():
             if value:
-                found[column] = _fraction(value)
+                found[column] = fraction(value)
         return tuple(found)
 
     @cached_property
     def cost(self) -> Fraction:
         total = sum((value * self.program.costs[column] for column, value in self.x.items()), start=fmpq(0))
-        return _fraction(total / self.program.scale)
+        return fraction(total / self.program.scale)
 
     @cached_property
     def prices(self) -> tuple[Fraction, ...]:
@@ -205,7 +186,7 @@ class Vertex:
         for block, matrix in self.blocks:
             asked = [int(c == column) if row is None else terms.get(c, 0) for c in block.columns]
             if any(asked):
-                weights |= zip(block.rows, _solved(matrix.transpose(), asked), strict=True)
+                weights |= zip(block.rows, solution(matrix.transpose(), asked), strict=True)
         gains = [fmpq(terms.get(c, 0)) for c in range(len(program.costs))]  # for each unit of a column that is 0
         for used, weight in weights.items():
             for c, value in program.rows[used].terms.items():
@@ -263,7 +244,3 @@ def optimum(program: IntegerProgram, start: Vertex | None = None) -> Vertex | tu
         f"a linear program with {len(program.rows)} rows and {len(program.costs)} variables has no exact solution "
         f"after {MAX_PIVOTS:,} steps; try a smaller size"
     )
-
-
-def _fraction(value: fmpq) -> Fraction:
-    return Fraction(int(value.p), int(value.q))

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from veridp import catalogue
+from veridp.accounting.pairs import GaussianPair
 from veridp.adjacency import adjacency
 from veridp.catalogue.additive import gaussian_delta, gaussian_scale
 from veridp.engines.exact import compare
@@ -45,6 +47,34 @@ def test_two_laplace_entries_against_a_fine_grid(epsilon):
     bounds = compare(both, [0.0, 0.0], [1.0, 1.0]).delta_bounds(epsilon)
     assert bounds.lower - 1e-6 <= delta_by_cells(epsilon) <= bounds.upper + 1e-6
     assert bounds.upper - bounds.lower < 2e-3
+
+
+def laplace_and_normals(rng, queries):
+    return [queries[0] + rng.laplace(), *(query + rng.normal(scale=2) for query in queries[1:])]
+
+
+@pytest.mark.parametrize(("epsilon", "size"), [(1, 1e-1), (5, 1e-9), (8, 1e-23)])
+def test_bounds_on_a_tiny_delta_hold_it(epsilon, size):
+    """However small: a lower bound above the truth would refute a claim that holds."""
+    normals = GaussianPair(math.sqrt(2) / 2)
+    # the loss of the Laplace entry is 1 up to 0, 1 - 2x up to 1, then -1
+    ends = normals.delta_above(epsilon - 1) / 2 + normals.delta_above(epsilon + 1) * math.exp(-1) / 2
+    between, _ = quad(lambda x: normals.delta_above(epsilon - 1 + 2 * x) * math.exp(-x) / 2, 0, 1, epsabs=0.0)
+    bounds = compare(laplace_and_normals, [0.0] * 3, [1.0] * 3).delta_bounds(epsilon)
+    assert size < ends + between < 10 * size
+    assert bounds.lower <= ends + between <= bounds.upper <= 1.3 * bounds.lower
+
+
+def uniform(rng, queries):
+    return [query + rng.uniform(0, 2) for query in queries]
+
+
+def test_what_is_impossible_on_the_right_counts_at_every_epsilon():
+    half, none = (compare(uniform, [0.0, 0.0], [shift, shift]) for shift in (1.0, 3.0))
+    for epsilon in (0.0, 1.0, 50.0):
+        assert half.delta_bounds(epsilon).lower == pytest.approx(0.75, abs=1e-9)
+        assert half.delta_bounds(epsilon).upper == pytest.approx(0.75, abs=1e-9)
+        assert none.delta_bounds(epsilon).lower == pytest.approx(1.0, abs=1e-9)
 
 
 def test_it_vanishes_at_the_largest_loss():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from veridp.engines.prove.simplex import IntegerProgram
+from veridp.numerics.simplex import IntegerProgram
 
 PENALTY = 1e4  # the cost of a unit by which a row is missed, where the dearest unit of a variable costs about 1
 TINY = 1e-7  # what counts as 0 among scaled floats

@@ -8,11 +8,11 @@ from fractions import Fraction
 import pytest
 import z3
 
-from veridp.engines.prove import linear, simplex
-from veridp.engines.prove.hints import Hint, hints
-from veridp.engines.prove.linear import Infeasible, LinearProgram, solve
-from veridp.engines.prove.simplex import Vertex
 from veridp.errors import NotSolved
+from veridp.numerics import linear, simplex
+from veridp.numerics.hints import Hint, hints
+from veridp.numerics.linear import Infeasible, LinearProgram, solve
+from veridp.numerics.simplex import Vertex
 
 Row = tuple[dict[int, Fraction], Fraction, bool]
 

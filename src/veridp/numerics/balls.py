@@ -10,12 +10,10 @@ from fractions import Fraction
 from flint import arb, ctx, fmpq
 
 from veridp.claim import Interval
-from veridp.kernel.distributions import Number
+from veridp.numerics.rational import Rational
 
 FIRST_BITS, MOST_BITS = 128, 4096
 ACCURACY_BITS = 60  # a ball is sharp once its radius is below 2^-60 (< 1e-18) of its midpoint
-
-Rational = Number | Fraction
 
 
 def ball(number: Rational) -> arb:
