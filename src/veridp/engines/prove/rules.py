@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.adjacency import Box, Corner
 from veridp.engines.prove.integer_program import solve_whole
 from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram
-from veridp.engines.prove.neighbours import Box, Corner
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved_to, signed_variables
 from veridp.engines.prove.simplex import ZERO

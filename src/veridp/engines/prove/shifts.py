@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.adjacency import Box, Corner, Hull, Polytope
 from veridp.engines.prove.events import NoiseEvent, entry_of, is_equality
 from veridp.engines.prove.integer_program import solve_whole
 from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram
-from veridp.engines.prove.neighbours import Box, Corner, Hull, Polytope
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.simplex import ZERO
 from veridp.kernel.distributions import Number
