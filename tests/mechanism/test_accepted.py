@@ -83,6 +83,12 @@ def test_pairs_must_be_neighbours_under_a_stated_adjacency_only() -> None:
         veridp.statdp.detect(whether_above, pairs=[far], adjacency="l1")
 
 
+def test_pairs_must_be_neighbours_under_the_adjacency_of_a_library() -> None:
+    library = pytest.importorskip("diffprivlib.mechanisms")
+    with pytest.raises(BadInput, match="are not neighbours under linf"):
+        veridp.exact.compare(library.Laplace(epsilon=1.0, sensitivity=1.0), [0.0], [5.0])
+
+
 def names(rng: Any, data: Any, *, adjacency: str, domain: str = "own", size: int = 1) -> str:
     return f"{adjacency} {domain} {size}"
 

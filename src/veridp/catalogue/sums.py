@@ -1,4 +1,6 @@
-"""Sums and running sums."""
+"""Sums and running sums: of Chan, Shi and Song (ICALP 2010), in the forms of CheckDP (Wang et al., CCS 2020), and
+of DP-Finder (Bichsel et al., CCS 2018).
+"""
 
 from __future__ import annotations
 
