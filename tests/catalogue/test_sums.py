@@ -92,3 +92,4 @@ def test_finder_sum_appends_one_record_of_at_most_one() -> None:
     pairs = list(mechanism.adjacency.pairs(4, mechanism.domain))
     assert {abs(sum(pair.left) - sum(pair.right)) for pair in pairs} == {1.0}
     assert {abs(len(pair.left) - len(pair.right)) for pair in pairs} == {1}
+    assert mechanism.assumed == frozenset()  # the paper states all of it

@@ -16,12 +16,12 @@ from veridp.accounting.lattice import Part
 from veridp.accounting.renyi import ORDERS, divergences, epsilon_of_rdp, epsilon_of_zcdp
 from veridp.accounting.simple import Bound, advanced, basic
 from veridp.accounting.tree import (
-    RECORDS,
     DominatingPairs,
     GuaranteeBasis,
     Parallel,
     ReleaseNode,
     Subsampled,
+    on_records,
     places,
     relation_of,
 )
@@ -132,12 +132,14 @@ def account(
 def _assumptions(release: ReleaseNode) -> Iterable[str]:
     kinds = {type(node) for _, node in places(release)}
     relation = relation_of(release)
-    for leaf in {leaf.name: leaf for leaf in release.leaves() if leaf.relation not in (None, *RECORDS)}.values():
+    leaves = [leaf for leaf in release.leaves() if leaf.relation is not None and on_records(leaf.relation) is None]
+    for leaf in {leaf.name: leaf for leaf in leaves}.values():
         yield f"{leaf.name}: its input moves as {leaf.relation} says wherever a record comes, goes or changes"
     if Parallel in kinds and relation is None:
         yield "parallel parts: neighbours are taken to differ within one of them (as under add-remove)"
     if Subsampled in kinds:
-        how = "without replacement, a fixed share" if relation == "replace" else "each record independently (Poisson)"
+        fixed = relation is not None and not relation.extra
+        how = "without replacement, a fixed share" if fixed else "each record independently (Poisson)"
         yield f"samples: secret, {how}"
 
 

@@ -52,7 +52,7 @@ def parallel(partition: Partition, mechanisms: Mapping[Hashable, Mechanism | Fun
     if not parts:
         raise BadInput("a partition without parts holds no data; give at least one")
     first = next(iter(parts.values()))
-    if any(part.adjacency.name != "add-remove" for part in parts.values()):
+    if any(not part.adjacency.within_one_part for part in parts.values()):
         raise BadInput(
             f"{first.name} is stated under {first.adjacency}: a neighbour may differ in several parts; state all under "
             f"add-remove"

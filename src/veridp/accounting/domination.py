@@ -50,7 +50,7 @@ class Domination:
             return _on_both([self.of(part) for part in node.children], _envelope)
         if isinstance(node, Subsampled):
             inner = self.of(node.of)
-            if self.relation == "replace":
+            if self.relation is not None and not self.relation.extra:
                 return _on_both([inner], lambda pairs: SampledWithoutReplacement(pairs[0], node.rate))
             return DominatingPairs(RemovedFromSample(inner.removed, node.rate), AddedToSample(inner.added, node.rate))
         parts = self.parts(node)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from veridp.accounting.neighbour_pairs import NeighbourMove, Two, Values, interval, moves, reordering
 from veridp.accounting.norm_bound import Image, Polyhedron, farthest
-from veridp.accounting.tree import RECORDS
 from veridp.adjacency import Adjacency, Domain, adjacency
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.errors import BadInput, BadOutput, CutShort, MechanismFailed, NotExact, NotExplorable, VeridpError
@@ -196,26 +195,26 @@ class _Measure:
 
     def enumerated(self) -> Sensitivity:
         """Over all data sets of a finite domain, in every order."""
-        name = self.relation.name
-        if name not in (*RECORDS, "any"):
+        relation = self.relation
+        if not (relation.on_records or relation.single):
             raise BadInput(
-                f"a sensitivity under {self.relation.name} over finitely many values is not known here; give an "
+                f"a sensitivity under {relation.name} over finitely many values is not known here; give an "
                 f"interval (low, high) as the domain, or a relation on records"
             )
         values = list(self.domain)
         if not values:
             raise BadInput("domain = () leaves no data; give the values that a record may have")
-        sizes = [1] if name == "any" else range(self.size + 1) if name.startswith("add-remove") else [self.size]
+        sizes = [1] if relation.single else range(self.size + 1) if relation.extra else [self.size]
         if sum(len(values) ** size for size in sizes) > MOST_DATA_SETS:
             raise BadInput(
                 f"{len(values)} values make more than {MOST_DATA_SETS} data sets of up to {self.size}; give a smaller "
                 f"size, or an interval (low, high) as the domain"
             )
         known = {size: self._answers(values, size, ordered=False) for size in sizes}
-        ordered = name in ("add-remove", "replace") and any(len(a) > 1 for by in known.values() for a in by.values())
+        ordered = not relation.any_order and any(len(a) > 1 for by in known.values() for a in by.values())
         if ordered:  # else the query does not depend on the order, and multisets are fewer
             known = {size: self._answers(values, size, ordered=True) for size in sizes}
-        pairs = _pairs_of_sets(values, sizes, name, ordered)
+        pairs = _pairs_of_sets(values, sizes, bool(relation.extra), ordered)
         best = _Found(-1.0, Two([], []))
         for left, right in pairs:
             for (mine, first), (theirs, second) in itertools.product(known[len(left)][left], known[len(right)][right]):
@@ -292,10 +291,10 @@ def _tried(move: NeighbourMove, rng: np.random.Generator, near: Array | None) ->
 
 
 def _pairs_of_sets(
-    values: list[Any], sizes: Any, relation: str, ordered: bool
+    values: list[Any], sizes: Any, added: bool, ordered: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Neighbouring sequences (if not `ordered`, multisets), by the places of their values in the domain."""
-    places, added = range(len(values)), relation.startswith("add-remove")
+    places = range(len(values))
 
     def joined(shared: tuple[int, ...], at: int, one: int) -> tuple[int, ...]:
         together = (*shared[:at], one, *shared[at:])

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from veridp.accounting.calibration import gaussian_scale
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
+from veridp.adjacency import BY_NAME, Adjacency
 from veridp.claim import Claim, Standing, Verdict
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Comparison
-
-UNORDERED = ("add-remove-unordered", "replace-unordered")  # relations whose neighbours may be reordered everywhere
-RECORDS = ("add-remove", "replace", *UNORDERED)  # relations on data sets, which a release cannot mix
 
 
 class GuaranteeBasis(enum.Enum):
@@ -299,27 +297,35 @@ def places(node: ReleaseNode, place: str = "release") -> Iterator[tuple[str, Rel
             yield from places(child, f"{place}.{KINDS[type(node)]}.of")
 
 
-def relation_of(node: ReleaseNode) -> str | None:
+def on_records(name: str | None) -> Adjacency | None:
+    """The relation of this name where it is one on data sets, which a release cannot mix; else None."""
+    known = None if name is None else BY_NAME.get(name)
+    return known if known is not None and known.on_records else None
+
+
+def relation_of(node: ReleaseNode) -> Adjacency | None:
     """The relation on data sets under which leaves are stated, None where none is.
 
     BadInput where two differ, or where it lets a record leave one parallel part for another.
     """
     found: dict[str, str] = {}
     for place, each in places(node):
-        if isinstance(each, Leaf) and each.relation in RECORDS:
-            found.setdefault(each.relation, f"{place} ({each.name})")
+        if isinstance(each, Leaf) and (own := on_records(each.relation)) is not None:
+            found.setdefault(own.name, f"{place} ({each.name})")
     if len(found) > 1:
         (first, here), (second, there) = found.items()
         raise BadInput(f"{here} is stated under {first}, {there} under {second}; state both under one relation")
-    relation = next(iter(found), None)
+    relation = on_records(next(iter(found), None))
+    if relation is None:
+        return None
     for place, each in places(node):
-        if relation in UNORDERED and isinstance(each, Parallel | Subsampled):
+        if relation.any_order and isinstance(each, Parallel | Subsampled):
             kind = "parallel" if isinstance(each, Parallel) else "subsampled"
             raise BadInput(
-                f"{place}.{kind}: under {relation} all records may change their order, so neighbours differ in every "
-                f"part and sample; state the leaves under {relation.removesuffix('-unordered')}"
+                f"{place}.{kind}: under {relation.name} all records may change their order, so neighbours differ in "
+                f"every part and sample; state the leaves under {relation.ordered_name}"
             )
-        if isinstance(each, Parallel) and relation == "replace" and not each.fixed:
+        if isinstance(each, Parallel) and not (relation.within_one_part or each.fixed):
             raise BadInput(
                 f"{place}.parallel: a record that is replaced may leave one part for another, and both change; state "
                 f"the leaves under add-remove, or say that the parts are fixed"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import BY_NAME
+from veridp.adjacency import is_registered
 from veridp.audit.case import AuditCase
 from veridp.catalogue import catalogue
 from veridp.claim import MOST_ENTRIES, MOST_RUNS, Witness
@@ -63,7 +63,7 @@ def _mechanism(mechanism: Mechanism, sampled: bool) -> list[str]:
     *lines, last = _brought_in(mechanism)
     relation = mechanism.adjacency
     stated = {}
-    if BY_NAME.get(relation.name) != relation:
+    if not is_registered(relation):
         if not _keeps_settings(mechanism):
             stated["adjacency"] = "'any'"  # under which any two inputs may be compared
     elif "adjacency" not in mechanism.assumed:

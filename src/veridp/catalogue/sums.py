@@ -1,14 +1,14 @@
-"""Sums and running sums."""
+"""Sums and running sums: of Chan, Shi and Song (ICALP 2010), in the forms of CheckDP (Wang et al., CCS 2020), and
+of DP-Finder (Bichsel et al., CCS 2018).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from numpy.random import Generator
 
-from veridp.adjacency import AddOrRemoveRecord
 from veridp.mechanism import mechanism
 
 
@@ -25,7 +25,7 @@ def partial_sum(rng: Generator, queries: Sequence[float], *, epsilon: float = 0.
 
 
 # DP-Finder's Sum (Bichsel et al., CCS 2018) is the same sum, of records in [-1, 1], of which one may be appended.
-finder_sum = replace(partial_sum, adjacency=AddOrRemoveRecord(), domain=(-1, 1), size=4)
+finder_sum = partial_sum.stating(adjacency="add-remove", domain=(-1, 1), size=4)
 
 
 @mechanism(adjacency="l1", cost=lambda epsilon: 2 * epsilon)

@@ -6,12 +6,19 @@ from typing import Any
 
 from veridp.errors import BadInput
 from veridp.mechanism import adapters
-from veridp.mechanism.declared import Function, Mechanism
+from veridp.mechanism.declared import DEFAULTS, Function, Mechanism
 
 
 def as_mechanism(mechanism: Mechanism | Function | object, **arguments: Any) -> Mechanism:
-    """A mechanism from a mechanism, a plain function, or an object of a library, with these arguments set."""
-    return _accepted(mechanism).bind(**arguments)
+    """A mechanism from a mechanism, a plain function, or an object of a library, with these arguments set.
+
+    All functions that take `**arguments` pass them here, so all take `adjacency=`, `domain=` and `size=`: these are
+    arguments of a mechanism whose function has parameters of these names, and settings of any other. A function that
+    names one of them in its own signature means the setting.
+    """
+    accepted = _accepted(mechanism)
+    settings = {name: arguments.pop(name) for name in DEFAULTS if name in arguments and not accepted.takes(name)}
+    return accepted.bind(**arguments).stating(**settings)
 
 
 def _accepted(mechanism: Any) -> Mechanism:

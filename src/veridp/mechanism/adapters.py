@@ -89,7 +89,7 @@ def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
             f"opendp's {measurement.input_metric} is unknown here; say who is a neighbour and what that costs, with "
             f"adjacency=… and epsilon=…"
         )
-    meant = [name for name in DISTANCES.get(metric, ()) if size is None or not name.startswith("add-remove")]
+    meant = [name for name in DISTANCES.get(metric, ()) if size is None or not adjacency(name).extra]
     known: dict[str, Any] = {"size": size}  # without a size, the usual one is assumed
     known |= {"adjacency": meant[0]} if meant else {}
     if "domain" not in options:

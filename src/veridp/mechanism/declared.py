@@ -95,6 +95,10 @@ class Mechanism:
         named = positional[2:] + [p for p in parameters if p.kind is p.KEYWORD_ONLY]
         return {p.name: p for p in named}
 
+    def takes(self, name: str) -> bool:
+        """Whether its function has a parameter of this name."""
+        return name in (self._parameters() or {})
+
     @property
     def name(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
@@ -146,7 +150,7 @@ class Mechanism:
         arguments: dict[str, Any] = {}
         for name, budget in (("epsilon", epsilon), ("delta", delta)):
             if budget is not None:
-                (arguments if name in (self._parameters() or {}) else claimed)[name] = budget
+                (arguments if self.takes(name) else claimed)[name] = budget
         return replace(self, **claimed).bind(**arguments)
 
     def stating(

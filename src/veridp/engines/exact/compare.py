@@ -219,7 +219,7 @@ def compare(
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments)
-    if declared and not mechanism.adjacency.adjacent(left, right):
+    if (declared or "adjacency" not in mechanism.assumed) and not mechanism.adjacency.adjacent(left, right):
         raise BadInput(
             f"{left!r} and {right!r} are not neighbours under {mechanism.adjacency}{_sizes(left, right)}; "
             f"compare two that are, or give the mechanism another adjacency"

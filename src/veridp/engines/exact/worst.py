@@ -87,12 +87,8 @@ def worst(
     Cut short by `seconds`, by the limit on memory or by Ctrl-C, it returns the worst pair until then, and raises
     CutShort if there is none. What is tried depends on the clock in no other way.
     """
-    mechanism = as_mechanism(mechanism, **arguments)
-    size = mechanism.size if size is None else size
-    domain = mechanism.domain if domain is None else domain
-    search = _Search(
-        mechanism, size, domain, _Aim(Deadline(seconds), at, enough, max_pairs or sys.maxsize, least_pairs)
-    )
+    mechanism = as_mechanism(mechanism, **arguments).stating(size=size, domain=domain)
+    search = _Search(mechanism, _Aim(Deadline(seconds), at, enough, max_pairs or sys.maxsize, least_pairs))
     return contained(
         lambda reporter: search.run(moves, reporter),
         search.aim.deadline,
@@ -113,10 +109,10 @@ class _Aim:
 
 
 class _Search:
-    def __init__(self, mechanism: Mechanism, size: int, domain: Domain, aim: _Aim) -> None:
-        self.mechanism, self.size, self.domain, self.aim = mechanism, size, domain, aim
+    def __init__(self, mechanism: Mechanism, aim: _Aim) -> None:
+        self.mechanism, self.size, self.domain, self.aim = mechanism, mechanism.size, mechanism.domain, aim
         self.reporter = Reporter(None)
-        self.compare = _Comparer(mechanism, size)
+        self.compare = _Comparer(mechanism, mechanism.size)
         self.best: Comparison | None = None
         self.epsilon = -math.inf  # of the best
         self.failure: VeridpError | None = None

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from veridp.adjacency import Patch
 from veridp.budget import Deadline
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.engines.exact.space import loss_between
 from veridp.engines.finder.explored import Explored
 from veridp.engines.finder.indicator import Draws
-from veridp.engines.finder.neighbourhood import Patch
 from veridp.engines.finder.problem import DrawnProblem, Problem
 from veridp.engines.finder.relax import SHARPNESS
 from veridp.errors import CutShort, NotExact

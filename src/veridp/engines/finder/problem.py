@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.adjacency import Patch
 from veridp.engines.finder.estimate import SampleMoments
 from veridp.engines.finder.events import EventForm, OutputEvent
 from veridp.engines.finder.explored import Explored, OpenData, data_unknowns, log_probability
 from veridp.engines.finder.indicator import DrawnIndicator, Draws, GradientPoint, Indicator, values_of_numbers
-from veridp.engines.finder.neighbourhood import Patch
 
 Array = NDArray[np.float64]
 NARROW = 1e-3  # the least length of an interval of outputs, as a share of the range of the output

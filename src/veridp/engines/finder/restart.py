@@ -12,7 +12,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.adjacency import Domain, Pair
+from veridp.adjacency import Domain, Pair, Patch
 from veridp.budget import Deadline
 from veridp.claim import Interval
 from veridp.confidence import log_ratio_lower
@@ -29,7 +29,7 @@ from veridp.engines.finder.estimate import SampleMoments, adaptive, multivariate
 from veridp.engines.finder.events import EventForm, Forms, draw_ends
 from veridp.engines.finder.explored import ClosedData, Explored, OpenData
 from veridp.engines.finder.indicator import Draws
-from veridp.engines.finder.neighbourhood import PairSource, Patch, pair_source, patches
+from veridp.engines.finder.neighbourhood import PairSource, pair_source, patches
 from veridp.engines.finder.problem import Problem, Spot, with_ends
 from veridp.engines.finder.result import Restart, SearchSettings, StartingPoint
 from veridp.errors import CutShort, NotExact

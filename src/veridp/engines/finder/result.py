@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.adjacency import Domain, Pair
+from veridp.adjacency import Domain, Pair, Patch
 from veridp.claim import Interval
 from veridp.engines.finder.events import EventForm, OutputEvent
-from veridp.engines.finder.neighbourhood import Patch
 from veridp.engines.finder.problem import Problem, Spot
 from veridp.mechanism import Mechanism
 

@@ -112,11 +112,11 @@ def search(
     """
     restarts, samples = whole("restarts", restarts), whole("samples", samples)
     workers = None if workers is None else whole("workers", workers)
-    mechanism = as_mechanism(mechanism, **arguments)
+    mechanism = as_mechanism(mechanism, **arguments).stating(size=size, domain=domain)
     settings = SearchSettings(
         mechanism,
-        mechanism.size if size is None else whole("size", size),
-        mechanism.domain if domain is None else domain,
+        mechanism.size,
+        mechanism.domain,
         whole("seed", seed, 0),
         1 - share("confidence", confidence),
         target,

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.adjacency import OneQueryMoves
+from veridp.adjacency import Hull, Polytope
 from veridp.engines.prove.alignment_search import Alignment, cheapest_alignments, depends_on_whole
 from veridp.engines.prove.blame import Blame, blame_of
 from veridp.engines.prove.events import NoiseEvent, events_of
-from veridp.engines.prove.neighbours import Hull, Polytope, interval_of, interval_text
+from veridp.engines.prove.neighbours import interval_of, interval_text
 from veridp.engines.prove.shifts import Shift
 from veridp.engines.prove.wording import alignment_text
 from veridp.kernel.path import Path
@@ -176,7 +176,7 @@ def prove_by_alignment(
     events = tuple(events_of(paths))
     alignments = tuple(tuple(row) for row in cheapest_alignments(events, polytopes))
     proof = AlignmentProof(mechanism, size, *_total(alignments), events, polytopes, alignments)
-    if proof.whole and isinstance(polytopes[0], Hull) and not isinstance(mechanism.adjacency, OneQueryMoves):
+    if proof.whole and isinstance(polytopes[0], Hull) and not polytopes[0].whole_at_corners:
         return replace(proof, epsilon=math.inf, exact_epsilon=None)  # whole differences need not be corners
     return proof
 

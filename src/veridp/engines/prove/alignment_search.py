@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.adjacency import Box, Corner, Polytope
 from veridp.budget import check
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.neighbours import Box, Corner, Polytope
 from veridp.engines.prove.rules import MAX_CORNER_ENTRIES, Rule, cheapest_rules, dearest
 from veridp.engines.prove.shifts import NO_SHIFT, Shift, ShiftProblem, cheapest_shifts, failing_corner, requirements_of
 from veridp.kernel.symbols import Noise

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from veridp.adjacency import Corner, Hull
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.neighbours import Corner, Hull
 from veridp.engines.prove.prices import price_of, why_no_price
 from veridp.engines.prove.shifts import Shift, ShiftProblem, cheapest_shifts, program_at, requirements_of
 from veridp.engines.prove.wording import moved_text

@@ -13,7 +13,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from veridp.adjacency import AnyTwoValues
 from veridp.engines.prove.alignment import Proof
 from veridp.engines.prove.blame import Blame, return_site
 from veridp.engines.prove.cases import DataCase, OutputPart, values_of
@@ -106,7 +105,7 @@ def prove_by_bounds(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> B
 
 def prove_values_by_bounds(mechanism: Mechanism, size: int) -> BoundedProof | None:
     """The same for any two values of a finite domain."""
-    if not isinstance(mechanism.adjacency, AnyTwoValues):
+    if not mechanism.adjacency.single:
         return None
     values = values_of(mechanism, size)
     explored = zip(values, explored_values(mechanism, values), strict=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from veridp.adjacency import AddOrRemoveRecord, Adjacency, AnyTwoValues, Domain, ReplaceRecord
+from veridp.adjacency import Adjacency, Domain, is_interval
 from veridp.engines.prove.events import NoiseEvent, events_of
 from veridp.engines.prove.paths import explored_values
 from veridp.engines.prove.pieces import WeightedEvent, piece_of
@@ -74,15 +74,15 @@ class DataCase:
 
 def has_finite_domain(mechanism: Mechanism) -> bool:
     """Whether the domain is a list of values, not an interval."""
-    return not (isinstance(mechanism.domain, tuple) and len(mechanism.domain) == 2)
+    return not is_interval(mechanism.domain)
 
 
 def values_of(mechanism: Mechanism, size: int) -> list[Any]:
     """All data over the mechanism's finite domain; BadInput where there are too many, or no way to list them."""
     domain, adjacency = list(_plain_values(mechanism.domain)), mechanism.adjacency
-    if isinstance(adjacency, AnyTwoValues):
+    if adjacency.single:
         return _few([domain], mechanism)
-    sizes = [size, size + 1] if isinstance(adjacency, AddOrRemoveRecord) else [size]
+    sizes = range(size, size + adjacency.extra + 1)
     if any(len(domain) ** each > MANY_VALUES for each in sizes):
         raise BadInput(
             f"{mechanism.name}: {len(domain)} values for each of {size} entries are too many data to go through; "
@@ -109,15 +109,6 @@ def neighbouring(adjacency: Adjacency, values: Sequence[Any]) -> list[tuple[int,
     """The ordered pairs of different data that are neighbours."""
     pairs = itertools.permutations(range(len(values)), 2)
     return [(a, b) for a, b in pairs if adjacency.adjacent(values[a], values[b])]
-
-
-def knows_all_neighbours(adjacency: Adjacency) -> bool:
-    """Whether the relation is one whose data over a finite domain can be listed."""
-    return isinstance(adjacency, AnyTwoValues | AddOrRemoveRecord | ReplaceRecord) or adjacency.name in (
-        "linf",
-        "l1",
-        "monotone",
-    )
 
 
 def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[DataCase]:

@@ -13,10 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from veridp.adjacency import BY_NAME, AnyTwoValues
+from veridp.adjacency import Box, Polytope
 from veridp.engines.prove.alignment_search import Alignment, CornerShifts
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.neighbours import Box, Polytope, interval_of
+from veridp.engines.prove.neighbours import certified_word, interval_of
 from veridp.engines.prove.rules import Rule
 from veridp.engines.prove.shifts import Shift
 from veridp.errors import BadInput
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 FORMAT = "veridp-certificate"
 VERSION = 3
-LISTED = "listed"  # the adjacency of a relation without a name that the checker knows
 WIDTH = 110  # of a line of the file, where the value can be split
 ENTRY = re.compile(r"data\[(\d+)\]")
 UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
@@ -107,15 +106,14 @@ def header(
 ) -> dict[str, Json]:
     """What certificates of all kinds begin with: what is proved, of which mechanism and for which data."""
     relation = mechanism.adjacency
-    known = type(relation) is type(BY_NAME.get(relation.name))
     return {
         "format": FORMAT,
         "version": VERSION,
         "kind": kind,
         "mechanism": mechanism.name,
         "arguments": {name: argument_text(value) for name, value in mechanism.values.items()},
-        "adjacency": relation.name if known else LISTED,
-        "size": 1 if isinstance(relation, AnyTwoValues) else size,  # one person's value
+        "adjacency": certified_word(relation),
+        "size": 1 if relation.single else size,  # one person's value
         "domain": None if domain is None else [str(end) for end in domain],
         "epsilon": str(epsilon),
     }

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from veridp.adjacency import OneQueryMoves
+from veridp.adjacency import Polytope
 from veridp.engines.prove.alignment import Proof
 from veridp.engines.prove.alignment_search import depends_on_whole
 from veridp.engines.prove.blame import Blame, return_site
 from veridp.engines.prove.cases import DataCase, OutputPart, neighbouring, value_cases, values_of
 from veridp.engines.prove.coupling_search import NO_DIFFERENCE, NO_LOSS, Coupling, CouplingLoss, couple
-from veridp.engines.prove.neighbours import Box, Polytope, interval_text, polytopes_of
+from veridp.engines.prove.neighbours import interval_text
 from veridp.engines.prove.regions import are_neighbours, region_cases
 from veridp.errors import NotExplorable
 from veridp.kernel.path import Path
@@ -177,7 +177,7 @@ def _shared(cases: Sequence[DataCase]) -> list[DataCase]:
 def prove_on_regions(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> CouplingProof:
     """The smallest ε that couplings prove for all data, region by region."""
     cases = region_cases(paths)
-    polytopes = segments_of(mechanism, size)
+    polytopes = mechanism.adjacency.segments(size, mechanism.domain)
     pairs = []
     for p, polytope in enumerate(polytopes):
         for a, left in enumerate(cases):
@@ -188,15 +188,6 @@ def prove_on_regions(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> 
                 found = couple(mine, theirs, polytope, left.conditions)
                 pairs.append(CasePair(a, b, p, (_for_all_data(found, mine),)))
     return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), polytopes, tuple(pairs))
-
-
-def segments_of(mechanism: Mechanism, size: int) -> tuple[Polytope, ...]:
-    """The polytopes of differences; where one query moves, one for each, as regions tell which it is."""
-    polytopes = polytopes_of(mechanism, size) or ()
-    if not isinstance(mechanism.adjacency, OneQueryMoves):
-        return polytopes
-    ends = [tuple(Fraction(i == moved) for i in range(size)) for moved in range(size)]
-    return tuple(Box(tuple(-x for x in end), end) for end in ends)
 
 
 def _for_all_data(coupling: Coupling, part: OutputPart) -> Coupling:

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.adjacency import Hull, Polytope
 from veridp.budget import check
 from veridp.engines.prove.alignment_search import Alignment, cheapest
 from veridp.engines.prove.cases import OutputPart
 from veridp.engines.prove.events import entry_of, is_equality
-from veridp.engines.prove.neighbours import Hull, Polytope
 from veridp.engines.prove.pieces import WeightedEvent
 from veridp.engines.prove.shifts import Requirement, ShiftProblem
 from veridp.kernel.expressions import Affine, Condition

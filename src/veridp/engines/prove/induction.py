@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from veridp.adjacency import Adjacency, Phases
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
+from veridp.engines.prove.neighbours import certified_word
 from veridp.engines.prove.paths import rational_arguments
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.replay import spot_check
@@ -28,29 +30,21 @@ from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.numerics.linear import Infeasible, LinearProgram, solve
 from veridp.numerics.simplex import Vertex
 from veridp_check.checker import check
+from veridp_check.document import LISTED
 
 PLAIN_RUNS = 48  # of the function, on inputs of sizes up to some hundreds
-Phases = Mapping[str, Sequence[tuple[int, str]]]  # from a phase: by how much the query may move, and to which phase
 
 
-def phases_of(adjacency: str, period: int) -> list[Phases]:
+def phases_of(adjacency: Adjacency, period: int) -> list[Phases]:
     """How queries may move, step by step; for neighbours that come in several polytopes, one for each.
 
     Between these corners the rest follows: shifts for corners, mixed, are shifts for what lies between them, at no more
-    than the mixed cost. Where one query moves, the phase remembers for two periods how long ago that was.
+    than the mixed cost. The checker has its own phases, by the name of the relation.
     """
-    if adjacency == "linf":
-        return [{"any": [(1, "any"), (-1, "any")]}]
-    if adjacency == "monotone":
-        return [{"up": [(0, "up"), (1, "up")]}, {"down": [(0, "down"), (-1, "down")]}]
-    if adjacency == "l1":
-        last = 2 * period
-        phases: dict[str, list[tuple[int, str]]] = {"before": [(0, "before"), (1, "up 1"), (-1, "down 1")]}
-        for way in ("up", "down"):
-            for age in range(1, last + 1):
-                phases[f"{way} {age}"] = [(0, f"{way} {min(age + 1, last)}")]
-        return [phases]
-    raise NotInductive(f"there is no induction for neighbours under {adjacency}")
+    phases = None if certified_word(adjacency) == LISTED else adjacency.phases(period)
+    if phases is None:
+        raise NotInductive(f"there is no induction for neighbours under {adjacency.name}")
+    return phases
 
 
 Place = tuple[State, str]
@@ -94,7 +88,7 @@ def prove_for_every_size(mechanism: Mechanism | Function, *, seconds: float = ma
 
 def _induction(mechanism: Mechanism) -> Induction:
     system = _system(mechanism)
-    loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency.name, system.period)]
+    loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency, system.period)]
     cost = max(loop.cost for loop in loops)
     return _confirmed(Induction(mechanism, float(cost), cost, system, tuple(loops)))
 

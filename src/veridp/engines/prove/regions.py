@@ -14,11 +14,11 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from veridp.adjacency import Box, Polytope
 from veridp.budget import time_left
 from veridp.budget.alarm import shielded
 from veridp.engines.prove.cases import DataCase, OutputPart
 from veridp.engines.prove.events import entry_of, events_of
-from veridp.engines.prove.neighbours import Box, Polytope
 from veridp.errors import NotExplorable
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.path import Fork, Option, Path, Step

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.engines.prove.neighbours import Box, Corner
+from veridp.adjacency import Box, Corner
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved_to, signed_variables
 from veridp.kernel.symbols import Noise

@@ -12,9 +12,9 @@ from veridp.budget import Deadline
 from veridp.budget.child_process import contained
 from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
-from veridp.engines.prove.cases import has_finite_domain, knows_all_neighbours
+from veridp.engines.prove.cases import has_finite_domain
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
-from veridp.engines.prove.neighbours import interval_of, polytopes_of
+from veridp.engines.prove.neighbours import certified_word, interval_of
 from veridp.engines.prove.paths import explored, replayed
 from veridp.engines.prove.pieces import piece_of
 from veridp.engines.prove.regions import is_on_data
@@ -24,6 +24,7 @@ from veridp.kernel.identity import Raised
 from veridp.kernel.path import Path
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp_check.checker import check
+from veridp_check.document import LISTED
 
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
@@ -61,8 +62,8 @@ def _checked_proof(mechanism: Mechanism, size: int | None) -> Proof:
 
 def _search(mechanism: Mechanism, size: int | None) -> Proof:
     size = 1 if interval_of(mechanism) is not None else mechanism.size if size is None else size
-    polytopes = polytopes_of(mechanism, size)
-    listed = has_finite_domain(mechanism) and knows_all_neighbours(mechanism.adjacency)
+    polytopes = mechanism.adjacency.polytopes(size, mechanism.domain)
+    listed = has_finite_domain(mechanism) and certified_word(mechanism.adjacency) != LISTED
     if polytopes is None:
         if not listed:
             raise BadInput(

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp.adjacency import Box, Corner, Hull, Polytope
 from veridp.engines.prove.events import NoiseEvent, entry_of, is_equality
-from veridp.engines.prove.neighbours import Box, Corner, Hull, Polytope
 from veridp.engines.prove.prices import cost_of, price_of
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine

@@ -55,14 +55,13 @@ def prove_sizes(
 
     Cut short, the proofs of the sizes until then; CutShort where there is none.
     """
-    bound = as_mechanism(mechanism, **arguments)
-    last = bound.size if size is None else size
-    return contained(lambda reporter: _proofs(bound, last, reporter), Deadline(seconds), known=(bound,))
+    bound = as_mechanism(mechanism, **arguments).stating(size=size)
+    return contained(lambda reporter: _proofs(bound, reporter), Deadline(seconds), known=(bound,))
 
 
-def _proofs(mechanism: Mechanism, last: int, reporter: Reporter) -> ProofForSizes:
+def _proofs(mechanism: Mechanism, reporter: Reporter) -> ProofForSizes:
     proofs: list[Proof] = []
-    for size in range(1, last + 1):
+    for size in range(1, mechanism.size + 1):
         proofs.append(prove(mechanism, size))
         reporter.best(ProofForSizes(tuple(proofs), None, "cut short", finished=False))
     try:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from veridp.adjacency import BY_NAME
 from veridp.engines.prove.cases import has_finite_domain, values_of
 from veridp.engines.prove.certificate import argument_text
-from veridp.engines.prove.neighbours import interval_of
+from veridp.engines.prove.neighbours import certified_word, interval_of
 from veridp.mechanism import Mechanism
 from veridp_check.alignment_reader import Certificate, DifferenceBox
 from veridp_check.bounds_reader import Enclosed
@@ -54,7 +54,7 @@ def _arguments(certificate: Stated, target: Mechanism) -> Iterator[Difference]:
 def _adjacency(certificate: Stated, target: Mechanism) -> str:
     """The target's relation in the certificate's words: `listed` where it has just the differences listed."""
     relation = target.adjacency
-    if certificate.adjacency != LISTED or type(relation) is type(BY_NAME.get(relation.name)):
+    if certificate.adjacency != LISTED or certified_word(relation) != LISTED:
         return relation.name
     polytopes = certificate.polytopes if isinstance(certificate, Certificate | Cases) else ()
     corners = {c for p in polytopes for c in (_corners(p) if isinstance(p, DifferenceBox) else p.corners)}
@@ -68,8 +68,13 @@ def _corners(box: DifferenceBox) -> Iterator[tuple[Fraction, ...]]:
         yield tuple(corner.values())
 
 
+def _single(certificate: Stated) -> bool:
+    """Whether the data of the certificate are one value, which has no size."""
+    return certificate.adjacency in BY_NAME and BY_NAME[certificate.adjacency].single
+
+
 def _data(certificate: Stated, target: Mechanism) -> Iterator[Difference]:
-    if certificate.size is not None and certificate.adjacency != "any":
+    if certificate.size is not None and not _single(certificate):
         yield Difference("size", str(certificate.size), str(target.size))
     if isinstance(certificate, Certificate) and certificate.data == "whole":
         yield Difference("data", "whole numbers", "numbers")

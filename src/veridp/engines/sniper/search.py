@@ -78,8 +78,7 @@ def search(
     `seconds` are kept between tasks only.
     """
     declared = isinstance(mechanism, Mechanism)
-    mechanism = as_mechanism(mechanism, **arguments)
-    size = mechanism.size if size is None else size
+    mechanism = as_mechanism(mechanism, **arguments).stating(size=size)
     confidence, seed = share("confidence", confidence), whole("seed", seed, 0)
     claim, goal_delta = _claims(mechanism, claim, delta)
     spending = ALL_AT_ONCE if paper else Spending()
@@ -111,8 +110,8 @@ def search(
     )
     if workers is None and executor is None and ABOUT_IN_ALL * most < FEW_SAMPLES:
         workers = 1
-    chosen = _chosen_pairs(pairs, mechanism, paper, declared)
-    kind, pairs_of_size = PaperHunt if paper else Hunt, PairStream(mechanism, size)
+    chosen = _chosen_pairs(pairs, mechanism, paper, declared or "adjacency" not in mechanism.assumed)
+    kind, pairs_of_size = PaperHunt if paper else Hunt, PairStream(mechanism, mechanism.size)
 
     def work(reporter: Reporter) -> AttackResult:
         crew, texts = TaskPool(setting, executor, workers), dict[Look, str]()
