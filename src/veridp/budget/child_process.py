@@ -86,7 +86,8 @@ class Reporter:
         self.kept = value
         listener = _LISTENER.get()
         if listener is not None:
-            listener(value)
+            with listening(None):  # what the listener itself reports is not for it
+                listener(value)
 
     def until(self, deadline: Deadline) -> None:
         """From now on until the next call of this, the work must end by the deadline, and a short grace."""
@@ -106,7 +107,7 @@ class Ended(Generic[T]):
 
 
 @contextmanager
-def listening(listener: Callable[[Any], None]) -> Iterator[None]:
+def listening(listener: Callable[[Any], None] | None) -> Iterator[None]:
     """Hand to the listener the best of each engine that the body calls, as it is reported, within this process."""
     token = _LISTENER.set(listener)
     try:

@@ -79,7 +79,7 @@ def test_the_profile_lies_below_the_true_one(strong: AttackResult) -> None:
 
 
 def test_the_document_is_plain_data(strong: AttackResult) -> None:
-    document = strong.document()
+    document = strong.to_dict()
     assert document["epsilon_lower"] == strong.epsilon_lower
     assert document["refuted"] is True
     assert document["witness"]["left_count"] == strong.counts[0]

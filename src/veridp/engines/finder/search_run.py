@@ -12,7 +12,7 @@ import numpy as np
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress, share, whole
 from veridp.budget.child_process import Reporter, contained
-from veridp.claim import LOSS_ERROR, Claim, Witness, as_floats_note
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import Searcher
 from veridp.engines.finder.result import Restart, SearchSettings
@@ -64,12 +64,51 @@ class FinderResult:
             return ""
         return as_floats_note(self.epsilon, max(0.0, self.witness.with_error(error).epsilon().lower))
 
+    @property
+    def claim(self) -> Claim | None:
+        return self.mechanism.claim
+
+    @property
+    def bounds(self) -> Interval:
+        """What is shown of ε at the claimed δ, beyond rounding; nothing is proved."""
+        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
+        return Interval(max(0.0, self._lower(delta)), math.inf)
+
+    def _lower(self, delta: float) -> float:
+        """What the witness, or at δ = 0 the exact ε between its inputs, shows of ε."""
+        error = self.mechanism.probability_error
+        if self.verified != "exact" or delta or error:
+            return self.witness.with_error(error).epsilon(delta).lower
+        return self.epsilon - LOSS_ERROR
+
     def refutes(self, claim: Claim) -> bool:
         """Whether the witness, or the exact ε between its inputs, excludes the claim."""
-        error = self.mechanism.probability_error
-        if self.verified != "exact" or claim.delta or error:
-            return self.witness.with_error(error).refutes(claim)
-        return claim.refuted_by(lambda _: self.epsilon - LOSS_ERROR)
+        return claim.refuted_by(self._lower)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the mechanism's own claim is refuted."""
+        return self.claim is not None and self.refutes(self.claim)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, in the words of `veridp schema`."""
+        return {
+            "mechanism": str(self.mechanism),
+            "adjacency": self.mechanism.adjacency.name,
+            "size": self.size,
+            "epsilon": self.epsilon,
+            "verified": self.verified,
+            "hoeffding": self.hoeffding,
+            "claim": self.claim and self.claim.to_dict(),
+            "assumed": self.mechanism.assumptions,
+            "refuted": self.claim and self.refuted,
+            "as_floats": bool(self.as_floats),
+            "witness": {**self.witness.to_dict(), "confidence": self.witness.confidence},
+            "searched": list(self.searched),
+            "finished": self.finished,
+            "seconds": self.seconds,
+            "restarts": [restart.to_dict() for restart in self.restarts],
+        }
 
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="
