@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import math
 import statistics
-from concurrent.futures import BrokenExecutor
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from veridp.engines.exact import compare, worst
 from veridp.engines.finder import workers
 from veridp.engines.finder.events import OutputEvent
 from veridp.engines.finder.verify import judge_by_samples
-from veridp.errors import BadInput, NotExplorable
+from veridp.errors import BadInput, NotExplorable, WorkerLost
 from veridp.mechanism import Mechanism, mechanism
 
 PLENTY = 600.0  # seconds: no search here may end for lack of time, so that it depends on its seed alone
@@ -272,11 +271,12 @@ def test_out_of_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_lost_worker_had_to_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(self: Any, task: str, argument: Any, seconds: float) -> Any:
-        raise BrokenExecutor
+    def lost(self: Any, function: Any, tasks: Any, **options: Any) -> Any:
+        yield function(self.shared, next(tasks))
+        raise WorkerLost("ended three times")
 
     monkeypatch.setattr(workers, "WORTH_IT", 0.0)
-    monkeypatch.setattr(workers.Workers, "_submit", lost)
+    monkeypatch.setattr(workers.RestartPool, "results", lost)
     result = found("finder_sum", restarts=3, workers=2)
     assert [restart.number for restart in result.restarts] == [0, 1, 2]
     assert result.epsilon == pytest.approx(0.1)

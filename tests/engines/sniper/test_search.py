@@ -308,7 +308,7 @@ def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
     with TaskPool(Claim(100.0), workers=2) as crew:
         results = crew.run(lambda claim, number: claim.epsilon + number, range(20))
         found = [next(results)]
-        executor: Any = crew.own.executor  # type: ignore[union-attr]
+        executor: Any = crew.own
         for worker in list(executor._processes.values()):
             worker.kill()
         executor._executor_manager_thread.join()  # the next task meets a pool that knows

@@ -17,7 +17,7 @@ from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import Searcher
 from veridp.engines.finder.result import Restart, SearchSettings
 from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
-from veridp.engines.finder.workers import Workers, workers_for
+from veridp.engines.finder.workers import RestartPool
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -203,7 +203,7 @@ class _Hunt:
 
     def search(self) -> FinderResult:
         try:
-            with workers_for(self.searcher, self.workers) as workers:
+            with RestartPool(self.searcher, workers=self.workers) as workers:
                 self._run(workers, "restart")
                 self._polish(workers)
             finding = self._judged()
@@ -214,16 +214,16 @@ class _Hunt:
     def baseline(self) -> FinderResult:
         self.searched[-1] = "random pairs and events, not climbed from"
         try:
-            with workers_for(self.searcher, self.workers) as workers:
+            with RestartPool(self.searcher, workers=self.workers) as workers:
                 self._run(workers, "baseline")
             finding = self._of_event(self._ranked()[0]) or self._sampled(self._ranked()[0])
         except KeyboardInterrupt:
             finding = self._interrupted()
         return self._found(finding)
 
-    def _run(self, workers: Workers, task: str) -> None:
+    def _run(self, workers: RestartPool, task: str) -> None:
         deadline = self.deadline.part(RESTART_SHARE)
-        for restart in workers.results(task, range(self.count), deadline):
+        for restart in workers.run(task, range(self.count), deadline):
             self.restarts.append(restart)
             self._report()
             self._tell(f"restart {len(self.restarts)} of {self.count}", len(self.restarts) / self.count * RESTART_SHARE)
@@ -231,14 +231,14 @@ class _Hunt:
                 return
         self.finished = self.finished and len(self.restarts) == self.count
 
-    def _polish(self, workers: Workers) -> None:
+    def _polish(self, workers: RestartPool) -> None:
         """Climb on the exact ε of the best restarts' events."""
         best = _distinct(self._ranked())[:POLISHED]
         if best[0].rank == math.inf:
             return
         self.searched.append("the best climbed on by the exact ε")
         deadline = self.deadline.part(POLISH_SHARE)
-        for restart in workers.results("polish", best, deadline):
+        for restart in workers.run("polish", best, deadline):
             self.polished.append(restart)
             self._report()
             self._tell("climbing on exactly", RESTART_SHARE + (1 - RESTART_SHARE) * len(self.polished) / POLISHED / 2)
