@@ -18,8 +18,8 @@ from veridp.budget import Deadline
 from veridp.budget.child_process import listening
 from veridp.claim import Claim, Interval
 from veridp.engines.exact import compare, worst
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.finder import workers
-from veridp.engines.finder.events import OutputEvent
 from veridp.engines.finder.verify import judge_by_samples
 from veridp.errors import BadInput, NotExplorable, WorkerLost
 from veridp.mechanism import Mechanism, mechanism
@@ -189,7 +189,7 @@ def test_bounds_from_samples_hold() -> None:
     at4 = veridp.catalogue["at4"]
     left, right = [9.0, 9.0, 9.0, -9.0], [10.0, 10.0, 10.0, -10.0]
     exact = compare(at4, left, right)
-    event = OutputEvent(template=exact.witness.event.template)  # type: ignore[attr-defined]
+    event = ExactEvent(template=exact.witness.event.template)  # type: ignore[attr-defined]
     misses = 0
     for seed in range(40):
         finding = judge_by_samples(
@@ -203,7 +203,7 @@ def test_bounds_from_samples_hold() -> None:
 
 
 def test_more_samples_than_time_allows_are_not_drawn() -> None:
-    event = OutputEvent(equal=(("output", 0, True),))
+    event = ExactEvent(equal=(("output", 0, True),))
     fair = Mechanism(lambda rng, data: bool(rng.random() < 0.5 + 0.1 * data[0]))
     finding = judge_by_samples(
         fair, [1.0], [0.0], event, confidence=0.99, most=10**8, deadline=Deadline(0.2), seed=1, workers=1

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from veridp.adjacency import Domain, Pair
 from veridp.claim import Interval
-from veridp.engines.finder.events import EventForm, OutputEvent
+from veridp.engines.exact.event import ExactEvent
+from veridp.engines.finder.events import EventForm
 from veridp.engines.finder.neighbourhood import Patch
 from veridp.engines.finder.problem import Problem, Spot
 from veridp.mechanism import Mechanism
@@ -60,7 +61,7 @@ class Restart:
     number: int
     left: Any
     right: Any
-    event: OutputEvent
+    event: ExactEvent
     relaxed: float | None
     unrelaxed: float
     interval: Interval
