@@ -17,7 +17,7 @@ JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask 
 LAYERS = (
     ("errors",),
     ("claim", "adjacency", "budget", "confidence"),
-    ("mechanism", "tidy", "numerics"),
+    ("mechanism", "tidy", "numerics", "result"),
     ("kernel", "catalogue"),
     ("sampling",),
     (JUDGE,),

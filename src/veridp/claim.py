@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from typing import Any
 
 from veridp.errors import BadInput
 
@@ -64,6 +65,10 @@ class Claim:
         """The same rule for a lower bound on δ, as a function of ε."""
         tolerated = self.tolerated
         return delta_lower(tolerated.epsilon) > tolerated.delta
+
+    def to_dict(self) -> dict[str, float]:
+        """The claim as plain data."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
 
     def __str__(self) -> str:
         return f"({self.epsilon:g}, {self.delta:g})-DP" if self.delta else f"{self.epsilon:g}-DP"
@@ -163,6 +168,16 @@ class Witness:
         )
         left, right = sides
         return replace(self, left_probability=left, right_probability=right)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Inputs, event and probabilities as plain data."""
+        return {
+            "left": self.left,
+            "right": self.right,
+            "event": str(self.event),
+            "left_probability": [self.left_probability.lower, self.left_probability.upper],
+            "right_probability": [self.right_probability.lower, self.right_probability.upper],
+        }
 
     def __str__(self) -> str:
         return (
@@ -282,9 +297,57 @@ class Verdict:
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")
 
     @property
+    def bounds(self) -> Interval:
+        """The interval for ε, under the name that all results have for it."""
+        return self.epsilon
+
+    @property
     def seconds(self) -> float:
         """The seconds that all engines took together."""
         return sum(piece.seconds for piece in self.evidence)
+
+    @property
+    def how(self) -> str:
+        """In a few words, what the verdict rests on."""
+        witness = self.witness
+        if self.standing is Standing.PROVED:
+            return f"proof {self.scope}"
+        if self.standing is Standing.REFUTED and witness is not None:
+            return "exact witness" if witness.confidence == 1 else f"witness at confidence {witness.confidence:g}"
+        return "nothing above the claim was found" + ("" if self.finished else " before it was cut short")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data, in the words of `veridp schema`."""
+        witness = self.witness
+        return {
+            "mechanism": self.mechanism,
+            "standing": self.standing.value,
+            "claim": self.claim.to_dict(),
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "how": self.how,
+            "scope": self.scope,
+            "witness": witness
+            and {
+                **witness.to_dict(),
+                "epsilon": witness.epsilon(self.claim.tolerated.delta).lower,
+                "confidence": witness.confidence,
+                "as_floats": witness.as_floats,
+                "arguments": dict(witness.arguments),
+            },
+            "alignment": self.alignment,
+            "look_at": [{"sentence": one.sentence, "file": one.file, "line": one.line} for one in self.look_at],
+            "searched": list(self.searched),
+            "smallest_mass": self.smallest_mass,
+            "alpha": self.alpha,
+            "evidence": [vars(one) for one in self.evidence],
+            "snippet": self.snippet,
+            "seed": self.seed,
+            "versions": dict(self.versions),
+            "seconds": self.seconds,
+            "finished": self.finished,
+            "assumed": dict(self.assumed),
+            "caveats": list(self.caveats),
+        }
 
     @property
     def assumption(self) -> str:

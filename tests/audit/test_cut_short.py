@@ -24,7 +24,6 @@ from veridp.budget import Deadline
 from veridp.budget.child_process import NOTHING, Ended
 from veridp.claim import Standing, Verdict
 from veridp.errors import CutShort, MechanismHung, WorkerLost
-from veridp.report.audit import verdict_document
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 AMPLE = 600.0
@@ -118,7 +117,7 @@ def test_an_interrupt_gives_the_verdict_so_far(stage: str, laplace: veridp.Mecha
     assert not verdict.finished
     assert verdict.standing is (Standing.PROVED if stage == "comparing exactly" else Standing.NOT_REFUTED)
     assert any("cut short" in piece.finding for piece in verdict.evidence)
-    assert verdict_document(verdict)["finished"] is False
+    assert verdict.to_dict()["finished"] is False
 
 
 def test_an_interrupt_before_anything_is_known_is_raised(laplace: veridp.Mechanism) -> None:

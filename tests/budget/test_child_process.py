@@ -254,6 +254,20 @@ def test_a_listener_hears_of_the_best_of_work_within_its_own_process() -> None:
     assert heard == [1, 2]
 
 
+def test_a_listener_does_not_hear_what_it_reports_itself() -> None:
+    heard: list[int] = []
+    own = Reporter(None)
+
+    def listener(value: int) -> None:
+        heard.append(value)
+        own.best(-value)
+
+    with listening(listener):
+        contained(lambda reporter: [reporter.best(1), reporter.best(2)], Deadline())
+    assert heard == [1, 2]
+    assert own.kept == -2
+
+
 def test_without_fork_a_signal_ends_python_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "forks", lambda: False)
 

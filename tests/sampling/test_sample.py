@@ -20,6 +20,7 @@ import pytest
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, Nondeterministic, WorkerLost
 from veridp.kernel.identity import Raised
 from veridp.mechanism import Mechanism, mechanism
+from veridp.sampling import blocks
 from veridp.sampling import worker_pool as pool
 from veridp.sampling.blocks import LARGE_BLOCK
 from veridp.sampling.sample import check_returns, sample
@@ -290,7 +291,7 @@ def deaf(rng, data):
 
 
 def test_a_worker_that_hears_no_alarm_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "GRACE", 2.0)
+    monkeypatch.setattr(blocks, "GRACE", 2.0)
     with pytest.raises(MechanismHung, match="could not be interrupted; its worker was ended"):
         sample(deaf, 1e-3, 20_000, reading="one-by-one", workers=2, time_limit=1.0)
     assert own_workers() == []
@@ -331,14 +332,15 @@ def test_a_block_that_kills_every_worker_is_named() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_pool_that_loses_a_worker_beside_a_cancelled_task_is_not_waited_for() -> None:
-    crew = pool.WorkerPool(1, threads=False)
+    crew = pool.WorkerPool(None, workers=1)
+    executor: Any = crew.workers()
     with pool.hidden_main():
-        futures = [crew.executor.submit(time.sleep, 600) for _ in range(5)]
+        futures = [executor.submit(time.sleep, 600) for _ in range(5)]
     assert futures[3].cancel()  # the first two or three are with the worker
-    (worker,) = crew.executor._processes.values()  # type: ignore[attr-defined]
+    (worker,) = executor._processes.values()
     worker.kill()
     with pytest.raises(BrokenExecutor):
-        [future.result() for future in pool.first_done(futures[4:], crew.executor)]
+        [future.result() for future in pool.first_done(futures[4:], executor)]
     crew.dismiss(kill=True)
 
 

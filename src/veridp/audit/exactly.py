@@ -9,7 +9,6 @@ from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, within
 from veridp.claim import Claim, Witness
 from veridp.engines.exact import Comparison, compare
-from veridp.engines.exact.at_delta import witness_above
 from veridp.errors import VeridpError
 
 USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at where the worst pair rests on rounding
@@ -23,7 +22,7 @@ def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     """
     witness = comparison.witness
     if claim.delta or not witness.refutes(claim):
-        witness = witness_above(comparison, claim.tolerated.epsilon) or witness
+        witness = comparison.witness_above(claim.tolerated.epsilon) or witness
     return witness
 
 

@@ -12,7 +12,6 @@ from veridp.audit.findings import Findings
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.claim import setting_text
 from veridp.engines.exact import compare
-from veridp.engines.exact.at_delta import epsilon_at
 from veridp.errors import CutShort, VeridpError
 
 GROWTH_TIME_SHARE = 0.25  # of the time that is left
@@ -85,7 +84,7 @@ def _cost(case: AuditCase, relation: Adjacency, pairs: list[Pair]) -> float:
     """The largest exact ε among the pairs, at the claimed δ."""
     mechanism = case.mechanism.stating(adjacency=relation)
     comparisons = (compare(mechanism, pair.left, pair.right) for pair in pairs)
-    return max((epsilon_at(comparison, case.claim.delta) for comparison in comparisons), default=0.0)
+    return max((comparison.epsilon_at(case.claim.delta) for comparison in comparisons), default=0.0)
 
 
 def _number(value: float) -> str:

@@ -11,7 +11,6 @@ from veridp.budget import time_left
 from veridp.budget.child_process import listening
 from veridp.claim import Claim, Witness
 from veridp.engines.exact import compare
-from veridp.engines.exact.at_delta import epsilon_at
 from veridp.errors import BadInput, EnginesDisagree, MissingExtra, VeridpError
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def confirm_exactly(findings: Findings) -> None:
     with findings.timed("exact") as found:
         try:
             comparison = compare(case.mechanism, sampled.left, sampled.right)
-            epsilon = epsilon_at(comparison, case.claim.tolerated.delta)
+            epsilon = comparison.epsilon_at(case.claim.tolerated.delta)
         except VeridpError as reason:
             found.append(f"the sampled witness is not checked exactly: {reason}")
             return

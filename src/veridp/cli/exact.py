@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,7 @@ from veridp.cli.output import progress_bar, show, show_json, status_line, user_c
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
+from veridp.result import Result
 
 if TYPE_CHECKING:
     from veridp.report.exact import ComparedMechanism
@@ -74,7 +76,7 @@ def show_exact(
         compare,
         worst,
     )
-    from veridp.report.exact import comparison_document, comparison_page
+    from veridp.report.exact import comparison_page
 
     deadline = Deadline(60.0 if time is None else time)
     with user_code():
@@ -90,9 +92,10 @@ def show_exact(
             if certified:
                 pair = comparison.left, comparison.right
                 comparison = compare(mechanism, *pair, certified=True, seconds=max(deadline.left, 1e-3))
-        document, page = comparison_document(comparison, search), comparison_page(comparison, search, most)
-        claim = comparison.mechanism.claim
-        status = FAILS if claim is not None and comparison.refutes(claim) else HOLDS
+                search = replace(search, comparison=comparison)
+        result: Result = comparison if search is None else search
+        document, page = result.to_dict(), comparison_page(comparison, search, most)
+        status = FAILS if comparison.refuted else HOLDS
     if plot is not None:
         from veridp.report.plot import plot_comparison
 
@@ -148,6 +151,6 @@ def _line(name: str, mechanism: Mechanism, seconds: float) -> ComparedMechanism:
     note = ""
     if claim is not None and claim.delta:
         note = f"δ({claim.epsilon:g}) = {number(found.delta(claim.epsilon))}"
-    if claim is not None and found.comparison.refutes(claim):
+    if found.refuted:
         note = f"claim exceeded{', ' + note if note else ''}"
     return ComparedMechanism(**known, found=found.epsilon, mass=mass, seconds=perf_counter() - start, note=note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -74,15 +74,10 @@ def show_found(
                 confidence=confidence,
             )
     if as_json:
-        show_json("finder", {"target": target, **_document(found)})
+        show_json("finder", {"target": target, **found.to_dict()})
     else:
         show(_page(target, found, most))
-    return FAILS if _refuted(found) else HOLDS
-
-
-def _refuted(found: FinderResult) -> bool:
-    claim = found.mechanism.claim
-    return claim is not None and found.refutes(claim)
+    return FAILS if found.refuted else HOLDS
 
 
 def _page(target: str, found: FinderResult, most: int) -> RenderableType:
@@ -98,9 +93,9 @@ def _page(target: str, found: FinderResult, most: int) -> RenderableType:
         lines.append(f"by Hoeffding's inequality alone, from the same samples: ε >= {_number(found.hoeffding)}")
     if found.as_floats:
         lines.append(found.as_floats)
-    claim = found.mechanism.claim
+    claim = found.claim
     if claim is not None:
-        judged = f"claimed {claim}: {'refuted' if _refuted(found) else 'not refuted'}"
+        judged = f"claimed {claim}: {'refuted' if found.refuted else 'not refuted'}"
         lines.append(with_assumptions(judged, found.mechanism.assumptions))
     table = Table("restart", "relaxed", "unrelaxed", "verified", "correlation", "event")
     for restart in sorted(found.restarts, key=lambda restart: -restart.rank)[:most]:
@@ -128,51 +123,3 @@ def _summary(found: FinderResult) -> list[str]:
 
 def _number(value: float) -> str:
     return ("-∞" if value < 0 else "∞") if math.isinf(value) else f"{value:.6g}"
-
-
-def _document(found: FinderResult) -> dict[str, Any]:
-    witness, claim = found.witness, found.mechanism.claim
-    return {
-        "mechanism": str(found.mechanism),
-        "adjacency": found.mechanism.adjacency.name,
-        "size": found.size,
-        "epsilon": found.epsilon,
-        "verified": found.verified,
-        "hoeffding": found.hoeffding,
-        "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
-        "assumed": found.mechanism.assumptions,
-        "refuted": None if claim is None else _refuted(found),
-        "as_floats": bool(found.as_floats),
-        "witness": {
-            "left": witness.left,
-            "right": witness.right,
-            "event": str(witness.event),
-            "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
-            "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
-            "confidence": witness.confidence,
-        },
-        "searched": list(found.searched),
-        "finished": found.finished,
-        "seconds": found.seconds,
-        "restarts": [
-            {
-                "number": restart.number,
-                "left": restart.left,
-                "right": restart.right,
-                "event": str(restart.event),
-                "relaxed": restart.relaxed,
-                "unrelaxed": _known(restart.unrelaxed),
-                "interval": [restart.interval.lower, restart.interval.upper],
-                "verified": restart.verified,
-                "correlation": _known(restart.correlation),
-                "samples": restart.samples,
-                "evaluations": restart.evaluations,
-                "seconds": restart.seconds,
-            }
-            for restart in found.restarts
-        ],
-    }
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

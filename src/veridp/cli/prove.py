@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,10 +54,10 @@ def show_proof(
         written = proof.certificate if sizes is None or sizes.induction is None else sizes.certificate
         write_report(certificate, certificate_text(written))
     if as_json:
-        show_json("prove", {"target": target, **_document(proof, sizes, found)})
+        show_json("prove", {"target": target, **_document(sizes or proof, found)})
     else:
         show("\n".join(_lines(proof, sizes, found, certificate)))
-    return FAILS if _refuted(proof, found) else HOLDS
+    return FAILS if found is not None and found.refuted else HOLDS
 
 
 def _witness(proof: Proof, deadline: Deadline) -> Worst | None:
@@ -72,11 +71,6 @@ def _witness(proof: Proof, deadline: Deadline) -> Worst | None:
         return worst(proof.mechanism, proof.size, seconds=deadline.left, moves=proof.moves, enough=proof.epsilon * MET)
     except (CutShort, NotExact, NotExplorable):
         return None
-
-
-def _refuted(proof: Proof, found: Worst | None) -> bool:
-    claim = proof.mechanism.claim
-    return claim is not None and found is not None and found.comparison.refutes(claim)
 
 
 def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certificate: Path | None) -> list[str]:
@@ -94,14 +88,14 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
         lines.append(f"the true ε is between {lower:.6g} and {proof.epsilon:.6g}: {end}")
     if proof.blame is not None and not proof.keeps_claim:
         lines.append(f"to blame: {proof.blame}")
-    claim = proof.mechanism.claim
+    claim = proof.claim
     if claim is not None:
         proved = proof.keeps_claim
         judged = (
             f"proved {proof.restriction}".strip()
             if proved
             else "refuted"
-            if _refuted(proof, found)
+            if found is not None and found.refuted
             else "neither proved nor refuted"
         )
         lines.append(with_assumptions(f"claimed {claim}: {judged}", proof.mechanism.assumptions))
@@ -112,31 +106,19 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
     return lines
 
 
-def _document(proof: Proof, sizes: ProofForSizes | None, found: Worst | None) -> dict[str, Any]:
-    claim = proof.mechanism.claim
+def _document(result: Proof | ProofForSizes, found: Worst | None) -> dict[str, Any]:
+    """The proof as plain data, and the witness that the exact engine found."""
+    if found is None:
+        return result.to_dict()
     return {
-        "mechanism": str(proof.mechanism),
-        "adjacency": proof.mechanism.adjacency.name,
-        "size": proof.size,
-        "epsilon": proof.epsilon,
-        "exact_epsilon": None if proof.exact_epsilon is None else str(proof.exact_epsilon),
-        "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
-        "assumed": proof.mechanism.assumptions,
-        "proved": bool(proof.keeps_claim),
-        "restriction": proof.restriction,
-        "refuted": _refuted(proof, found),
-        "sizes": None if sizes is None else {"epsilon": sizes.epsilon, "scope": sizes.scope, "why_not": sizes.why_not},
-        "extent": proof.extent,
-        "explained": proof.explained,
-        "blame": None if proof.blame is None else asdict(proof.blame),
-        "witness": None
-        if found is None
-        else {
+        **result.to_dict(),
+        "refuted": found.refuted,
+        "witness": {
             "epsilon": found.epsilon,
             "left": found.witness.left,
             "right": found.witness.right,
             "event": str(found.witness.event),
             "as_floats": bool(found.comparison.as_floats),
         },
-        "finished": (sizes is None or sizes.finished) and (found is None or found.finished),
+        "finished": result.finished and found.finished,
     }

@@ -104,7 +104,7 @@ def show_attack(
 
         plot_profile(finding, plot)
     if as_json:
-        show_json("sniper", {"target": target, **finding.document()})
+        show_json("sniper", {"target": target, **finding.to_dict()})
     else:
         show("\n".join(_lines(target, finding)))
     return FAILS if finding.refuted else HOLDS

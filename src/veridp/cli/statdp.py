@@ -43,7 +43,7 @@ def show_detection(
 ) -> int:
     """Test what a mechanism claims on samples, and draw the p-value against ε; exit 1 if the claim is refuted."""
     from veridp.engines.statdp import detect
-    from veridp.report.statdp import detection_document, detection_page, write_plot  # numerics: only where needed
+    from veridp.report.statdp import detection_page, write_plot  # numerics: only where needed
 
     levels = None if test_epsilons is None else parsed_levels(test_epsilons)
     with user_code():
@@ -65,7 +65,7 @@ def show_detection(
     if plot is not None:
         write_plot([detection], plot)
     if as_json:
-        show_json("statdp", {"target": target, **detection_document(detection)})
+        show_json("statdp", {"target": target, **detection.to_dict()})
     else:
         show(detection_page(detection))
     return FAILS if detection.refuted else HOLDS

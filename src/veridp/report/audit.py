@@ -37,16 +37,6 @@ def _number(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:.6g}"
 
 
-def how_known(verdict: Verdict) -> str:
-    """In a few words, what the verdict rests on."""
-    witness = verdict.witness
-    if verdict.standing is Standing.PROVED:
-        return f"proof {verdict.scope}"
-    if verdict.standing is Standing.REFUTED and witness is not None:
-        return "exact witness" if witness.confidence == 1 else f"witness at confidence {witness.confidence:g}"
-    return "nothing above the claim was found" + ("" if verdict.finished else " before it was cut short")
-
-
 # ---------------------------------------------------------------------------------------------------- for people
 
 
@@ -63,7 +53,7 @@ def verdict_page(verdict: Verdict) -> RenderableType:
 
 
 def _lines(verdict: Verdict) -> list[str]:
-    lines = [f"    {how_known(verdict)}", *(f"    {caveat}" for caveat in verdict.caveats)]
+    lines = [f"    {verdict.how}", *(f"    {caveat}" for caveat in verdict.caveats)]
     if verdict.standing is not Standing.PROVED and math.isfinite(verdict.epsilon.upper):
         lines.append(f"    {_number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
     if verdict.witness is not None:
@@ -123,7 +113,7 @@ def _cells(one: Audited) -> list[str]:
     verdict = one.verdict
     if verdict is None:
         return [one.target, "", "", UNJUDGED.upper(), one.reason, ""]
-    standing, how = verdict.standing.value.upper(), with_assumptions(how_known(verdict), verdict.assumed)
+    standing, how = verdict.standing.value.upper(), with_assumptions(verdict.how, verdict.assumed)
     return [one.target, str(verdict.claim), str(verdict.epsilon), standing, how, f"{verdict.seconds:.1f}"]
 
 
@@ -155,46 +145,5 @@ def audited_markdown(results: Sequence[Audited]) -> str:
 
 def audited_document(one: Audited) -> dict[str, Any]:
     """The target with its verdict, or with the reason why there is none, as plain data."""
-    judged = {"standing": UNJUDGED, "reason": one.reason} if one.verdict is None else verdict_document(one.verdict)
+    judged = {"standing": UNJUDGED, "reason": one.reason} if one.verdict is None else one.verdict.to_dict()
     return {"target": one.target, **judged}
-
-
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as plain data, in the words of `veridp schema`."""
-    witness = verdict.witness
-    return {
-        "mechanism": verdict.mechanism,
-        "standing": verdict.standing.value,
-        "claim": {"epsilon": verdict.claim.epsilon, "delta": verdict.claim.delta},
-        "epsilon": {"lower": verdict.epsilon.lower, "upper": verdict.epsilon.upper},
-        "how": how_known(verdict),
-        "scope": verdict.scope,
-        "witness": None if witness is None else _witness_document(witness, verdict.claim.tolerated.delta),
-        "alignment": verdict.alignment,
-        "look_at": [{"sentence": one.sentence, "file": one.file, "line": one.line} for one in verdict.look_at],
-        "searched": list(verdict.searched),
-        "smallest_mass": verdict.smallest_mass,
-        "alpha": verdict.alpha,
-        "evidence": [vars(one) for one in verdict.evidence],
-        "snippet": verdict.snippet,
-        "seed": verdict.seed,
-        "versions": dict(verdict.versions),
-        "seconds": verdict.seconds,
-        "finished": verdict.finished,
-        "assumed": dict(verdict.assumed),
-        "caveats": list(verdict.caveats),
-    }
-
-
-def _witness_document(witness: Witness, delta: float) -> dict[str, Any]:
-    return {
-        "left": witness.left,
-        "right": witness.right,
-        "event": str(witness.event),
-        "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
-        "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
-        "epsilon": witness.epsilon(delta).lower,
-        "confidence": witness.confidence,
-        "as_floats": witness.as_floats,
-        "arguments": dict(witness.arguments),
-    }

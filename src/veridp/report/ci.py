@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from veridp.claim import Remark, Standing, Verdict, data_text, with_assumptions
-from veridp.report.audit import Audited, how_known
+from veridp.report.audit import Audited
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 REFUTED, OPEN, PROVED, FAILED = "VDP001", "VDP002", "VDP003", "VDP900"
@@ -104,7 +104,7 @@ def _message(one: Audited) -> str:
         return one.reason
     look = f" First look at: {verdict.look_at[0].sentence}." if verdict.look_at else ""
     epsilon = verdict.epsilon.statement("ε")
-    known = f"{verdict.mechanism}: {verdict.claim} is {verdict.standing.value}, {epsilon} ({how_known(verdict)}"
+    known = f"{verdict.mechanism}: {verdict.claim} is {verdict.standing.value}, {epsilon} ({verdict.how}"
     caveats = "".join(f" {caveat[0].upper()}{caveat[1:]}." for caveat in verdict.caveats)
     return f"{with_assumptions(known, verdict.assumed)}).{caveats}{look}"
 

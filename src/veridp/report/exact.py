@@ -41,7 +41,7 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
     if search is not None:
         ended = "" if search.finished else ", cut short"
         lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
-    claim = comparison.mechanism.claim
+    claim = comparison.claim
     if claim is not None:
         sentence = f"claimed {claim}: {judged(comparison, claim)}"
         lines.append(with_assumptions(sentence, comparison.mechanism.assumptions))
@@ -72,37 +72,6 @@ def _log_ratio(left: float, right: float) -> float:
 def number(value: float) -> str:
     """Six digits, and ∞ as itself."""
     return ("-∞" if value < 0 else "∞") if math.isinf(value) else f"{value:.6g}"
-
-
-def comparison_document(comparison: Comparison, search: Worst | None) -> dict[str, Any]:
-    """The comparison as plain data, for JSON."""
-    witness, claim = comparison.witness, comparison.mechanism.claim
-    document: dict[str, Any] = {
-        "mechanism": str(comparison.mechanism),
-        "left": comparison.left,
-        "right": comparison.right,
-        "epsilon": comparison.epsilon,
-        "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
-        "assumed": comparison.mechanism.assumptions,
-        "refuted": None if claim is None else comparison.refutes(claim),
-        "as_floats": bool(comparison.as_floats),
-        "witness": {
-            "left": witness.left,
-            "right": witness.right,
-            "event": str(witness.event),
-            "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
-            "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
-        },
-        "outputs": [
-            {"output": str(row.event), "left": row.left, "right": row.right, "loss": row.loss}
-            for row in comparison.table
-        ],
-    }
-    if claim is not None and claim.delta:
-        document["delta"] = comparison.delta(claim.epsilon)
-    if search is not None:
-        document["search"] = {"tried": search.tried, "stages": list(search.searched), "finished": search.finished}
-    return document
 
 
 # ------------------------------------------------------------------------------------------------ the catalogue
@@ -137,8 +106,7 @@ class ComparedMechanism:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        claim = None if self.claim is None else {"epsilon": self.claim.epsilon, "delta": self.claim.delta}
-        return vars(self) | {"claim": claim}
+        return vars(self) | {"claim": self.claim and self.claim.to_dict()}
 
 
 HEADINGS = ["mechanism", "size", "claims", "found ε", "true ε", "event mass", "seconds", ""]

@@ -1,4 +1,4 @@
-"""Detections for people: the curve of p-values in the terminal, as a picture and on a page; and as plain data."""
+"""Detections for people: the curve of p-values in the terminal, as a picture and on a page."""
 
 from __future__ import annotations
 
@@ -177,56 +177,3 @@ def _row(point: CurvePoint, claimed: bool) -> str:
 
 def _event_text(point: CurvePoint) -> str:
     return "none is frequent enough" if point.event is None else f"{point.event}; {point.left} against {point.right}"
-
-
-# ---------------------------------------------------------------------------------------------------- as plain data
-
-
-def detection_document(detection: Detection) -> dict[str, Any]:
-    """The detection as plain data, for JSON."""
-    witness = detection.witness
-    return {
-        "mechanism": str(detection.mechanism),
-        "claim": {"epsilon": detection.claim.epsilon, "delta": detection.claim.delta},
-        "assumed": detection.mechanism.assumptions,
-        "refuted": detection.refuted,
-        "p_value": detection.p_value,
-        "corrected_p_value": detection.corrected_p_value,
-        "alpha": detection.alpha,
-        "epsilon_lower": detection.epsilon_lower,
-        "witness": None if witness is None else _witness_document(witness),
-        "curve": [_point_document(point) for point in detection.curve],
-        "searched": list(detection.searched),
-        "finished": detection.finished,
-        "seconds": detection.seconds,
-    }
-
-
-def _witness_document(witness: Witness) -> dict[str, Any]:
-    return {
-        "left": witness.left,
-        "right": witness.right,
-        "event": str(witness.event),
-        "left_probability": [witness.left_probability.lower, witness.left_probability.upper],
-        "right_probability": [witness.right_probability.lower, witness.right_probability.upper],
-        "confidence": witness.confidence,
-        "arguments": dict(witness.arguments),
-    }
-
-
-def _point_document(point: CurvePoint) -> dict[str, Any]:
-    return {
-        "epsilon": point.epsilon,
-        "p_value": point.p_value,
-        "corrected_p_value": point.corrected_p_value,
-        "forward": point.forward,
-        "backward": point.backward,
-        "corrected_forward": point.corrected_forward,
-        "corrected_backward": point.corrected_backward,
-        "event": None if point.event is None else str(point.event),
-        "left": point.left,
-        "right": point.right,
-        "arguments": dict(point.arguments or {}),
-        "counts": [point.left_count, point.right_count],
-        "runs": point.runs,
-    }

@@ -7,25 +7,22 @@ reading alone, so the result does not depend on who runs the blocks.
 from __future__ import annotations
 
 import enum
-import functools
-import pickle
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from veridp.budget.alarm import OutOfTime, at_most
-from veridp.errors import BadInput, MechanismError, MechanismHung, VeridpError
+from veridp.errors import MechanismError, MechanismHung
 from veridp.kernel.site import raised_at
 from veridp.kernel.template import shown
 from veridp.sampling.batch import batch_outputs
 from veridp.sampling.one_by_one import scalar_outputs, vectorised_outputs
 from veridp.sampling.outputs import Outputs, concatenate
-from veridp.sampling.tape import Unfit
+from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool, cores
 
 
 class Reading(enum.StrEnum):
@@ -40,6 +37,8 @@ class Reading(enum.StrEnum):
 LARGE_BLOCK = 2**19  # rows for which one run of Python code is little beside its arrays
 SMALL_BLOCK = 2**12  # rows that a function of a few microseconds does in a few hundredths of a second
 PARTS = 64  # a short job of slow calls is cut into so many blocks
+GRACE = 30.0  # seconds past the time limit after which a worker that did not notice it is ended from outside
+AT_HOME = {Reading.ONE_BY_ONE: 2**13, Reading.VECTORISED: 2**22, Reading.BATCH: 2**22, Reading.COMPILED: 2**20}
 PILOT, PROBE, BLOCKS = 0, 1, 2  # the streams of a seed
 
 
@@ -98,6 +97,13 @@ class Job:
             return vectorised_outputs(self.function, self.data, rng, rows)
         return scalar_outputs(self.function, self.data, rng, rows)
 
+    def told_lost(self, block: int) -> str:
+        """That the block ends whatever process runs it, in words."""
+        return (
+            f"{self.name} on {shown(self.data)} ended its worker {ATTEMPTS} times in block {block}, whose "
+            f"stream is SeedSequence({self.seed}, spawn_key=({BLOCKS}, {block}))"
+        )
+
 
 @contextmanager
 def reported(name: str, data: object, time_limit: float | None) -> Iterator[None]:
@@ -116,47 +122,32 @@ def reported(name: str, data: object, time_limit: float | None) -> Iterator[None
         raise type(error)(f"{name} on {shown(data)}: {error}") from error.__cause__
 
 
-# ----------------------------------------------------------------------------------------------- in another process
+# ------------------------------------------------------------------------------------------------------- all blocks
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An error on its way back from a worker, where its own class may not be able to travel."""
+def results(job: Job, executor: Executor | None = None, workers: int | None = None) -> Generator[Any, None, None]:
+    """What each block of the job gives, in the order of the blocks.
 
-    error: VeridpError | Unfit
-    cause: bytes | None
-    trace: str
-
-    def reraise(self) -> NoReturn:
-        cause: BaseException | None = None
-        if self.cause is not None:
-            with suppress(Exception):  # an exception whose class does not unpickle; its text is in the trace
-                cause = pickle.loads(self.cause)  # noqa: S301 - it comes from our own worker
-        self.error.add_note(self.trace)
-        raise self.error from cause
-
-
-def run_remotely(payload: bytes, block: int) -> Any:
-    """The result of a block of the pickled job, or a Failure. Raises nothing on purpose."""
-    try:
-        return _job(payload).run(block)
-    except (VeridpError, Unfit) as error:
-        return _failure(error)
-    except Exception as error:
-        return _failure(BadInput(f"a worker cannot run the job: {type(error).__name__}: {error}"), error)
+    With neither executor nor workers, small jobs run in this process, larger ones on as many workers as there are
+    cores; the results are the same.
+    """
+    if stays_here(job, executor, workers):
+        yield from map(job.run, range(job.blocks))
+        return
+    limit, threads = job.time_limit, job.reading is Reading.COMPILED
+    with WorkerPool(job, executor, min(workers or cores(), job.blocks), threads=threads) as pool:
+        try:
+            # Every worker's own clock ends a block at the limit; only what ignores it uses up the patience.
+            patience = None if limit is None else limit + GRACE
+            yield from pool.results(Job.run, range(job.blocks), patience=patience, lost=job.told_lost)
+        except TimeoutError:
+            raise MechanismHung(
+                f"{job.name} did not return within {limit:.3g} s on {shown(job.data)} and could not be "
+                f"interrupted; its worker was ended. Give it more time, or look for a loop that does not end"
+            ) from None
 
 
-@functools.lru_cache(maxsize=2)
-def _job(payload: bytes) -> Job:
-    job: Job = pickle.loads(payload)  # noqa: S301 - it comes from the process that started this one
-    return job
-
-
-def _failure(error: VeridpError | Unfit, cause: BaseException | None = None) -> Failure:
-    cause = cause or error.__cause__
-    pickled: bytes | None = None
-    if cause is not None:
-        with suppress(Exception):  # some exceptions cannot be pickled; the trace remains
-            pickled = cloudpickle.dumps(cause)
-    trace = "".join(traceback.format_exception(cause or error))
-    return Failure(type(error)(*error.args), pickled, f"in a worker:\n{trace}")
+def stays_here(job: Job, executor: Executor | None, workers: int | None) -> bool:
+    """Whether the job is run in this process."""
+    wanted = workers if workers is not None else (1 if job.count <= AT_HOME[job.reading] else cores())
+    return executor is None and (wanted <= 1 or job.blocks <= 1)

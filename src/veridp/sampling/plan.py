@@ -25,13 +25,12 @@ import numpy as np
 from veridp.errors import BadInput, MechanismError, MissingExtra, Nondeterministic, extra
 from veridp.mechanism import Mechanism
 from veridp.sampling.batch import batch_trial
-from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported
+from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported, results, stays_here
 from veridp.sampling.drawing import AnyGenerator
 from veridp.sampling.one_by_one import scalar_outputs
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.rare_draws import RareGenerator
 from veridp.sampling.tape import Unfit
-from veridp.sampling.worker_pool import results, stays_here
 
 COMPILE_FROM = 2**20  # outputs that take about as long as compiling
 FEW_RUNS = 64  # of a trial batch: up to so many, a batch is faster than compiled code

@@ -1,19 +1,23 @@
-"""Runs the blocks of a job in order: here, in worker processes, in threads, or on any executor.
+"""The worker pool: runs tasks here, in worker processes, in threads, or on any executor; results come in order.
 
-A worker that dies does not lose the run: the blocks that were under way are run again, each alone, and only one that
+A worker that dies does not lose the run: the tasks that were under way are run again, each alone, and only one that
 ends its worker over and over is given up.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -24,142 +28,245 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import contextmanager, suppress
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, NoReturn, Self, TypeVar
+
+import cloudpickle
 
 from veridp.budget.child_process import inside
 from veridp.budget.parent import end_with_parent
 from veridp.budget.threads import without_parents_threads
-from veridp.errors import MechanismHung, WorkerLost
-from veridp.kernel.template import shown
-from veridp.sampling.blocks import BLOCKS, Failure, Job, Reading, run_remotely
+from veridp.errors import BadInput, WorkerLost
 from veridp.sampling.shipping import packed
 
-ATTEMPTS = 3  # how often a block may end its worker
+Shared = TypeVar("Shared")
+Argument = TypeVar("Argument")
+Found = TypeVar("Found")
+
+ATTEMPTS = 3  # how often a task may end its worker
 LOOK_AT_POOL = 1.0  # seconds between two looks at whether an executor still keeps track of its workers
-GRACE = 30.0  # seconds past the time limit after which a worker that did not notice it is ended from outside
-AT_HOME = {Reading.ONE_BY_ONE: 2**13, Reading.VECTORISED: 2**22, Reading.BATCH: 2**22, Reading.COMPILED: 2**20}
 
 
-def results(job: Job, executor: Executor | None = None, workers: int | None = None) -> Generator[Any, None, None]:
-    """What each block of the job gives, in the order of the blocks.
+@dataclass(frozen=True)
+class Failure:
+    """An error on its way back from a worker, where its own class may not be able to travel."""
 
-    With neither executor nor workers, small jobs run in this process, larger ones on as many workers as there are
-    cores; the results are the same.
-    """
-    if stays_here(job, executor, workers):
-        return (job.run(block) for block in range(job.blocks))
+    error: bytes
+    cause: bytes | None
+    trace: str
+
+    @classmethod
+    def of(cls, error: Exception, cause: BaseException | None = None) -> Failure:
+        told = _pickled(error) or pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+        cause = cause or error.__cause__
+        trace = "".join(traceback.format_exception(cause or error))
+        return cls(told, None if cause is None else _pickled(cause), f"in a worker:\n{trace}")
+
+    def reraise(self) -> NoReturn:
+        error: Exception = pickle.loads(self.error)  # noqa: S301 - it comes from our own worker
+        cause: BaseException | None = None if self.cause is None else pickle.loads(self.cause)  # noqa: S301 - as well
+        error.add_note(self.trace)
+        raise error from cause
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """The error as bytes; None where it cannot be pickled or unpickled: its text is in the trace."""
+    with suppress(Exception):
+        content: bytes = cloudpickle.dumps(error)
+        pickle.loads(content)  # noqa: S301 - it was written here
+        return content
+    return None
+
+
+def _carried_out(payload: bytes, task: bytes) -> Any:
+    """The task's result, or a Failure."""
     try:
-        payload = packed(job)
-    except Exception:  # what cannot be sent away is run here; where does not matter to the result
-        return (job.run(block) for block in range(job.blocks))
-    return _Run(job, payload, executor, min(workers or _cores(), job.blocks)).results()
+        function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
+        shared = _unpacked(payload)
+    except Exception as error:
+        return Failure.of(BadInput(f"a worker cannot run the job: {type(error).__name__}: {error}"), error)
+    try:
+        return function(shared, argument)
+    except Exception as error:
+        return Failure.of(error)
 
 
-def stays_here(job: Job, executor: Executor | None, workers: int | None) -> bool:
-    """Whether the job is run in this process."""
-    crew = workers if workers is not None else (1 if job.count <= AT_HOME[job.reading] else _cores())
-    return executor is None and (crew <= 1 or job.blocks <= 1)
+@functools.lru_cache(maxsize=2)
+def _unpacked(payload: bytes) -> Any:
+    return pickle.loads(payload)  # noqa: S301 - it comes from the process that started this one
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many processes can run at a time."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Run:
-    """A job under way on an executor."""
+class WorkerPool(Generic[Shared]):
+    """Who runs tasks: any executor, workers of our own, or this process; a context, which ends the workers.
 
-    def __init__(self, job: Job, payload: bytes, executor: Executor | None, workers: int) -> None:
-        self.job = job
-        self.payload = payload
-        self.workers = workers
-        self.executor = executor
-        self.own: WorkerPool | None = None
-        self.waiting = list(range(job.blocks))[::-1]  # the next one last
-        self.flying: dict[Future[Any], int] = {}
-        self.landed: dict[int, Any] = {}
-        self.losses: Counter[int] = Counter()
-        self.suspects: set[int] = set()
+    A task is a function of `shared`, which a worker gets once, and an argument. Results do not depend on who ran the
+    tasks. What cannot be sent to another process is run here. Our own workers are threads for code that lets go of the
+    interpreter, else processes.
+    """
+
+    def __init__(
+        self, shared: Shared, executor: Executor | None = None, workers: int | None = None, *, threads: bool = False
+    ) -> None:
+        self.shared, self.executor, self.threads = shared, executor, threads
+        self.size = workers or cores()
+        self.own: Executor | None = None
+
+    @cached_property
+    def payload(self) -> bytes | None:
+        """What every worker gets; None where all tasks are run here."""
+        if self.executor is None and self.size == 1:
+            return None
+        try:
+            return packed(self.shared)
+        except Exception:  # a mechanism can hold anything
+            return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.dismiss(kill=error[0] is not None)
+
+    def results(
+        self,
+        function: Callable[[Shared, Argument], Found],
+        arguments: Iterable[Argument],
+        *,
+        per_worker: int = 2,
+        patience: float | None = None,
+        lost: Callable[[int], str] = lambda number: f"task {number} ended its worker {ATTEMPTS} times",
+    ) -> Generator[Found, None, None]:
+        """What the function gives for each argument, in their order; arguments are taken as they are needed.
+
+        At most so many tasks `per_worker` are under way. Raises what a task raises; TimeoutError where no worker of our
+        own answers for as long as the `patience`, in seconds; WorkerLost, with the text of `lost`, where the task of
+        this number ends its worker over and over.
+        """
+        if self.payload is None:
+            return (function(self.shared, argument) for argument in arguments)
+        return _Run(self, self.payload, function, iter(arguments), per_worker, patience, lost).results()
+
+    def submit(self, payload: bytes, task: bytes) -> Future[Any]:
+        """Have a task run; RuntimeError where the executor is broken or has been shut down."""
+        with hidden_main():  # submitting may start a process
+            return self.workers().submit(_carried_out, payload, task)
+
+    def workers(self) -> Executor:
+        """The executor, or workers of our own, which are started where there are none."""
+        if self.executor is not None:
+            return self.executor
+        if self.own is None and self.threads:
+            self.own = ThreadPoolExecutor(self.size)
+        elif self.own is None:
+            self.own = ProcessPoolExecutor(self.size, _context(), initializer=_answer_to_the_parent_alone)
+        return self.own
+
+    def dismiss(self, kill: bool) -> None:
+        """Wait for our own workers to leave, or end them."""
+        if self.own is None:
+            return
+        if kill and isinstance(self.own, ProcessPoolExecutor):
+            for process in list((getattr(self.own, "_processes", None) or {}).values()):
+                with suppress(Exception):  # it may have ended by itself
+                    process.kill()
+        self.own.shutdown(wait=True, cancel_futures=True)
+        self.own = None
+
+
+@dataclass
+class _Run:
+    """Tasks under way, each with a number."""
+
+    pool: WorkerPool[Any]
+    payload: bytes
+    function: Callable[[Any, Any], Any]
+    arguments: Iterator[Any]
+    per_worker: int
+    patience: float | None
+    lost: Callable[[int], str]
+    taken: int = 0  # tasks, so far
+    tasks: dict[int, bytes] = field(default_factory=dict)  # those that have no result yet
+    waiting: list[int] = field(default_factory=list)  # those of them that have to be run again, the next one last
+    flying: dict[Future[Any], int] = field(default_factory=dict)
+    landed: dict[int, Any] = field(default_factory=dict)
+    losses: Counter[int] = field(default_factory=Counter)
+    suspects: set[int] = field(default_factory=set)
 
     def results(self) -> Generator[Any, None, None]:
-        completed = False
         try:
-            for block in range(self.job.blocks):
-                while block not in self.landed:
-                    self._launch(block)
+            for number in itertools.count():
+                while number not in self.landed:
+                    self._launch(number)
+                    if not self.flying:
+                        return
                     self._land()
-                result = self.landed.pop(block)
+                result = self.landed.pop(number)
                 if isinstance(result, Failure):
                     result.reraise()
                 yield result
-            completed = True
         finally:
             for future in self.flying:
                 future.cancel()
-            if self.own is not None:
-                self.own.dismiss(kill=not completed)
 
-    def _launch(self, next_block: int) -> None:
+    def _launch(self, first: int) -> None:
         """Keep the workers busy, but not so far ahead that results pile up; suspects fly alone."""
-        room = 1 if self.suspects else 2 * self.workers
-        while self.waiting and len(self.flying) < room and self.waiting[-1] < next_block + 4 * self.workers:
-            block = self.waiting.pop()
+        most = self.per_worker * self.pool.size
+        while len(self.flying) < (1 if self.suspects else most) and self._has_next(first + 2 * most):
+            number = self.waiting.pop()
             try:
-                with hidden_main():  # submitting may start a process
-                    self.flying[self._executor().submit(run_remotely, self.payload, block)] = block
+                self.flying[self.pool.submit(self.payload, self.tasks[number])] = number
             except RuntimeError:  # the executor is broken or has been shut down
-                self.waiting.append(block)
+                self.waiting.append(number)
                 self._lose([])
 
-    def _executor(self) -> Executor:
-        if self.executor is not None:
-            return self.executor
-        if self.own is None:
-            self.own = WorkerPool(self.workers, threads=self.job.reading is Reading.COMPILED)
-        return self.own.executor
+    def _has_next(self, end: int) -> bool:
+        """Whether a task waits; one with a number below the end is taken if none does."""
+        if not self.waiting and self.taken < end:
+            for argument in itertools.islice(self.arguments, 1):
+                self.tasks[self.taken] = cloudpickle.dumps((self.function, argument))
+                self.waiting.append(self.taken)
+                self.taken += 1
+        return bool(self.waiting)
 
     def _land(self) -> None:
-        limit = self.job.time_limit
-        # Every worker's own clock ends a block at the limit; only what ignores it makes this wait run out.
-        patience = None if limit is None or self.executor is not None else limit + GRACE
+        patience = self.patience if self.pool.executor is None else None
         try:
-            done = first_done(self.flying, self._executor(), patience)
+            done = first_done(self.flying, self.pool.workers(), patience)
         except BrokenExecutor:
             self._lose([])
             return
-        if not done and self.flying:
-            raise MechanismHung(
-                f"{self.job.name} did not return within {limit:.3g} s on {shown(self.job.data)} and could not be "
-                f"interrupted; its worker was ended. Give it more time, or look for a loop that does not end"
-            )
-        lost: list[int] = []
+        if not done:
+            raise TimeoutError
+        lost = []
         for future in done:
-            block = self.flying.pop(future)
+            number = self.flying.pop(future)
             try:
-                self.landed[block] = future.result()
-                self.suspects.discard(block)
-            except Exception:  # run_remotely raises nothing: it is the executor that failed
-                lost.append(block)
+                self.landed[number] = future.result()
+            except Exception:  # a task that fails gives a Failure: it is the executor that failed
+                lost.append(number)
+            else:
+                self.suspects.discard(number)
+                del self.tasks[number]
         if lost:
             self._lose(lost)
 
-    def _lose(self, blocks: list[int]) -> None:
+    def _lose(self, numbers: list[int]) -> None:
         """The executor is gone, and with it all that was under way; go on with workers of our own."""
-        lost = sorted({*blocks, *self.flying.values()})
+        lost = sorted({*numbers, *self.flying.values()})
         self.flying.clear()
         self.losses.update(lost)
-        worst = next((block for block in lost if len(lost) == 1 and self.losses[block] >= ATTEMPTS), None)
-        if worst is not None:
-            raise WorkerLost(
-                f"{self.job.name} on {shown(self.job.data)} ended its worker {ATTEMPTS} times in block {worst}, whose "
-                f"stream is SeedSequence({self.job.seed}, spawn_key=({BLOCKS}, {worst})); "
-                f"look for os._exit, a crash in compiled code, or too little memory"
-            )
+        if len(lost) == 1 and self.losses[lost[0]] >= ATTEMPTS:
+            raise WorkerLost(f"{self.lost(lost[0])}; look for os._exit, a crash in compiled code, or too little memory")
         self.suspects.update(lost)
         self.waiting = sorted({*self.waiting, *lost}, reverse=True)
-        self.executor = None
-        if self.own is not None:
-            self.own.dismiss(kill=True)
-            self.own = None
+        self.pool.dismiss(kill=True)
+        self.pool.executor = None
 
 
 def first_done(futures: Collection[Future[Any]], executor: Executor, patience: float | None = None) -> set[Future[Any]]:
@@ -178,25 +285,6 @@ def first_done(futures: Collection[Future[Any]], executor: Executor, patience: f
             return done
         if lost:
             raise BrokenExecutor("the process pool has lost track of its workers")
-
-
-class WorkerPool:
-    """Workers of our own: threads for compiled code, which lets go of the interpreter, else processes."""
-
-    def __init__(self, workers: int, threads: bool) -> None:
-        self.executor: Executor
-        if threads:
-            self.executor = ThreadPoolExecutor(workers)
-        else:
-            self.executor = ProcessPoolExecutor(workers, _context(), initializer=_answer_to_the_parent_alone)
-
-    def dismiss(self, kill: bool) -> None:
-        """Wait for the workers to leave, or end them."""
-        if kill and isinstance(self.executor, ProcessPoolExecutor):
-            for process in list((getattr(self.executor, "_processes", None) or {}).values()):
-                with suppress(Exception):  # it may have ended by itself
-                    process.kill()
-        self.executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _context() -> Any:

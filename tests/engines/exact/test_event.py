@@ -17,9 +17,11 @@ import veridp
 from veridp.engines.exact import compare
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.kernel.template import Kind, Slot, Template
+from veridp.sampling.encode import encode
 
 FALSE_ALARM = 1e-6
 NUMBER = Slot(Kind.FLOAT, 0)
+SECOND, ANY = LinearEntry(((1, 1.0),), ("output[1]",)), NumberSpan(-math.inf, math.inf)
 
 
 def bind(name: str, epsilon: float = 1.0) -> veridp.Mechanism:
@@ -105,6 +107,29 @@ def test_spans_and_combinations() -> None:
     assert both.holds([1.0, 2.0])
     assert not both.holds([2.0, 3.0])
     assert ExactEvent(either=(ExactEvent(template=Template(1)), event)).holds(1)
+
+
+@pytest.mark.parametrize(
+    ("event", "held"),
+    [
+        (ExactEvent(), [True] * 9),
+        (ExactEvent(template=Template(NUMBER)), [False] * 3 + [True, True, False, False, False, False]),
+        (ExactEvent(template=Template(2.5)), [False] * 3 + [True] + [False] * 5),
+        (ExactEvent(equal=(("output[1]", 1, True),)), [True] + [False] * 8),
+        (
+            ExactEvent(within=((SECOND, (NumberSpan(1.0, 2.0), NumberSpan(9.0, math.inf))),)),
+            [False, True] + [False] * 7,
+        ),
+        (
+            ExactEvent(either=(ExactEvent(template=Template("low")), ExactEvent(within=((SECOND, (ANY,)),)))),
+            [False, True, True, False, False, False, True, False, False],
+        ),
+    ],
+)
+def test_many_outputs_belong_to_it_as_each_of_them_does(event: ExactEvent, held: list[bool]) -> None:
+    values = [[1.0, True], [1.0, 1.5], [1, 7], 2.5, 3, True, "low", math.nan, [1.0, math.inf]]
+    assert [event.holds(value) for value in values] == held
+    assert event(encode(values)).tolist() == held
 
 
 def test_leaves_of_dicts_are_found_beside_their_keys() -> None:

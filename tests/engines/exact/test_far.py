@@ -13,7 +13,6 @@ from scipy import integrate, stats
 from scipy.special import ndtr
 
 from veridp.engines.exact import compare
-from veridp.engines.exact.at_delta import witness_above
 from veridp.errors import NotExact, VeridpError
 
 FAR = [0.0, 0.1, 1e6, -1e12, 1e14, -1e15]
@@ -65,7 +64,7 @@ def test_uniform_noise_keeps_its_delta(at: float) -> None:
 @pytest.mark.parametrize("at", [0.0, 1e14])
 def test_the_probabilities_of_a_witness_are_those_of_the_event_as_it_is_rounded(at: float) -> None:
     """Near 1e14 floats lie 1/64 apart, and so do the ends of events."""
-    witness = witness_above(compare(laplace, [at], [at + 1]), 0.5)
+    witness = compare(laplace, [at], [at + 1]).witness_above(0.5)
     assert witness is not None
     ((_, (span,)),) = witness.event.within  # type: ignore[attr-defined]
     end = span.high - at

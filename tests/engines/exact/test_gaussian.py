@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from veridp.audit.exactly import exact_witness
 from veridp.claim import Claim
 from veridp.engines.exact import compare
-from veridp.engines.exact.at_delta import epsilon_at
 
 
 def delta(mu: float, epsilon: float) -> float:
@@ -32,7 +31,7 @@ def delta(mu: float, epsilon: float) -> float:
 )
 def test_known_epsilons_at_a_delta(scale: float, entries: int, epsilon: float) -> None:
     comparison = compare(lambda rng, data: [x + rng.normal(scale=scale) for x in data], [0] * entries, [1] * entries)
-    assert epsilon_at(comparison, 1e-5) == pytest.approx(epsilon, rel=2e-8)
+    assert comparison.epsilon_at(1e-5) == pytest.approx(epsilon, rel=2e-8)
 
 
 def test_unlike_scales_and_moves_are_one_statistic() -> None:
@@ -52,7 +51,7 @@ def test_four_entries_are_refuted_by_a_half_space() -> None:
     comparison = compare(lambda rng, data: [x + rng.normal(scale=2 / mu) for x in data], [0] * 4, [1] * 4)
     claim = Claim(0.5, 1e-5)
     witness = exact_witness(comparison, claim)
-    assert epsilon_at(comparison, 1e-5) == pytest.approx(0.75, rel=1e-9)
+    assert comparison.epsilon_at(1e-5) == pytest.approx(0.75, rel=1e-9)
     assert witness.refutes(claim)
     above, below = witness.left_probability.lower, witness.right_probability.lower
     assert above == pytest.approx(float(ndtr(mu / 2 - 0.5 / mu)), rel=1e-8)

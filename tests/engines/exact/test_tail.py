@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from veridp.engines.exact import compare
-from veridp.engines.exact.at_delta import witness_above
 from veridp.engines.exact.tail import limit, rises_without_bound
 from veridp.errors import NotExact
 
@@ -48,7 +47,7 @@ def test_a_ratio_that_grows_without_bound_is_infinite(name: str) -> None:
 
 def test_the_event_that_shows_an_unbounded_ratio_is_far_enough_out() -> None:
     """(0.501/0.5)^(k - 1) 0.499/0.5 is above e^0.5 from k = 253 on; the tails are 0.501^252 and 0.5^252."""
-    witness = witness_above(compare(geometric, [0], [1]), 0.5)
+    witness = compare(geometric, [0], [1]).witness_above(0.5)
     assert witness is not None
     assert str(witness.event) == "output >= 253"
     assert witness.left_probability.lower == pytest.approx(0.501**252, rel=1e-10)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.engines.exact.event import LinearEntry, NumberSpan
-from veridp.engines.finder.events import End, EventForm, Forms, OutputEvent, draw_ends
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
+from veridp.engines.finder.events import End, EventForm, Forms, draw_ends
 from veridp.kernel.template import Kind, Slot, Template
 
 SAMPLED = ["at", "at3", "gap_svt", "noisy_max1", "noisy_max3", "smart_sum", "truncated_geometric", "rappor"]
@@ -88,7 +88,7 @@ def test_an_end_is_drawn_for_every_number_or_for_one() -> None:
 
 def test_events_survive_pickling() -> None:
     entry = LinearEntry(((0, 1.0),), ("output",))
-    event = OutputEvent(template=Template(Slot(Kind.FLOAT, 0)), within=((entry, (NumberSpan(0.0, 1.0),)),))
+    event = ExactEvent(template=Template(Slot(Kind.FLOAT, 0)), within=((entry, (NumberSpan(0.0, 1.0),)),))
     again = pickle.loads(pickle.dumps(event))  # noqa: S301 - made on the line above
     assert again == event
     assert (again.holds(0.5), again.holds(1.5), again.holds("text")) == (True, False, False)

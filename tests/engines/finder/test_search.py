@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import math
 import statistics
-from concurrent.futures import BrokenExecutor
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from veridp.budget import Deadline
 from veridp.budget.child_process import listening
 from veridp.claim import Claim, Interval
 from veridp.engines.exact import compare, worst
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.finder import workers
-from veridp.engines.finder.events import OutputEvent
 from veridp.engines.finder.verify import judge_by_samples
-from veridp.errors import BadInput, NotExplorable
+from veridp.errors import BadInput, NotExplorable, WorkerLost
 from veridp.mechanism import Mechanism, mechanism
 
 PLENTY = 600.0  # seconds: no search here may end for lack of time, so that it depends on its seed alone
@@ -190,7 +189,7 @@ def test_bounds_from_samples_hold() -> None:
     at4 = veridp.catalogue["at4"]
     left, right = [9.0, 9.0, 9.0, -9.0], [10.0, 10.0, 10.0, -10.0]
     exact = compare(at4, left, right)
-    event = OutputEvent(template=exact.witness.event.template)  # type: ignore[attr-defined]
+    event = ExactEvent(template=exact.witness.event.template)  # type: ignore[attr-defined]
     misses = 0
     for seed in range(40):
         finding = judge_by_samples(
@@ -204,7 +203,7 @@ def test_bounds_from_samples_hold() -> None:
 
 
 def test_more_samples_than_time_allows_are_not_drawn() -> None:
-    event = OutputEvent(equal=(("output", 0, True),))
+    event = ExactEvent(equal=(("output", 0, True),))
     fair = Mechanism(lambda rng, data: bool(rng.random() < 0.5 + 0.1 * data[0]))
     finding = judge_by_samples(
         fair, [1.0], [0.0], event, confidence=0.99, most=10**8, deadline=Deadline(0.2), seed=1, workers=1
@@ -272,11 +271,12 @@ def test_out_of_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_lost_worker_had_to_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(self: Any, task: str, argument: Any, seconds: float) -> Any:
-        raise BrokenExecutor
+    def lost(self: Any, function: Any, tasks: Any, **options: Any) -> Any:
+        yield function(self.shared, next(tasks))
+        raise WorkerLost("ended three times")
 
     monkeypatch.setattr(workers, "WORTH_IT", 0.0)
-    monkeypatch.setattr(workers.Workers, "_submit", lost)
+    monkeypatch.setattr(workers.RestartPool, "results", lost)
     result = found("finder_sum", restarts=3, workers=2)
     assert [restart.number for restart in result.restarts] == [0, 1, 2]
     assert result.epsilon == pytest.approx(0.1)

@@ -97,7 +97,7 @@ def test_a_height_that_is_affine_is_bounded_at_the_ends_of_its_cells():
     assert math.isinf(proof.epsilon)  # what is between 2 and 3 is impossible at x = 1
     layers = {
         str(bounds.output): [(slab.stop, slab.least, slab.most) for slab in bounds.slabs]
-        for bounds in _bounds_of(steep).bounds
+        for bounds in _bounds_of(steep).densities
     }
     narrow = layers["['narrow', #]"]
     assert (Fraction(2), Fraction(1, 12), Fraction(1, 4)) in narrow

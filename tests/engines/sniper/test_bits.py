@@ -51,7 +51,7 @@ def test_laplace_noise_in_doubles_leaks_more_than_it_claims(target: Any) -> None
     assert any(word in str(finding.witness.event) for word in ("bit", "exponent", "reached"))
     assert finding.witness.as_floats
     assert str(finding.witness).endswith("(as floats)")
-    assert finding.document()["witness"]["as_floats"]
+    assert finding.to_dict()["witness"]["as_floats"]
 
 
 def test_without_the_bits_nothing_is_found() -> None:

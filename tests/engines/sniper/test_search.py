@@ -79,7 +79,7 @@ def test_the_profile_lies_below_the_true_one(strong: AttackResult) -> None:
 
 
 def test_the_document_is_plain_data(strong: AttackResult) -> None:
-    document = strong.document()
+    document = strong.to_dict()
     assert document["epsilon_lower"] == strong.epsilon_lower
     assert document["refuted"] is True
     assert document["witness"]["left_count"] == strong.counts[0]
@@ -308,7 +308,7 @@ def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
     with TaskPool(Claim(100.0), workers=2) as crew:
         results = crew.run(lambda claim, number: claim.epsilon + number, range(20))
         found = [next(results)]
-        executor: Any = crew.own.executor  # type: ignore[union-attr]
+        executor: Any = crew.own
         for worker in list(executor._processes.values()):
             worker.kill()
         executor._executor_manager_thread.join()  # the next task meets a pool that knows

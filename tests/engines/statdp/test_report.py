@@ -18,7 +18,6 @@ from veridp.engines.statdp import Detection, detect
 from veridp.errors import BadInput
 from veridp.report.statdp import (
     TerminalCurve,
-    detection_document,
     detection_page,
     html_page,
     p_text,
@@ -112,7 +111,7 @@ def test_what_a_mechanism_is_called_cannot_break_the_page():
 
 
 def test_the_document_holds_all_numbers(wrong):
-    document = json.loads(json.dumps(detection_document(wrong)))
+    document = json.loads(json.dumps(wrong.to_dict()))
     assert document["claim"] == {"epsilon": 0.7, "delta": 0.0}
     assert document["refuted"] is True
     assert document["p_value"] == wrong.p_value

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from veridp.engines.exact.certified import Enclosure
 
 Array = NDArray[np.float64]
+BISECTION_STEPS = 60  # the answer to within 2^-60 of the first interval
+LARGEST_EPSILON = 700.0  # past this, e^ε overflows
 LOSS_TOLERANCE = 1e-12  # losses this close, relatively, are taken to be equal
 
 
@@ -54,6 +56,29 @@ class Comparison:
     right: Any
     loss: PrivacyLoss
     enclosure: Enclosure | None = None
+    seconds: float = 0.0
+
+    searched: ClassVar[tuple[str, ...]] = ("the two inputs",)
+    finished: ClassVar[bool] = True  # half a comparison is not returned
+
+    @property
+    def claim(self) -> Claim | None:
+        return self.mechanism.claim
+
+    @property
+    def bounds(self) -> Interval:
+        """What the two inputs show of the mechanism's ε at the claimed δ, beyond rounding; nothing is proved."""
+        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
+        return Interval(max(0.0, self._lower(delta)), math.inf)
+
+    def _lower(self, delta: float) -> float:
+        """What the two inputs show of ε at this δ, beyond what the loss and the mechanism round off."""
+        error = self.mechanism.probability_error
+        if error:
+            return max(witness.with_error(error).epsilon(delta).lower for witness in self.class_witnesses())
+        if delta:
+            return self.epsilon_at(delta) - LOSS_ERROR
+        return self.epsilon - LOSS_ERROR if self.enclosure is None else self.enclosure.epsilon.lower
 
     @property
     def epsilon(self) -> float:
@@ -97,10 +122,7 @@ class Comparison:
     @cached_property
     def shown_epsilon(self) -> float:
         """The ε that single events show beyond what the mechanism rounds off; all of it for an author's function."""
-        error = self.mechanism.probability_error
-        if not error:
-            return self.epsilon
-        return max(0.0, *(witness.with_error(error).epsilon().lower for witness in self.class_witnesses()))
+        return max(0.0, self._lower(0.0)) if self.mechanism.probability_error else self.epsilon
 
     @property
     def as_floats(self) -> str:
@@ -112,14 +134,15 @@ class Comparison:
 
         If the mechanism rounds its own probabilities, a single event has to exceed it beyond that rounding too.
         """
-        error = self.mechanism.probability_error
-        if error:
-            return any(witness.with_error(error).refutes(claim) for witness in self.class_witnesses())
-        if claim.delta:
+        if claim.delta and not self.mechanism.probability_error:
             both = self.loss, self.loss.reversed
             return claim.refuted_by_delta(lambda epsilon: max(_delta_lower(loss, epsilon) for loss in both))
-        lower = self.epsilon - LOSS_ERROR if self.enclosure is None else self.enclosure.epsilon.lower
-        return claim.refuted_by(lambda _: lower)
+        return claim.refuted_by(self._lower)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the mechanism's own claim is refuted."""
+        return self.claim is not None and self.refutes(self.claim)
 
     def class_witnesses(self) -> Iterator[Witness]:
         """The witness, and the classes of outputs as events, in both directions."""
@@ -143,6 +166,38 @@ class Comparison:
             raise BadInput(f"epsilon = {epsilon!r} is not a privacy budget; give a number >= 0")
         forward, backward = self.loss.delta(epsilon), self.loss.reversed.delta(epsilon)
         return Interval(max(forward.lower, backward.lower), max(forward.upper, backward.upper))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The least ε such that (ε, δ) holds between the two inputs; from below where δ is known between bounds."""
+        if not delta:
+            return self.epsilon
+        low, high = 0.0, min(self.epsilon, LARGEST_EPSILON)
+        if self.delta_bounds(low).lower <= delta:
+            return 0.0
+        if math.isinf(self.epsilon) and self.delta_bounds(high).lower > delta:
+            return math.inf
+        for _ in range(BISECTION_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta_bounds(middle).lower > delta else (low, middle)
+        return low
+
+    def witness_above(self, epsilon: float) -> Witness | None:
+        """The event that attains δ(ε), with both probabilities; None where there is none, or these are out of reach."""
+        forward, backward = self.loss, self.loss.reversed
+        turned = backward.delta(epsilon).lower > forward.delta(epsilon).lower
+        try:
+            parts = (backward if turned else forward).parts_above(epsilon)
+        except NotExact:
+            return None
+        if not parts:
+            return None
+        inputs = (self.right, self.left) if turned else (self.left, self.right)
+        event = parts[0].event if len(parts) == 1 else ExactEvent(either=tuple(part.event for part in parts))
+        above, below = (
+            Interval.of_probability(min(1.0, math.fsum(side)))
+            for side in ([part.left for part in parts], [part.right for part in parts])
+        )
+        return Witness(*inputs, event, above, below, arguments=dict(self.mechanism.arguments))
 
     def event_above(self, epsilon: float) -> list[ExactEvent]:
         """The event that attains δ(ε) from left to right, as disjoint parts."""
@@ -195,6 +250,27 @@ class Comparison:
             rows.append(ComparisonRow(event, *part.masses(), max(part.supremum, part.backward)))
         return sorted(rows, key=lambda row: -row.loss)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain data, in the words of `veridp schema`."""
+        claim = self.claim
+        document: dict[str, Any] = {
+            "mechanism": str(self.mechanism),
+            "left": self.left,
+            "right": self.right,
+            "epsilon": self.epsilon,
+            "claim": claim and claim.to_dict(),
+            "assumed": self.mechanism.assumptions,
+            "refuted": claim and self.refuted,
+            "as_floats": bool(self.as_floats),
+            "witness": self.witness.to_dict(),
+            "outputs": [
+                {"output": str(row.event), "left": row.left, "right": row.right, "loss": row.loss} for row in self.table
+            ],
+        }
+        if claim is not None and claim.delta:
+            document["delta"] = self.delta(claim.epsilon)
+        return document
+
     def __str__(self) -> str:
         return f"{self.mechanism.name}: ε = {self.epsilon:.6g} between {self.left} and {self.right}"
 
@@ -226,7 +302,11 @@ def compare(
         )
     deadline, bound = Deadline(seconds), mechanism
     with within_floats():
-        return contained(lambda _: _compared(bound, left, right, certified), deadline, known=(mechanism, left, right))
+        return contained(
+            lambda _: replace(_compared(bound, left, right, certified), seconds=deadline.spent),
+            deadline,
+            known=(mechanism, left, right),
+        )
 
 
 def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veridp.kernel.identity import Raised, leaf_key, leaf_text
-from veridp.kernel.template import Slot, Template, identity, is_finite_number
+from veridp.kernel.template import Kind, Slot, Template, is_finite_number
+from veridp.sampling.events import OutputEvent
 from veridp.sampling.outputs import Outputs
 
 
@@ -19,9 +22,6 @@ class NumberSpan:
 
     low: float
     high: float
-
-    def __contains__(self, number: float) -> bool:
-        return self.low <= number <= self.high
 
     def text(self, name: str) -> str:
         if self.low == self.high:
@@ -50,15 +50,9 @@ class LinearEntry:
             parts.append(f"{sign}{size}{name}")
         return "".join(parts)
 
-    def of(self, leaves: tuple[Any, ...]) -> float:
-        """Its value; NaN where a leaf is no finite number, so that it lies in no span."""
-        if not all(is_finite_number(leaves[position]) for position, _ in self.terms):
-            return math.nan
-        return sum(factor * float(leaves[position]) for position, factor in self.terms)
-
 
 @dataclass(frozen=True)
-class ExactEvent:
+class ExactEvent(OutputEvent):
     """All of: the output has the given form, and each numeric entry named lies in one of its spans.
 
     Slots and spans stand for finite numbers; NaN and the infinities are constants of a form.
@@ -69,25 +63,35 @@ class ExactEvent:
     within: tuple[tuple[LinearEntry, tuple[NumberSpan, ...]], ...] = ()
     either: tuple[ExactEvent, ...] = field(default=())  # or, instead of all that: one of these
 
-    def holds(self, output: Any) -> bool:
-        """Whether an output, as a mechanism returns it, belongs to the event."""
-        if self.either:
-            return any(event.holds(output) for event in self.either)
-        shown = identity(output)
-        leaves = shown.leaves
-        if self.template is not None and not _fits(self.template.tree, shown.tree):
-            return False
-        if any(not same(leaves[position], value) for _, position, value in self.equal):
-            return False
-        return all(any(entry.of(leaves) in span for span in spans) for entry, spans in self.within)
-
-    def count(self, outputs: Outputs) -> int:
-        """How many of the outputs belong to it."""
-        return sum(self.holds(output) for output in outputs)
-
-    def __call__(self, outputs: Outputs) -> Any:
+    def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Which of the outputs belong to it."""
-        return np.fromiter((self.holds(output) for output in outputs), dtype=bool, count=len(outputs))
+        found = np.zeros(len(outputs), dtype=bool)
+        for template, rows in outputs.forms():
+            found[rows] = self._among(template, {slot: outputs.columns[slot][rows] for slot in template.slots})
+        return found
+
+    def _among(self, shown: Template, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+        """Which rows of one form belong to it."""
+        holds: NDArray[np.bool_] | bool = not self.either
+        for event in self.either:
+            holds = holds | event._among(shown, columns)
+        if self.template is not None and self.template.outline != shown.outline:
+            return False
+        places = [place for _, place, _ in self.equal]
+        places += [place for entry, _ in self.within for place, _ in entry.terms]
+        if max(places, default=-1) >= len(shown.leaves):
+            return False
+        wanted = [] if self.template is None else list(zip(self.template.leaves, shown.leaves, strict=True))
+        wanted += [(value, shown.leaves[position]) for _, position, value in self.equal]
+        for value, leaf in wanted:
+            holds = holds & _equals(value, leaf, columns)
+        for entry, spans in self.within:
+            if not all(_is_number(shown.leaves[position]) for position, _ in entry.terms):
+                return False
+            number = sum(factor * _column(shown.leaves[position], columns) for position, factor in entry.terms)
+            inside = [(span.low <= number) & (number <= span.high) for span in spans]
+            holds = holds & np.isfinite(number) & np.logical_or.reduce(inside)
+        return holds
 
     @property
     def is_one_output(self) -> bool:
@@ -134,12 +138,25 @@ def output_is(template: Template) -> str:
     return "output is a number" if isinstance(template.tree, Slot) else f"output is {template}"
 
 
-def _fits(pattern: Any, tree: Any) -> bool:
-    if isinstance(pattern, Slot):
-        return is_finite_number(tree)
-    if isinstance(pattern, tuple):
-        return type(tree) is type(pattern) and len(tree) == len(pattern) and all(map(_fits, pattern, tree))
-    return same(pattern, tree)
+def _is_number(leaf: Any) -> bool:
+    return leaf.kind in (Kind.INT, Kind.FLOAT) if isinstance(leaf, Slot) else is_finite_number(leaf)
+
+
+def _column(leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> Any:
+    return columns[leaf] if isinstance(leaf, Slot) else float(leaf)
+
+
+def _equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+    """Where the leaf has the value, or is a finite number where the value is a slot."""
+    if not isinstance(leaf, Slot):
+        return _is_number(leaf) if isinstance(value, Slot) else same(value, leaf)
+    if isinstance(value, bool):
+        return np.asarray(columns[leaf] == value) if leaf.kind is Kind.BOOL else False
+    if not _is_number(leaf) or not isinstance(value, int | float | Slot):
+        return False
+    if isinstance(value, Slot):
+        return np.asarray(np.isfinite(columns[leaf]))
+    return np.asarray(np.isclose(columns[leaf], value, rtol=1e-12, atol=1e-12, equal_nan=True))
 
 
 def same(first: Any, second: Any) -> bool:

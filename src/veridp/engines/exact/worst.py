@@ -13,8 +13,7 @@ from typing import Any
 from veridp.adjacency import Domain, Pair, moved_within
 from veridp.budget import Deadline, out_of_time
 from veridp.budget.child_process import Reporter, contained
-from veridp.claim import Witness
-from veridp.engines.exact.at_delta import epsilon_at
+from veridp.claim import Claim, Interval, Witness
 from veridp.engines.exact.compare import Comparison
 from veridp.engines.exact.open_distribution import OpenLaw
 from veridp.engines.exact.paths import paths_of, replayed_paths, within_floats
@@ -42,11 +41,20 @@ class Worst:
     searched: tuple[str, ...]
     finished: bool  # whether the search ended by itself, and was not cut short
     at: float = 0.0  # the δ at which pairs were compared
+    seconds: float = 0.0
+
+    @property
+    def claim(self) -> Claim | None:
+        return self.comparison.claim
+
+    @property
+    def bounds(self) -> Interval:
+        return self.comparison.bounds
 
     @property
     def epsilon(self) -> float:
         """The least ε that holds between the two inputs, at the δ at which pairs were compared."""
-        return epsilon_at(self.comparison, self.at)
+        return self.comparison.epsilon_at(self.at)
 
     @property
     def witness(self) -> Witness:
@@ -55,6 +63,16 @@ class Worst:
     def delta(self, epsilon: float) -> float:
         """δ(ε) between the two inputs found."""
         return self.comparison.delta(epsilon)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the mechanism's own claim is refuted."""
+        return self.comparison.refuted
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain data, and how it was found."""
+        search = {"tried": self.tried, "stages": list(self.searched), "finished": self.finished}
+        return {**self.comparison.to_dict(), "search": search}
 
     def __str__(self) -> str:
         searched = ", ".join(self.searched)
@@ -137,7 +155,7 @@ class _Search:
         return self.epsilon >= self.aim.enough and self.tried >= self.aim.least
 
     def _worst(self, best: Comparison, finished: bool) -> Worst:
-        return Worst(best, self.tried, tuple(self.searched), finished, self.aim.delta)
+        return Worst(best, self.tried, tuple(self.searched), finished, self.aim.delta, self.aim.deadline.spent)
 
     def _run(self, moves: Sequence[Sequence[float]]) -> None:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
@@ -196,7 +214,7 @@ class _Search:
         try:
             with within_floats():
                 comparison = self.compare(left, right)
-                epsilon = epsilon_at(comparison, self.aim.delta)
+                epsilon = comparison.epsilon_at(self.aim.delta)
             better = self.best is None or epsilon > self.epsilon + 1e-12
         except (NotExact, NotExplorable) as error:
             self.failure = self.failure or error

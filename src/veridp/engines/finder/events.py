@@ -7,76 +7,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan, same
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.kernel.access import leaf_names
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.identity import leaf_key
 from veridp.kernel.path import Path, kind_of_expression, outline_of
-from veridp.kernel.template import Kind, Slot, Template, constant, leaf_kind, tree_of
-from veridp.sampling.outputs import Outputs
+from veridp.kernel.template import Kind, Slot, Template, constant, tree_of
 
 MANY_FORMS = 256  # past this, forms are drawn and not listed
 FEW_PATHS = 8
 NUMBER = Slot(Kind.FLOAT, 0)  # what a form demands of a leaf that may be any number
 Leaf = Any  # of a path's output: a constant, an Affine, a Condition or a Select
-
-
-@dataclass(frozen=True)
-class OutputEvent(ExactEvent):
-    """An event that is evaluated on many outputs at once."""
-
-    def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
-        """Which of the outputs belong to it."""
-        found = np.zeros(len(outputs), dtype=bool)
-        for template, rows in outputs.forms():
-            columns = {slot: outputs.columns[slot][rows] for slot in template.slots}
-            found[rows] = self._among(template, columns)
-        return found
-
-    def _among(self, shown: Template, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
-        """Which rows of one form belong to it."""
-        if self.template is not None and self.template.outline != shown.outline:
-            return False
-        wanted = [] if self.template is None else list(zip(self.template.leaves, shown.leaves, strict=True))
-        wanted += [(value, shown.leaves[position]) for _, position, value in self.equal]
-        holds: NDArray[np.bool_] | bool = True
-        for value, leaf in wanted:
-            holds = holds & _equals(value, leaf, columns)
-        for entry, spans in self.within:
-            if any(leaf_kind(shown.leaves[position]) not in (Kind.INT, Kind.FLOAT) for position, _ in entry.terms):
-                return False
-            number = sum(factor * _column(shown.leaves[position], columns) for position, factor in entry.terms)
-            inside = [(span.low <= number) & (number <= span.high) for span in spans]
-            holds = holds & np.isfinite(number) & np.logical_or.reduce(inside)
-        return holds
-
-
-def _column(leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> Any:
-    return columns[leaf] if isinstance(leaf, Slot) else leaf
-
-
-def _equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
-    """Where the leaf has the value, or is a number at all where the value is a slot."""
-    numeric = leaf_kind(leaf) in (Kind.INT, Kind.FLOAT)
-    if isinstance(value, Slot):
-        return np.isfinite(_column(leaf, columns)) if numeric else False
-    if not isinstance(leaf, Slot):
-        return same(value, leaf)
-    if isinstance(value, bool):
-        return np.asarray(columns[leaf] == value) if leaf.kind is Kind.BOOL else False
-    if not numeric or not isinstance(value, int | float):
-        return False
-    return np.asarray(np.isclose(columns[leaf], value, rtol=1e-12, atol=1e-12, equal_nan=True))
-
-
-# ------------------------------------------------------------------------------------------------------- forms
 
 
 @dataclass(frozen=True)
@@ -122,7 +69,7 @@ class EventForm:
     def with_ends(self, ends: Sequence[End]) -> EventForm:
         return EventForm(self.tree, tuple(ends), self.partial)
 
-    def event(self, values: Sequence[float]) -> OutputEvent:
+    def event(self, values: Sequence[float]) -> ExactEvent:
         """The event with its ends at these values."""
         spans: dict[int, NumberSpan] = {}
         for end, value in zip(self.ends, values, strict=True):
@@ -132,9 +79,9 @@ class EventForm:
             )
         within = tuple((LinearEntry(((place, 1.0),), (self._name(place),)), (span,)) for place, span in spans.items())
         if self.partial is None:
-            return OutputEvent(template=self.template, within=within)
+            return ExactEvent(template=self.template, within=within)
         constants = [(place, value) for place, value in self.demands.items() if not isinstance(value, Slot)]
-        return OutputEvent(equal=tuple((self._name(p), p, value) for p, value in constants), within=within)
+        return ExactEvent(equal=tuple((self._name(p), p, value) for p, value in constants), within=within)
 
     def _name(self, place: int) -> str:
         return leaf_names(self.tree)[place]

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import Patch
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.finder.estimate import SampleMoments
-from veridp.engines.finder.events import EventForm, OutputEvent
+from veridp.engines.finder.events import EventForm
 from veridp.engines.finder.explored import Explored, OpenData, data_unknowns, log_probability
 from veridp.engines.finder.indicator import DrawnIndicator, Draws, GradientPoint, Indicator, values_of_numbers
 
@@ -94,7 +95,7 @@ class Problem:
     def pair(self, z: Array) -> tuple[Any, Any]:
         return self.place.pair(z[: self.split])
 
-    def event(self, z: Array) -> OutputEvent:
+    def event(self, z: Array) -> ExactEvent:
         return self.form.event(z[self.split :].tolist())
 
     # -------------------------------------------------------------------------------------------------- sampled

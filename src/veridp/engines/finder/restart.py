@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,6 +51,10 @@ class Searcher:
         self.source: PairSource | None = None if self.patches else pair_source(mechanism, size, domain)
         self.in_time = True  # whether the clock had no say in how the mechanism is explored
         self.explored: Explored = self._opened(deadline or Deadline()) or ClosedData(mechanism)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process explores the mechanism itself, without a limit."""
+        return Searcher, (self.settings,)
 
     def _opened(self, deadline: Deadline) -> OpenData | None:
         if not self.patches:
@@ -335,16 +338,3 @@ def _domain_text(domain: Domain) -> str:
     if isinstance(domain, tuple) and len(domain) == 2:
         return f"[{domain[0]:g}, {domain[1]:g}]"
     return f"a domain of {len(domain)} values"
-
-
-# ------------------------------------------------------------------------------------------- in other processes
-
-
-@lru_cache(maxsize=2)
-def _searcher(payload: bytes) -> Searcher:
-    return Searcher(cloudpickle.loads(payload))
-
-
-def run_remotely(payload: bytes, task: str, argument: Any, seconds: float) -> Any:
-    """One call of a Searcher's method, in a process that may have no Searcher yet."""
-    return getattr(_searcher(payload), task)(argument, seconds)

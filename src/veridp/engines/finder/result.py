@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from veridp.adjacency import Domain, Pair, Patch
 from veridp.claim import Interval
-from veridp.engines.finder.events import EventForm, OutputEvent
+from veridp.engines.exact.event import ExactEvent
+from veridp.engines.finder.events import EventForm
 from veridp.engines.finder.problem import Problem, Spot
 from veridp.mechanism import Mechanism
 
@@ -58,7 +60,7 @@ class Restart:
     number: int
     left: Any
     right: Any
-    event: OutputEvent
+    event: ExactEvent
     relaxed: float | None
     unrelaxed: float
     interval: Interval
@@ -71,8 +73,29 @@ class Restart:
     candidate: StartingPoint = field(repr=False, compare=False)
     pair: float | None = None  # the exact ε of the pair over all events, where that was computed
 
+    def to_dict(self) -> dict[str, Any]:
+        """The restart as plain data."""
+        return {
+            "number": self.number,
+            "left": self.left,
+            "right": self.right,
+            "event": str(self.event),
+            "relaxed": self.relaxed,
+            "unrelaxed": _known(self.unrelaxed),
+            "interval": [self.interval.lower, self.interval.upper],
+            "verified": self.verified,
+            "correlation": _known(self.correlation),
+            "samples": self.samples,
+            "evaluations": self.evaluations,
+            "seconds": self.seconds,
+        }
+
     @property
     def rank(self) -> float:
         """What restarts are compared by: what is known exactly, else a lower estimate."""
         known = [value for value in (self.verified, self.pair) if value is not None]
         return max(known) if known else self.score
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

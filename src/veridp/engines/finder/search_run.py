@@ -12,12 +12,12 @@ import numpy as np
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress, share, whole
 from veridp.budget.child_process import Reporter, contained
-from veridp.claim import LOSS_ERROR, Claim, Witness, as_floats_note
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import Searcher
 from veridp.engines.finder.result import Restart, SearchSettings
 from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
-from veridp.engines.finder.workers import Workers, workers_for
+from veridp.engines.finder.workers import RestartPool
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -64,12 +64,51 @@ class FinderResult:
             return ""
         return as_floats_note(self.epsilon, max(0.0, self.witness.with_error(error).epsilon().lower))
 
+    @property
+    def claim(self) -> Claim | None:
+        return self.mechanism.claim
+
+    @property
+    def bounds(self) -> Interval:
+        """What is shown of ε at the claimed δ, beyond rounding; nothing is proved."""
+        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
+        return Interval(max(0.0, self._lower(delta)), math.inf)
+
+    def _lower(self, delta: float) -> float:
+        """What the witness, or at δ = 0 the exact ε between its inputs, shows of ε."""
+        error = self.mechanism.probability_error
+        if self.verified != "exact" or delta or error:
+            return self.witness.with_error(error).epsilon(delta).lower
+        return self.epsilon - LOSS_ERROR
+
     def refutes(self, claim: Claim) -> bool:
         """Whether the witness, or the exact ε between its inputs, excludes the claim."""
-        error = self.mechanism.probability_error
-        if self.verified != "exact" or claim.delta or error:
-            return self.witness.with_error(error).refutes(claim)
-        return claim.refuted_by(lambda _: self.epsilon - LOSS_ERROR)
+        return claim.refuted_by(self._lower)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the mechanism's own claim is refuted."""
+        return self.claim is not None and self.refutes(self.claim)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, in the words of `veridp schema`."""
+        return {
+            "mechanism": str(self.mechanism),
+            "adjacency": self.mechanism.adjacency.name,
+            "size": self.size,
+            "epsilon": self.epsilon,
+            "verified": self.verified,
+            "hoeffding": self.hoeffding,
+            "claim": self.claim and self.claim.to_dict(),
+            "assumed": self.mechanism.assumptions,
+            "refuted": self.claim and self.refuted,
+            "as_floats": bool(self.as_floats),
+            "witness": {**self.witness.to_dict(), "confidence": self.witness.confidence},
+            "searched": list(self.searched),
+            "finished": self.finished,
+            "seconds": self.seconds,
+            "restarts": [restart.to_dict() for restart in self.restarts],
+        }
 
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="
@@ -164,7 +203,7 @@ class _Hunt:
 
     def search(self) -> FinderResult:
         try:
-            with workers_for(self.searcher, self.workers) as workers:
+            with RestartPool(self.searcher, workers=self.workers) as workers:
                 self._run(workers, "restart")
                 self._polish(workers)
             finding = self._judged()
@@ -175,16 +214,16 @@ class _Hunt:
     def baseline(self) -> FinderResult:
         self.searched[-1] = "random pairs and events, not climbed from"
         try:
-            with workers_for(self.searcher, self.workers) as workers:
+            with RestartPool(self.searcher, workers=self.workers) as workers:
                 self._run(workers, "baseline")
             finding = self._of_event(self._ranked()[0]) or self._sampled(self._ranked()[0])
         except KeyboardInterrupt:
             finding = self._interrupted()
         return self._found(finding)
 
-    def _run(self, workers: Workers, task: str) -> None:
+    def _run(self, workers: RestartPool, task: str) -> None:
         deadline = self.deadline.part(RESTART_SHARE)
-        for restart in workers.results(task, range(self.count), deadline):
+        for restart in workers.run(task, range(self.count), deadline):
             self.restarts.append(restart)
             self._report()
             self._tell(f"restart {len(self.restarts)} of {self.count}", len(self.restarts) / self.count * RESTART_SHARE)
@@ -192,14 +231,14 @@ class _Hunt:
                 return
         self.finished = self.finished and len(self.restarts) == self.count
 
-    def _polish(self, workers: Workers) -> None:
+    def _polish(self, workers: RestartPool) -> None:
         """Climb on the exact ε of the best restarts' events."""
         best = _distinct(self._ranked())[:POLISHED]
         if best[0].rank == math.inf:
             return
         self.searched.append("the best climbed on by the exact ε")
         deadline = self.deadline.part(POLISH_SHARE)
-        for restart in workers.results("polish", best, deadline):
+        for restart in workers.run("polish", best, deadline):
             self.polished.append(restart)
             self._report()
             self._tell("climbing on exactly", RESTART_SHARE + (1 - RESTART_SHARE) * len(self.polished) / POLISHED / 2)

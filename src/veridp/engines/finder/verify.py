@@ -14,8 +14,8 @@ from veridp.budget.alarm import OutOfTime, at_most
 from veridp.claim import Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
 from veridp.engines.exact import compare
+from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.paths import replayed_paths
-from veridp.engines.finder.events import OutputEvent
 from veridp.engines.finder.explored import log_probability
 from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.mechanism import Mechanism
@@ -52,7 +52,7 @@ def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> V
         return None
 
 
-def judge_event(mechanism: Mechanism, left: Any, right: Any, event: OutputEvent) -> VerifiedPair | None:
+def judge_event(mechanism: Mechanism, left: Any, right: Any, event: ExactEvent) -> VerifiedPair | None:
     """The exact ε of one event between two inputs, after plain runs agreed with their paths; None if out of reach."""
     try:
         above, below = (log_probability(replayed_paths(mechanism, data), event) for data in (left, right))
@@ -67,7 +67,7 @@ def judge_by_samples(
     mechanism: Mechanism,
     left: Any,
     right: Any,
-    event: OutputEvent,
+    event: ExactEvent,
     *,
     confidence: float,
     most: int,
@@ -99,7 +99,7 @@ def judge_by_samples(
     return VerifiedPair(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha), count == most)
 
 
-def _count(mechanism: Mechanism, data: Any, event: OutputEvent, count: int, seed: int, workers: int | None) -> int:
+def _count(mechanism: Mechanism, data: Any, event: ExactEvent, count: int, seed: int, workers: int | None) -> int:
     return tally(mechanism, data, count, seed, events={EVENT: event}, workers=workers)[EVENT]
 
 

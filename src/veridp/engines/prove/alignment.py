@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import Hull, Polytope
+from veridp.claim import Claim, Interval
 from veridp.engines.prove.alignment_search import Alignment, cheapest_alignments, depends_on_whole
 from veridp.engines.prove.blame import Blame, blame_of
 from veridp.engines.prove.events import NoiseEvent, events_of
@@ -37,6 +38,7 @@ class Proof(ABC):
     epsilon: float
     exact_epsilon: Fraction | None
     replayed: Replayed | None = field(default=None, kw_only=True)  # what plain runs confirmed of its paths
+    seconds: float = field(default=0.0, kw_only=True)
 
     @property
     @abstractmethod
@@ -75,10 +77,53 @@ class Proof(ABC):
         return f"{paths}, certificate accepted"
 
     @property
+    def claim(self) -> Claim | None:
+        return self.mechanism.claim
+
+    @property
+    def bounds(self) -> Interval:
+        """A proof bounds ε from above."""
+        return Interval(0.0, self.epsilon)
+
+    @property
+    def witness(self) -> None:
+        """A proof has none, and neither has the lack of one."""
+        return None
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        return (self.extent,)
+
+    @property
+    def finished(self) -> bool:
+        """True: half a proof proves nothing, and is not returned."""
+        return True
+
+    @property
     def keeps_claim(self) -> bool | None:
         """Whether the mechanism's claim covers the proved ε; None where it claims nothing."""
-        claim = self.mechanism.claim
-        return None if claim is None else claim.covers(self.epsilon)
+        return None if self.claim is None else self.claim.covers(self.epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proof as plain data, in the words of `veridp schema`."""
+        return {
+            "mechanism": str(self.mechanism),
+            "adjacency": self.mechanism.adjacency.name,
+            "size": self.size,
+            "epsilon": self.epsilon,
+            "exact_epsilon": None if self.exact_epsilon is None else str(self.exact_epsilon),
+            "claim": self.claim and self.claim.to_dict(),
+            "assumed": self.mechanism.assumptions,
+            "proved": bool(self.keeps_claim),
+            "restriction": self.restriction,
+            "refuted": False,
+            "sizes": None,
+            "extent": self.extent,
+            "explained": self.explained,
+            "blame": None if self.blame is None else asdict(self.blame),
+            "witness": None,
+            "finished": self.finished,
+        }
 
     def __str__(self) -> str:
         who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"

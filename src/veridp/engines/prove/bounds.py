@@ -51,12 +51,12 @@ class BoundedProof(Proof):
 
     ends: tuple[Fraction, Fraction] | None
     cases: tuple[DataCase, ...]
-    bounds: tuple[DensityBounds, ...]
+    densities: tuple[DensityBounds, ...]
 
     @cached_property
     def worst(self) -> DensityBounds:
         """The output that tells most."""
-        return max(self.bounds, key=lambda each: math.inf if each.ratio is None else each.ratio)
+        return max(self.densities, key=lambda each: math.inf if each.ratio is None else each.ratio)
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class BoundedProof(Proof):
     @property
     def extent(self) -> str:
         data = f"{len(self.cases)} data" if self.ends is None else "one open number"
-        slabs = sum(len(each.slabs) for each in self.bounds)
-        return f"{data}, {len(self.bounds)} outputs, densities bounded on {slabs} ranges of what is released"
+        slabs = sum(len(each.slabs) for each in self.densities)
+        return f"{data}, {len(self.densities)} outputs, densities bounded on {slabs} ranges of what is released"
 
     @property
     def explained(self) -> str:

@@ -33,7 +33,7 @@ def bounds_certificate_of(proof: BoundedProof) -> dict[str, Json]:
         "noises": writer.noises(),
         "cases": cases,
         "bounds": [
-            {"output": str(each.output), "slabs": [_slab(slab) for slab in each.slabs]} for each in proof.bounds
+            {"output": str(each.output), "slabs": [_slab(slab) for slab in each.slabs]} for each in proof.densities
         ],
     }
 

@@ -45,7 +45,8 @@ def prove(
     Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
     bound = as_mechanism(mechanism, **arguments).stating(size=size)
-    return contained(lambda _: _checked_proof(bound, size), Deadline(seconds), known=(bound,))
+    deadline = Deadline(seconds)
+    return contained(lambda _: replace(_checked_proof(bound, size), seconds=deadline.spent), deadline, known=(bound,))
 
 
 def _checked_proof(mechanism: Mechanism, size: int | None) -> Proof:

@@ -8,6 +8,7 @@ from typing import Any
 
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
+from veridp.claim import Claim, Interval
 from veridp.engines.prove.alignment import Proof
 from veridp.engines.prove.induction import Induction, prove_for_every_size
 from veridp.engines.prove.search import prove
@@ -28,6 +29,34 @@ class ProofForSizes:
     def epsilon(self) -> float:
         """The ε that holds for all the sizes of `scope`; inf if it is not proved for one of them."""
         return max(proof.epsilon for proof in self.proofs) if self.induction is None else self.induction.epsilon
+
+    @property
+    def claim(self) -> Claim | None:
+        return self.proofs[-1].claim
+
+    @property
+    def bounds(self) -> Interval:
+        """For the sizes of `scope`: proofs bound ε from above."""
+        return Interval(0.0, self.epsilon)
+
+    @property
+    def witness(self) -> None:
+        """Proofs have none."""
+        return None
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        return tuple(f"size {proof.size}: {proof.extent}" for proof in self.proofs)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that the proofs of the sizes took together."""
+        return sum(proof.seconds for proof in self.proofs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proof for the last size as plain data, and what holds for all."""
+        sizes = {"epsilon": self.epsilon, "scope": self.scope, "why_not": self.why_not}
+        return {**self.proofs[-1].to_dict(), "sizes": sizes, "finished": self.finished}
 
     @property
     def scope(self) -> str:

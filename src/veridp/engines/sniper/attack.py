@@ -13,6 +13,7 @@ from veridp.engines.sniper.classifier import Model, ModelFamily
 from veridp.engines.sniper.features import Columns
 from veridp.errors import BadInput
 from veridp.sampling.encode import encode
+from veridp.sampling.events import OutputEvent
 from veridp.sampling.outputs import Outputs
 
 Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ class Scorer:
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdAttack:
+class ThresholdAttack(OutputEvent):
     """S(t, q): the outputs whose score is above `level`, and those at it with probability `tie` (paper, equation 9).
 
     Called on Outputs, it tells which belong to it; `holds` tells the same of one output. With `tie` strictly between 0

@@ -221,7 +221,7 @@ class Hunt:
     def begin(self, plan: LevelPlan) -> None:
         """Turn to the next level, whose samples and keys are its own."""
         self.plan = plan
-        self.crew.changes = plan.changes(self.crew.shipped)
+        self.crew.changes = plan.changes(self.crew.shared)
         self.tasks = self.glances = self.moves = 0
         self.failures = {}
 

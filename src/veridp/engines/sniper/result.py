@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.claim import Claim, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.engines.sniper.confirm import CountedBounds, Look
 from veridp.engines.sniper.pair_attack import Setting, seed_for
 from veridp.engines.sniper.wording import described
@@ -65,8 +65,13 @@ class AttackResult:
         """No δ below this is kept at this ε; for all ε at once."""
         return max(0.0, *(event.delta(epsilon) for event in self.events)) if self.events else 0.0
 
-    def document(self) -> dict[str, Any]:
-        """The finding as plain data, for JSON."""
+    @property
+    def bounds(self) -> Interval:
+        """The certified lower bound on ε at δ = `delta`; nothing is proved."""
+        return Interval(self.epsilon_lower, math.inf)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, in the words of `veridp schema`."""
         witness, claim = self.witness, self.claim
         return {
             "mechanism": str(self.mechanism),
@@ -76,7 +81,7 @@ class AttackResult:
             "delta": self.delta,
             "confidence": self.confidence,
             "estimate": self.estimate,
-            "claim": None if claim is None else {"epsilon": claim.epsilon, "delta": claim.delta},
+            "claim": claim and claim.to_dict(),
             "assumed": self.mechanism.assumptions,
             "refuted": self.refuted,
             "witness": None

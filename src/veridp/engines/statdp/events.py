@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.statdp.features import Feature, Sheet
-from veridp.sampling.encode import encode
+from veridp.sampling.events import OutputEvent
 from veridp.sampling.outputs import Outputs
 
 
@@ -31,14 +30,10 @@ class FeatureCondition:
 
 
 @dataclass(frozen=True)
-class FeatureEvent:
+class FeatureEvent(OutputEvent):
     """All of its conditions hold."""
 
     conditions: tuple[FeatureCondition, ...]
-
-    def holds(self, output: Any) -> bool:
-        """Whether an output, as a mechanism returns it, belongs to the event."""
-        return bool(self(encode([output]))[0])
 
     def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Which of the outputs belong to it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from veridp.claim import Claim, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.engines.statdp.events import FeatureEvent
 from veridp.mechanism import Mechanism
 
@@ -41,6 +42,24 @@ class CurvePoint:
     def corrected_p_value(self) -> float:
         """The smaller of the two directions, corrected for all that was tested."""
         return min(self.corrected_forward, self.corrected_backward)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The point as plain data."""
+        return {
+            "epsilon": self.epsilon,
+            "p_value": self.p_value,
+            "corrected_p_value": self.corrected_p_value,
+            "forward": self.forward,
+            "backward": self.backward,
+            "corrected_forward": self.corrected_forward,
+            "corrected_backward": self.corrected_backward,
+            "event": None if self.event is None else str(self.event),
+            "left": self.left,
+            "right": self.right,
+            "arguments": dict(self.arguments or {}),
+            "counts": [self.left_count, self.right_count],
+            "runs": self.runs,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +109,31 @@ class Detection:
     def refuted(self) -> bool:
         """Whether the claim is refuted at level alpha."""
         return self.corrected_p_value < self.alpha
+
+    @property
+    def bounds(self) -> Interval:
+        """Every ε below the lower end is refuted, at confidence 1 - alpha; nothing is proved."""
+        return Interval(self.epsilon_lower, math.inf)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The detection as plain data, in the words of `veridp schema`."""
+        witness = self.witness
+        return {
+            "mechanism": str(self.mechanism),
+            "claim": self.claim.to_dict(),
+            "assumed": self.mechanism.assumptions,
+            "refuted": self.refuted,
+            "p_value": self.p_value,
+            "corrected_p_value": self.corrected_p_value,
+            "alpha": self.alpha,
+            "epsilon_lower": self.epsilon_lower,
+            "witness": witness
+            and {**witness.to_dict(), "confidence": witness.confidence, "arguments": dict(witness.arguments)},
+            "curve": [point.to_dict() for point in self.curve],
+            "searched": list(self.searched),
+            "finished": self.finished,
+            "seconds": self.seconds,
+        }
 
     def at(self, epsilon: float) -> CurvePoint:
         """The point of the curve at the test ε nearest to this."""
