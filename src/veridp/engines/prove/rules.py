@@ -15,8 +15,7 @@ from fractions import Fraction
 from veridp.engines.prove.integer_program import solve_whole
 from veridp.engines.prove.linear import Answer, Infeasible, LinearProgram
 from veridp.engines.prove.neighbours import Box, Corner
-from veridp.engines.prove.prices import cost_of, price_of
-from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved_to, signed_variables
+from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, cost_of, moved_to, signed_variables
 from veridp.engines.prove.simplex import ZERO
 from veridp.kernel.symbols import Noise
 
@@ -64,7 +63,7 @@ class _RuleProgram:
             self._require(each)
 
     def _add_noise(self, noise: Noise) -> None:
-        program, price = self.program, price_of(noise.distribution)
+        program, price = self.program, noise.distribution.price
         dear = max(price.up or ZERO, price.down or ZERO)
         whole = noise.distribution.integer
         centre = signed_variables(program, noise, whole=False)
