@@ -22,10 +22,11 @@ import numpy as np
 import pytest
 
 from veridp.errors import VeridpError
-from veridp.kernel.distributions import Distribution, Exponential, Laplace, Normal, exact
+from veridp.kernel.distributions import Distribution, exact
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine
 from veridp.kernel.identity import Raised
+from veridp.kernel.noise import Exponential, Laplace, Normal
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Listing
 from veridp.mechanism import as_mechanism

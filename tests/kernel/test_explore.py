@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from veridp.errors import BadInput, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths
-from veridp.kernel.distributions import Binomial, Exponential, Geometric, Laplace, Normal, Poisson, Uniform
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, Select, unknown, unknowns
 from veridp.kernel.identity import Raised
+from veridp.kernel.noise import Binomial, Exponential, Geometric, Laplace, Normal, Poisson, Uniform
 from veridp.kernel.path import Fork, leaves
 from veridp.kernel.symbols import Noise, Relation, Unknown
 

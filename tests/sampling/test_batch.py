@@ -11,9 +11,9 @@ from scipy import stats
 
 from veridp.errors import BadOutput, Nondeterministic
 from veridp.kernel.identity import Raised
+from veridp.kernel.noise import Laplace
 from veridp.sampling import batch as batched
 from veridp.sampling.batch import batch_outputs
-from veridp.sampling.drawing import standard_laplace
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
 from veridp.sampling.tape import Unfit
@@ -150,7 +150,7 @@ def test_every_row_is_what_the_plain_function_gives_on_its_draws(function: Any, 
 
 def test_laplace_draws_have_their_closed_form() -> None:
     draws = np.empty(1_000_003)  # no multiple of eight
-    standard_laplace(np.random.default_rng(2), draws)
+    Laplace.fill(np.random.default_rng(2), draws)
     assert stats.kstest(draws, "laplace").pvalue > 1e-6  # false alarm: 1e-6
     assert stats.binomtest(int(np.count_nonzero(draws > 0)), len(draws)).pvalue > 1e-6
     signs, sizes = draws[:-1] > 0, np.abs(draws[1:])  # the sign of a draw tells nothing of the next one

@@ -1,12 +1,18 @@
-"""The noise that a mechanism may draw, each with location 0, as values."""
+"""Noise that a mechanism may draw, as values with location 0: what every distribution answers to the engines.
+
+`veridp.kernel.noise` has a module for each distribution. Engines ask a distribution what they need, not which one it
+is, unless a method is about one distribution alone.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +21,8 @@ from veridp.errors import BadInput
 from veridp.kernel.decimals import Written
 from veridp.kernel.stand_ins import Symbolic
 
+Array = NDArray[np.float64]
+Method = TypeVar("Method", bound=Callable[..., Any])
 Number = int | Fraction  # what an expression is made of: nothing is rounded once it has been read
 
 
@@ -50,124 +58,358 @@ def _exact_float(value: float) -> Number:
     return int(value) if value.is_integer() else Fraction(value)
 
 
-class Distribution(ABC):
-    """A distribution with its parameters."""
+# ------------------------------------------------------------------------------------------------- parts of an answer
 
+
+@dataclass(frozen=True)
+class ExponentialPiece:
+    """An interval (None is no end) on which a density is coefficient · e^(rate x), exactly."""
+
+    low: Fraction | None
+    high: Fraction | None
+    coefficient: Fraction
+    rate: Fraction
+
+
+@dataclass(frozen=True)
+class LinearStretch:
+    """An interval on which the logarithm of a density is linear."""
+
+    low: float
+    high: float
+    intercept: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class Pole:
+    """A tail that decays exponentially: the transform E[e^(tX)] has a pole at t = rate, of this order."""
+
+    rate: float
+    order: int
+    log_coefficient: float  # of the density x^(order - 1) e^(-rate x) / (order - 1)!
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a shift of noise by one unit costs upwards, and downwards; None where it may not be shifted that way.
+
+    With f the density (or probability) of the noise, the price of a shift Δ is the supremum of ln f(x)/f(x + Δ) over x.
+    It is at most |Δ| times the price of a unit. `why_not` is the reason for a None, as the end of a sentence.
+    """
+
+    up: Fraction | None
+    down: Fraction | None
+    why_not: str = ""
+    rounded: bool = False  # whether the prices are floats that stand for logarithms
+
+    def of(self, move: Fraction) -> Fraction:
+        """The cost of a move that is allowed."""
+        return abs(move) * ((self.up if move > 0 else self.down) or 0)
+
+
+def log_difference(larger: Array, smaller: Array) -> Array:
+    """ln(e^larger - e^smaller), -inf where nothing is left."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.where(np.isneginf(smaller), -np.inf, smaller - larger)
+        left = np.where(gap < 0, larger + np.log(-np.expm1(np.minimum(gap, 0.0))), -np.inf)
+    return np.where(np.isneginf(larger), -np.inf, left)
+
+
+# ------------------------------------------------------------------------------------------------------ the interface
+
+GENERATOR_METHODS: dict[str, Callable[..., Any]] = {}  # by their names in numpy.random.Generator
+
+
+def generator_method(method: Method) -> Method:
+    """Register the function as the generator's method of that name, in every reading.
+
+    It has NumPy's signature, and asks its generator for `_located` or `_whole` noise.
+    """
+    GENERATOR_METHODS[method.__name__] = method
+    return method
+
+
+class Distribution(ABC):
+    """A distribution with its parameters, which are the fields of a frozen dataclass.
+
+    Numbers are logarithms to full relative precision, so that an output of probability 1e-300 has as many digits as one
+    of 1/2. Answers "in balls" are given for flint's numbers: they use arithmetic and methods of their arguments alone.
+    """
+
+    kind: ClassVar[str]  # its name, in NumPy and in certificates
     integer: ClassVar[bool] = False
-    support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    smooth_width: float = 16.0  # how many widths a panel of quadrature may span
+    tail: float = 45.0  # how many widths past the last kink its mass no longer counts (e^-45 < 1e-19)
+    middle: float = 0.0  # a point between its two tails
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.lower()
+
+    @property
+    def parameters(self) -> dict[str, Number]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        parameters = ", ".join(f"{name}={float(value):.6g}" for name, value in self.parameters.items())
+        return f"{self.kind}({parameters})"
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The interval outside of which it has no mass."""
+        return -math.inf, math.inf
+
+    # ------------------------------------------------------------------------------------------------- drawing
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64] | NDArray[np.int64]:
         """`count` independent draws."""
 
     @property
+    @abstractmethod
+    def unit(self) -> float:
+        """How far its draws lie apart, roughly."""
+
+    @property
+    def typical(self) -> float:
+        """The value that stands for it in a run without noise."""
+        return 0.0
+
+    @property
+    def choices(self) -> list[Number] | None:
+        """The probabilities of 0, 1, … where it is read as a finite choice; None where it is noise."""
+        return None
+
+    @property
     def reach(self) -> tuple[int, int]:
         """Bounds of an integer draw, which it passes with a probability below 1e-300 if at all."""
-        raise TypeError(f"{type(self).__name__} is no distribution of integers")
+        raise TypeError(f"{self.kind} is no distribution of integers")
 
-    def __str__(self) -> str:
-        parameters = ", ".join(f"{name}={float(value):.6g}" for name, value in vars(self).items())
-        return f"{type(self).__name__.lower()}({parameters})"
-
-
-@dataclass(frozen=True)
-class Laplace(Distribution):
-    scale: Number
-
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.laplace(scale=float(self.scale), size=count)
-
-
-@dataclass(frozen=True)
-class Exponential(Distribution):
-    scale: Number
-    support = (0.0, math.inf)
-
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.exponential(scale=float(self.scale), size=count)
-
-
-@dataclass(frozen=True)
-class Normal(Distribution):
-    scale: Number
-
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.normal(scale=float(self.scale), size=count)
-
-
-@dataclass(frozen=True)
-class Uniform(Distribution):
-    """Uniform on [0, scale)."""
-
-    scale: Number = 1
+    # -------------------------------------------------------------------------------------------------- floats
 
     @property
-    def support(self) -> tuple[float, float]:  # type: ignore[override]
-        return 0.0, float(self.scale)
+    @abstractmethod
+    def width(self) -> float:
+        """The length in which its tail, and the smoothness of its density, are counted."""
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.random(size=count) * float(self.scale)
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where its density is not smooth, in order."""
+        return ()
+
+    @property
+    def stretches(self) -> tuple[LinearStretch, ...] | None:
+        """The intervals, with kinks or infinities for ends, that its mass lies on, if its density is exponential there.
+
+        None where it is not.
+        """
+        return None
+
+    @property
+    def steepness(self) -> float:
+        """How fast its logarithm may change, per unit."""
+        return 16.0 / (self.smooth_width * self.width)
+
+    @property
+    def outlook(self) -> float:
+        """How many widths past the last kink a loss is looked at closely; beyond, it is followed to its limit."""
+        return self.tail
+
+    @abstractmethod
+    def log_density(self, x: Array) -> Array:
+        """ln of the density (of the probability, for an integer distribution) at x."""
+
+    @abstractmethod
+    def log_below(self, x: Array) -> Array:
+        """ln P[X <= x]."""
+
+    @abstractmethod
+    def log_above(self, x: Array) -> Array:
+        """ln P[X > x] (of P[X >= x], for an integer distribution)."""
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        """ln P[low <= X <= high], -inf where the interval is empty."""
+        if np.all(np.isneginf(low)):
+            return self.log_below(high)
+        if np.all(np.isposinf(high)):
+            return self.log_above(low)
+        middle = self.middle
+        below = log_difference(self.log_below(np.minimum(high, middle)), self.log_below(np.minimum(low, middle)))
+        above = log_difference(self.log_above(np.maximum(low, middle)), self.log_above(np.maximum(high, middle)))
+        answer = np.where(high <= middle, below, np.where(low >= middle, above, np.logaddexp(below, above)))
+        return np.where(low < high, answer, -np.inf)
+
+    def upper_tail(self, factor: float) -> Pole | None:
+        """The upper tail of the noise times a factor; None where it does not decay exponentially."""
+        return None
+
+    def log_transform(self, t: float) -> float:
+        """ln E[e^(tX)], for a t below the rate at which its tail decays; inf where it is none or too large."""
+        return math.inf
+
+    # ------------------------------------------------------------------------------- rationals, shifts and sums
+
+    def probability_between(self, low: Fraction | None, high: Fraction | None) -> Fraction | None:
+        """P[low <= X <= high], None being no end; None where it has no rational probabilities."""
+        return None
+
+    @property
+    @abstractmethod
+    def price(self) -> Price:
+        """How it may be shifted, and what that costs."""
+
+    def sum_key(self, factor: Number) -> object:
+        """Equal for draws, each times its factor, whose sum has a known distribution; None where none is known."""
+        return None
+
+    def sum_of(self, draws: Sequence[tuple[Any, Number]]) -> tuple[Distribution, Number]:
+        """The distribution of the sum of draws of equal keys, each times its factor; and a factor for it."""
+        raise TypeError(f"sums of {self.kind} noise are of no known distribution")
 
 
 @dataclass(frozen=True)
-class Gumbel(Distribution):
+class ScaledNoise(Distribution):
+    """Noise on the reals, in proportion to a scale."""
+
     scale: Number
 
+    @cached_property
+    def width(self) -> float:
+        return float(self.scale)
+
+    @property
+    def unit(self) -> float:
+        return float(self.scale)
+
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.gumbel(scale=float(self.scale), size=count)
+        return getattr(rng, self.kind)(scale=float(self.scale), size=count)  # type: ignore[no-any-return]
+
+    @classmethod
+    def fill(cls, rng: np.random.Generator, out: Array) -> None:
+        """Fill the array with draws of scale 1."""
+        out[...] = getattr(rng, cls.kind)(size=len(out))
+
+    @cached_property
+    def steepness_price(self) -> Price:
+        """The price of a shift either way where the slope of ln f is at most 1/scale."""
+        return Price(1 / Fraction(self.scale), 1 / Fraction(self.scale))
 
 
-@dataclass(frozen=True)
-class Logistic(Distribution):
-    scale: Number
+class ExponentialNoise(ScaledNoise):
+    """Noise whose density is made of exponential pieces."""
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return rng.logistic(scale=float(self.scale), size=count)
+    @property
+    @abstractmethod
+    def pieces(self) -> tuple[ExponentialPiece, ...]:
+        """The pieces of its density, in order and without gaps."""
+
+    @cached_property
+    def kinks(self) -> tuple[float, ...]:
+        ends = {end for piece in self.pieces for end in (piece.low, piece.high) if end is not None}
+        return tuple(float(end) for end in sorted(ends))
+
+    @cached_property
+    def stretches(self) -> tuple[LinearStretch, ...]:
+        return tuple(
+            LinearStretch(
+                -math.inf if piece.low is None else float(piece.low),
+                math.inf if piece.high is None else float(piece.high),
+                -math.log(float(1 / piece.coefficient)),
+                float(piece.rate),
+            )
+            for piece in self.pieces
+        )
+
+    @cached_property
+    def support(self) -> tuple[float, float]:
+        return self.stretches[0].low, self.stretches[-1].high
 
 
-@dataclass(frozen=True)
-class Geometric(Distribution):
-    """The number of trials up to the first success: 1, 2, …"""
+class SmoothNoise(ScaledNoise):
+    """Noise whose density and distribution function are analytic around the real line, in balls too.
 
-    p: Number
+    `z` is a complex ball in units of the scale. Where a function is not analytic on a ball, it is not finite there.
+    """
+
+    def far(self, bits: int) -> tuple[int, int]:
+        """How many scales below and above 0 all but less than 2^-bits of its mass lies."""
+        return -bits, bits
+
+    @abstractmethod
+    def density_in_balls(self, z: Any) -> Any:
+        """The density, for scale 1."""
+
+    @abstractmethod
+    def below_in_balls(self, z: Any) -> Any:
+        """P[X <= z]."""
+
+    @abstractmethod
+    def above_in_balls(self, z: Any) -> Any:
+        """P[X > z]."""
+
+
+class IntegerNoise(Distribution):
+    """Noise on the integers. In balls, it is given its parameters as balls too."""
+
     integer = True
-    support = (1.0, math.inf)
 
-    @property
-    def reach(self) -> tuple[int, int]:
-        return 1, math.ceil(700 / self.p)  # (1 - p)^(700/p) < exp(-700)
+    @classmethod
+    @abstractmethod
+    def of(cls, rng: Any, *parameters: Any) -> Distribution:
+        """The distribution for the arguments of the generator's method, which the generator makes numbers."""
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        return rng.geometric(float(self.p), size=count)
-
-
-@dataclass(frozen=True)
-class Poisson(Distribution):
-    rate: Number
-    integer = True
-    support = (0.0, math.inf)
+        values = (value if isinstance(value, int) else float(value) for value in self.parameters.values())
+        return getattr(rng, self.kind)(*values, size=count)  # type: ignore[no-any-return]
 
     @property
-    def reach(self) -> tuple[int, int]:
-        return 0, math.ceil(self.rate + 40 * math.sqrt(self.rate) + 800)  # by Bernstein's inequality
-
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        return rng.poisson(float(self.rate), size=count)
-
-
-@dataclass(frozen=True)
-class Binomial(Distribution):
-    trials: int
-    p: Number
-    integer = True
+    def law(self) -> Any:
+        """SciPy's frozen distribution."""
+        raise TypeError(f"{self.kind} has formulas of its own")
 
     @property
-    def support(self) -> tuple[float, float]:  # type: ignore[override]
-        return 0.0, float(self.trials)
+    def kinks(self) -> tuple[float, ...]:
+        """The integers, where its distribution function steps, as far as its mass counts."""
+        low, high = self.support
+        first = max(low, self.middle - self.tail * self.width)
+        last = min(high, self.middle + self.tail * self.width)
+        return tuple(np.arange(math.floor(first), math.ceil(last) + 1.0).tolist())
 
-    @property
-    def reach(self) -> tuple[int, int]:
-        return 0, self.trials
+    def log_density(self, x: Array) -> Array:
+        whole = np.rint(x)
+        with np.errstate(divide="ignore"):
+            return np.where(np.abs(x - whole) < 1e-9, self.law.logpmf(whole), -np.inf)
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        return rng.binomial(self.trials, float(self.p), size=count)
+    def log_below(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.law.logcdf(np.floor(x + 1e-9)))
+
+    def log_above(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.law.logsf(np.ceil(x - 1e-9) - 1))
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        """ln P[low <= X <= high], both ends included."""
+        first, last = np.ceil(low - 1e-9), np.floor(high + 1e-9)
+        below = log_difference(self.log_below(last), self.log_below(first - 1))
+        above = log_difference(self.log_above(first), self.log_above(last + 1))
+        return np.where(first <= last, np.where(last <= self.middle, below, above), -np.inf)
+
+    def log_transform(self, t: float) -> float:
+        return math.inf if t > 700 else self.log_transform_below(t)
+
+    @abstractmethod
+    def log_transform_below(self, t: float) -> float:
+        """The same for a t of which floats hold e^t."""
+
+    @abstractmethod
+    def mass_in_balls(self, k: int, *parameters: Any) -> Any:
+        """P[X = k], for k in its support."""
+
+    @abstractmethod
+    def above_in_balls(self, k: int, *parameters: Any) -> Any:
+        """P[X >= k], for k in its support."""
+
+    @abstractmethod
+    def cut(self, bits: int) -> int:
+        """An integer beyond which less than 2^-bits of its mass lies."""

@@ -19,7 +19,7 @@ import numpy as np
 from veridp.budget import Deadline, check, out_of_memory
 from veridp.budget.child_process import contained
 from veridp.errors import CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
-from veridp.kernel.distributions import Distribution, Number, exact
+from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import RUN, Affine, Condition, Decider, Key, affine, decided
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.generator import Size, StandInGenerator
@@ -140,7 +140,7 @@ class Run(StandInGenerator, Decider):
 
     # ------------------------------------------------------------------------------------------------- draws
 
-    def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+    def _located(self, kind: type[ScaledNoise], loc: Any, scale: Any, size: Size) -> Any:
         if size is not None or type(loc) is not float or type(scale) is not float or not scale > 0:
             return super()._located(kind, loc, scale, size)
         noise = self.noise(_scaled(kind, scale))

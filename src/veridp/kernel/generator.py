@@ -12,28 +12,41 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.kernel.distributions import (
-    Binomial,
-    Distribution,
-    Exponential,
-    Geometric,
-    Gumbel,
-    Laplace,
-    Logistic,
-    Normal,
-    Number,
-    Poisson,
-    Uniform,
-    exact,
-)
+from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, IntegerNoise, Number, ScaledNoise, exact
+from veridp.kernel.noise import Uniform
 from veridp.kernel.stand_ins import Symbolic, Vector, as_numpy, as_python, first_symbolic, objects
 
 Size = int | tuple[int, ...] | None
 MAX_CHOICES = 100_000  # values that a finite choice may have
-FEW_TRIALS = 32  # a binomial of up to so many trials is a finite choice, a longer one is integer noise
 
 
-class StandInGenerator(ABC):
+class NoiseMethods:
+    """The generator's methods for noise, as the noise itself defines them, and how they read their parameters.
+
+    A subclass says what becomes of noise at a location, `_located`, and of integer noise, `_whole`.
+    """
+
+    def _number(self, value: Any, what: str) -> Number:
+        raise NotImplementedError
+
+    def _integer(self, value: Any, what: str) -> int:
+        number = self._number(value, what)
+        if not isinstance(number, int):
+            raise TypeError(f"{what} is {value}, no integer")
+        return number
+
+    def _probability(self, p: Any) -> Number:
+        chance = self._number(p, "a probability")
+        if not 0 <= chance <= 1:
+            raise ValueError("p < 0, p > 1 or p is NaN")
+        return chance
+
+
+for _name, _method in GENERATOR_METHODS.items():
+    setattr(NoiseMethods, _name, _method)
+
+
+class StandInGenerator(NoiseMethods, ABC):
     """Draws as a NumPy generator does, of whatever its subclass makes of a draw; isinstance takes it for one."""
 
     @property  # type: ignore[misc]
@@ -58,9 +71,9 @@ class StandInGenerator(ABC):
     def refuse(self, what: str) -> NoReturn:
         """Stop the run: the mechanism asked for what this reading cannot give."""
 
-    # ------------------------------------------------------------------------------------ continuous noise
+    # --------------------------------------------------------------------------------------------------- noise
 
-    def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+    def _located(self, kind: type[ScaledNoise], loc: Any, scale: Any, size: Size) -> Any:
         def draw(place: Any, spread: Any) -> Any:
             width = self._number(spread, "the scale of noise")
             if width < 0:
@@ -68,29 +81,6 @@ class StandInGenerator(ABC):
             return place + self.noise(kind(width)) if width else place * 1.0
 
         return over_shape(draw, size, loc, scale)
-
-    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._located(Laplace, loc, scale, size)
-
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._located(Normal, loc, scale, size)
-
-    def standard_normal(self, size: Size = None, **options: Any) -> Any:
-        self._check_options("standard_normal", options)
-        return self.normal(size=size)
-
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._located(Gumbel, loc, scale, size)
-
-    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._located(Logistic, loc, scale, size)
-
-    def exponential(self, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._located(Exponential, 0, scale, size)
-
-    def standard_exponential(self, size: Size = None, **options: Any) -> Any:
-        self._check_options("standard_exponential", options)
-        return self.exponential(size=size)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
         def draw(low: Any, high: Any) -> Any:
@@ -108,36 +98,13 @@ class StandInGenerator(ABC):
         if options:
             self.refuse(f"rng.{method} with {', '.join(options)} is not modelled")
 
-    # --------------------------------------------------------------------------------------- integer noise
+    def _whole(self, kind: type[IntegerNoise], parameters: Sequence[Any], size: Size) -> Any:
+        def draw(*values: Any) -> Any:
+            distribution = kind.of(self, *values)
+            weights = distribution.choices
+            return self.noise(distribution) if weights is None else self.choose(range(len(weights)), weights)
 
-    def geometric(self, p: Any, size: Size = None) -> Any:
-        def draw(p: Any) -> Any:
-            chance = self._probability(p)
-            if not chance:
-                raise ValueError("p <= 0, p > 1 or p contains NaNs")
-            return self.noise(Geometric(chance))
-
-        return over_shape(draw, size, p)
-
-    def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
-        def draw(lam: Any) -> Any:
-            rate = self._number(lam, "the rate of a Poisson draw")
-            if rate < 0:
-                raise ValueError("lam < 0 or lam is NaN")
-            return self.noise(Poisson(rate))
-
-        return over_shape(draw, size, lam)
-
-    def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
-        def draw(n: Any, p: Any) -> Any:
-            trials, chance = self._integer(n, "the number of binomial trials"), self._probability(p)
-            if trials < 0:
-                raise ValueError("n < 0")
-            if trials > FEW_TRIALS:
-                return self.noise(Binomial(trials, chance))
-            return self.choose(range(trials + 1), binomial_weights(trials, chance))
-
-        return over_shape(draw, size, n, p)
+        return over_shape(draw, size, *parameters)
 
     # --------------------------------------------------------------------------------------- finite choices
 
@@ -241,12 +208,6 @@ class StandInGenerator(ABC):
             self.refuse(f"{what} is {value}, no integer")
         return number
 
-    def _probability(self, p: Any) -> Number:
-        chance = self._number(p, "a probability")
-        if not 0 <= chance <= 1:
-            raise ValueError("p < 0, p > 1 or p is NaN")
-        return chance
-
     def _weights(self, count: int, p: Any) -> list[Number]:
         if p is None:
             return [exact(Fraction(1, count))] * count
@@ -262,15 +223,6 @@ class StandInGenerator(ABC):
         if name.startswith("_") or not hasattr(np.random.Generator, name):
             raise AttributeError(f"numpy.random.Generator has no {name!r}")
         self.refuse(f"rng.{name} is not known here")
-
-
-def binomial_weights(trials: int, p: Number) -> list[Number]:
-    """P[k successes] for k = 0..trials, exactly."""
-    chance, ways, weights = Fraction(p), 1, []
-    for k in range(trials + 1):
-        weights.append(exact(ways * chance**k * (1 - chance) ** (trials - k)))
-        ways = ways * (trials - k) // (k + 1)
-    return weights
 
 
 def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:

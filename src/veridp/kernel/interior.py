@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from veridp.kernel.distributions import Distribution
 from veridp.kernel.expressions import Condition
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
@@ -24,7 +22,7 @@ class Inside:
 
     def __init__(self, path: Path, place: Mapping[Symbol, float], rng: np.random.Generator) -> None:
         self.path, self.place, self.rng = path, place, rng
-        self.units: dict[Symbol, float] = {noise: unit_of(noise.distribution) for noise in path.noises}
+        self.units: dict[Symbol, float] = {noise: noise.distribution.unit for noise in path.noises}
         self.units |= dict.fromkeys(place, 1.0)
 
     def point(self, *more: Condition) -> dict[Symbol, float] | None:
@@ -124,11 +122,3 @@ class Inside:
 
 def _is_whole(symbol: Symbol) -> bool:
     return isinstance(symbol, Noise) and symbol.distribution.integer
-
-
-def unit_of(distribution: Distribution) -> float:
-    """How far its draws lie apart, roughly."""
-    parameters: dict[str, Any] = vars(distribution)
-    if "scale" in parameters:
-        return float(parameters["scale"])
-    return float(parameters.get("trials") or parameters.get("rate") or 1 / parameters["p"]) + 1.0

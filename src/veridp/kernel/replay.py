@@ -29,7 +29,7 @@ from veridp.kernel.explore import Run, Way, follow
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.identity import Raised, leaf_key
 from veridp.kernel.instructions import Trace, traced
-from veridp.kernel.interior import Inside, unit_of
+from veridp.kernel.interior import Inside
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
 from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator
 from veridp.kernel.state import Watch
@@ -350,7 +350,7 @@ class _Told(Run):
 
     def _check_rounding(self, released: Affine) -> None:
         """ExplorationDisagrees where floats near the number are so far apart that its noise makes no difference."""
-        scales = [abs(float(c)) * unit_of(s.distribution) for s, c in released.terms.items() if isinstance(s, Noise)]
+        scales = [abs(float(c)) * s.distribution.unit for s, c in released.terms.items() if isinstance(s, Noise)]
         if not scales or released.stands_for is int:
             return
         data = [float(c) * self.values[s] for s, c in released.terms.items() if not isinstance(s, Noise)]
@@ -415,8 +415,9 @@ def _same_law(told: Step, asked: Distribution | Sequence[float]) -> bool:
     if isinstance(told, Noise):
         if told.distribution == asked:
             return True
-        ours, theirs = vars(told.distribution).values(), vars(asked).values()
-        return type(told.distribution) is type(asked) and all(map(_same_chance, ours, theirs))
+        if not isinstance(asked, Distribution) or asked.kind != told.distribution.kind:
+            return False
+        return all(map(_same_chance, told.distribution.parameters.values(), asked.parameters.values()))
     if isinstance(asked, Distribution) or len(asked) != len(told.options):
         return False
     total = math.fsum(asked)

@@ -5,31 +5,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeGuard
+from functools import wraps
+from typing import Any
 
 import numpy as np
 
-from veridp.kernel.distributions import (
-    Binomial,
-    Distribution,
-    Exponential,
-    Geometric,
-    Gumbel,
-    Laplace,
-    Logistic,
-    Normal,
-    Poisson,
-    Uniform,
-    exact,
-)
-from veridp.kernel.generator import FEW_TRIALS, binomial_weights
+from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, IntegerNoise, Number, ScaledNoise, exact
+from veridp.kernel.generator import NoiseMethods
+from veridp.kernel.noise import Uniform
 
 Size = int | tuple[int, ...] | None
 Draw = Callable[[Distribution], float]
 Pick = Callable[[Sequence[float]], int]
 
 
-class ScriptedGenerator(np.random.Generator):
+class ScriptedGenerator(NoiseMethods, np.random.Generator):
     """Draws what `draw` and `pick` say, and writes down every draw without its location and every finite choice.
 
     Without them it draws as NumPy does from the bit generator. A binomial of few trials, integers, choices and
@@ -48,6 +38,7 @@ class ScriptedGenerator(np.random.Generator):
         self.asked: list[Distribution | Sequence[float]] = []  # what each scripted draw and choice was to come from
         self._tape: list[Any] = []  # draws and choices in their order, shared with copies, which draw the same again
         self._place = 0
+        self._genuine: Any = None  # what NumPy drew for the call that is under way
 
     def __deepcopy__(self, memo: object) -> ScriptedGenerator:
         twin = ScriptedGenerator(copy.deepcopy(self.bit_generator), self._draw, self._pick)
@@ -67,42 +58,15 @@ class ScriptedGenerator(np.random.Generator):
         for value in values:
             self._next(lambda value=value: value, into)  # type: ignore[misc]
 
-    # ------------------------------------------------------------------------------------ continuous noise
+    # --------------------------------------------------------------------------------------------------- noise
 
-    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Laplace, self._numpy.laplace, (loc, scale), size)
+    def _number(self, value: Any, what: str) -> Number:
+        return exact(float(value))
 
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Normal, self._numpy.normal, (loc, scale), size)
+    def _check_options(self, method: str, options: object) -> None:
+        """Exploration has refused them."""
 
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Gumbel, self._numpy.gumbel, (loc, scale), size)
-
-    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(Logistic, self._numpy.logistic, (loc, scale), size)
-
-    def standard_normal(self, size: Size = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        return self._noise(Normal, lambda *_: super(ScriptedGenerator, self).standard_normal(size), (0.0, 1.0), size)
-
-    def exponential(self, scale: Any = 1.0, size: Size = None) -> Any:
-        return self._noise(
-            Exponential,
-            lambda _, scale, size: super(ScriptedGenerator, self).exponential(scale, size),
-            (0.0, scale),
-            size,
-        )
-
-    def standard_exponential(
-        self, size: Size = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
-    ) -> Any:
-        return self._noise(
-            Exponential, lambda *_: super(ScriptedGenerator, self).standard_exponential(size), (0.0, 1.0), size
-        )
-
-    def _noise(
-        self, kind: Callable[..., Distribution], genuine: Callable[..., Any], at: tuple[Any, Any], size: Size
-    ) -> Any:
-        loc, scale = at
+    def _located(self, kind: type[ScaledNoise], loc: Any, scale: Any, size: Size) -> Any:
         if self.scripted and size is None and type(loc) is float and type(scale) is float:
             return loc + self._scripted(kind(exact(scale))) if scale else loc
         if self.scripted:
@@ -110,11 +74,27 @@ class ScriptedGenerator(np.random.Generator):
             widths = np.broadcast_to(np.asarray(scale, dtype=float), shape)
             noise = np.array([self._scripted(kind(exact(float(w)))) if w else 0.0 for w in widths.flat]).reshape(shape)
             return _plain(np.asarray(loc, dtype=float) + noise, size, loc, scale)
-        values = genuine(loc, scale, size)
+        values = self._genuine
         widths = np.broadcast_to(np.asarray(scale, dtype=float), np.shape(values))
         noise = np.asarray(values) - np.asarray(loc, dtype=float)
         self._record([float(x) for x, width in zip(noise.flat, widths.flat, strict=True) if width], self.draws)
         return values
+
+    def _whole(self, kind: type[IntegerNoise], parameters: Sequence[Any], size: Size) -> Any:
+        shape = _shape(size, *parameters)
+        columns = [np.broadcast_to(np.asarray(parameter, dtype=float), shape) for parameter in parameters]
+        distributions = [kind.of(self, *row) for row in zip(*(column.flat for column in columns), strict=True)]
+        choices = [distribution.choices for distribution in distributions]
+        if not self.scripted:
+            values = self._genuine
+            for weights, value in zip(choices, np.asarray(values).flat, strict=True):
+                self._record([int(value)], self.draws if weights is None else self.picks)
+            return values
+        drawn = [
+            int(self._scripted(distribution)) if weights is None else self._one_of([float(w) for w in weights])
+            for distribution, weights in zip(distributions, choices, strict=True)
+        ]
+        return _plain(np.array(drawn, dtype=np.int64).reshape(shape), size, *parameters)
 
     def _scripted(self, distribution: Distribution) -> float:
         return self._answer(self._draw, distribution, self.draws)  # type: ignore[no-any-return]
@@ -144,31 +124,6 @@ class ScriptedGenerator(np.random.Generator):
 
     def _units(self, shape: tuple[int, ...]) -> Any:
         return np.array([self._scripted(Uniform()) for _ in range(int(np.prod(shape)))]).reshape(shape)
-
-    # --------------------------------------------------------------------------------------- integer noise
-
-    def geometric(self, p: Any, size: Size = None) -> Any:
-        return self._whole(lambda p: Geometric(exact(float(p))), self._numpy.geometric, (p,), size)
-
-    def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
-        return self._whole(lambda lam: Poisson(exact(float(lam))), self._numpy.poisson, (lam,), size)
-
-    def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
-        return self._whole(lambda n, p: Binomial(int(n), exact(float(p))), self._numpy.binomial, (n, p), size)
-
-    def _whole(
-        self, kind: Callable[..., Distribution], genuine: Callable[..., Any], at: tuple[Any, ...], size: Size
-    ) -> Any:
-        shape = _shape(size, *at)
-        columns = [np.broadcast_to(np.asarray(parameter, dtype=float), shape) for parameter in at]
-        distributions = [kind(*row) for row in zip(*(column.flat for column in columns), strict=True)]
-        if not self.scripted:
-            values = genuine(*at, size)
-            for distribution, value in zip(distributions, np.asarray(values).flat, strict=True):
-                self._record([int(value)], self.picks if _is_choice(distribution) else self.draws)
-            return values
-        drawn = [self._one_of(_chances(d)) if _is_choice(d) else int(self._scripted(d)) for d in distributions]
-        return _plain(np.array(drawn, dtype=np.int64).reshape(shape), size, *at)
 
     # --------------------------------------------------------------------------------------- finite choices
 
@@ -240,12 +195,20 @@ class ScriptedGenerator(np.random.Generator):
         return self._answer(self._pick, weights, self.picks)  # type: ignore[no-any-return]
 
 
-def _chances(binomial: Binomial) -> list[float]:
-    return [float(weight) for weight in binomial_weights(binomial.trials, binomial.p)]
+def _drawn_first(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, for which NumPy draws first where nothing is scripted."""
+
+    @wraps(method)
+    def call(self: ScriptedGenerator, *args: Any, **options: Any) -> Any:
+        if not self.scripted:
+            self._genuine = getattr(self._numpy, name)(*args, **options)
+        return method(self, *args, **options)
+
+    return call
 
 
-def _is_choice(distribution: Distribution) -> TypeGuard[Binomial]:
-    return isinstance(distribution, Binomial) and distribution.trials <= FEW_TRIALS
+for _name, _method in GENERATOR_METHODS.items():
+    setattr(ScriptedGenerator, _name, _drawn_first(_name, _method))
 
 
 def _shape(size: Size, *parameters: Any) -> tuple[int, ...]:

@@ -9,48 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.kernel.distributions import Distribution, Exponential, Gumbel, Laplace, Logistic, Normal, Number
+from veridp.kernel.distributions import Distribution, IntegerNoise, Number, ScaledNoise
 from veridp.kernel.generator import Size, StandInGenerator, over_shape
 from veridp.kernel.stand_ins import Vector, as_numpy
 from veridp.sampling.batch_number import ACCEPTED, PLAIN, Batch
 from veridp.sampling.tape import Stop, Tape, Values
 
-Floats = NDArray[np.float64]
 METHODS = frozenset(name for name in dir(np.random.Generator) if not name.startswith("_"))
-
-
-def standard_laplace(rng: np.random.Generator, out: Floats) -> None:
-    """Fill the array with Laplace draws of scale 1: exponential draws with a random sign.
-
-    The distribution of `Generator.laplace`, which takes a logarithm for each draw, in less than half its time.
-    """
-    rng.standard_exponential(out=out)
-    words = rng.bit_generator.random_raw(len(out) // 64 + 1)
-    signs = np.unpackbits(np.asarray(words).view(np.uint8), count=len(out))
-    bits = out.view(np.uint64)
-    for start in range(0, len(out), IN_CACHE):
-        part = slice(start, start + IN_CACHE)
-        flips = signs[part].astype(np.uint64)
-        flips <<= np.uint64(63)
-        np.bitwise_xor(bits[part], flips, out=bits[part])
-
-
-def _gumbel(rng: np.random.Generator, out: Floats) -> None:
-    out[...] = rng.gumbel(size=len(out))
-
-
-def _logistic(rng: np.random.Generator, out: Floats) -> None:
-    out[...] = rng.logistic(size=len(out))
-
-
-IN_CACHE = 2**14  # draws that are finished while they are near
-STANDARD: dict[Any, Callable[[np.random.Generator, Floats], object]] = {
-    Laplace: standard_laplace,
-    Normal: lambda rng, out: rng.standard_normal(out=out),
-    Exponential: lambda rng, out: rng.standard_exponential(out=out),
-    Gumbel: _gumbel,
-    Logistic: _logistic,
-}
 
 
 if TYPE_CHECKING:
@@ -83,14 +48,14 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
     def refuse(self, what: str) -> NoReturn:
         self._tape.refuse(what)
 
-    def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+    def _located(self, kind: type[ScaledNoise], loc: Any, scale: Any, size: Size) -> Any:
         def draw(place: Any, spread: Any) -> Any:
             if spread < 0:
                 raise ValueError("scale < 0")
 
             def drawn(rng: np.random.Generator, count: int) -> Values:
                 noise = self._tape.arena.empty(count, np.float64)
-                STANDARD[kind](rng, noise)
+                kind.fill(rng, noise)
                 noise *= _operand(spread)
                 if isinstance(place, Batch) or place != 0:
                     noise += _operand(place)
@@ -113,14 +78,8 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
 
         return over_shape(draw, size, *parameters)
 
-    def geometric(self, p: Any, size: Size = None) -> Any:
-        return self._parametric("geometric", size, p)
-
-    def poisson(self, lam: Any = 1.0, size: Size = None) -> Any:
-        return self._parametric("poisson", size, lam)
-
-    def binomial(self, n: Any, p: Any, size: Size = None) -> Any:
-        return self._parametric("binomial", size, n, p)
+    def _whole(self, kind: type[IntegerNoise], parameters: Sequence[Any], size: Size) -> Any:
+        return self._parametric(kind.kind, size, *parameters)
 
     def integers(
         self, low: Any, high: Any = None, size: Size = None, dtype: Any = np.int64, endpoint: bool = False

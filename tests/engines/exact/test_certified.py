@@ -26,7 +26,7 @@ from veridp.engines.exact.exponential import Piecewise
 from veridp.engines.exact.masses import log_masses
 from veridp.engines.exact.pieces import DistributionPiece, factors
 from veridp.errors import NotExact
-from veridp.kernel import distributions as d
+from veridp.kernel import noise as d
 from veridp.kernel.explore import explore
 from veridp.kernel.template import Template
 from veridp.numerics.balls import FIRST_BITS, ball

@@ -16,9 +16,9 @@ from scipy import integrate, stats
 from veridp.engines.exact import elimination
 from veridp.engines.exact import measure as measuring
 from veridp.engines.exact.measure import NoiseRegion, RowForm
-from veridp.engines.exact.noise import NumericNoise, numeric
+from veridp.engines.exact.noise import numeric
 from veridp.errors import NotExact
-from veridp.kernel import distributions as d
+from veridp.kernel import noise as d
 
 KINDS = [d.Laplace, d.Exponential, d.Uniform, d.Normal, d.Gumbel, d.Logistic]
 CLOSE = 1e-12
@@ -28,11 +28,11 @@ def form(terms: dict[int, float], constant: float | Sequence[float]) -> RowForm:
     return RowForm(tuple(terms.items()), np.atleast_1d(np.asarray(constant, dtype=float)))
 
 
-def noises(*distributions: d.Distribution) -> dict[int, NumericNoise]:
+def noises(*distributions: d.Distribution) -> dict[int, d.Distribution]:
     return {index: numeric(distribution) for index, distribution in enumerate(distributions)}
 
 
-def measure(noise: dict[int, NumericNoise], *forms: RowForm) -> float:
+def measure(noise: dict[int, d.Distribution], *forms: RowForm) -> float:
     return math.exp(NoiseRegion(noise, forms).log_measure()[0])
 
 

@@ -11,8 +11,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from veridp.engines.exact.noise import NumericNoise, log_difference, numeric
-from veridp.kernel import distributions as d
+from veridp.engines.exact.noise import numeric
+from veridp.kernel import noise as d
+from veridp.kernel.distributions import Distribution, log_difference
 
 EXACT_SCALE = Fraction(5, 2)
 SCALE = float(EXACT_SCALE)
@@ -54,6 +55,12 @@ CONTINUOUS: dict[str, tuple[d.Distribution, Callable[[Any], Any], Callable[[Any]
         lambda z: mp.exp(-z) / (1 + mp.exp(-z)) ** 2 / SCALE,
         lambda z: 1 / (1 + mp.exp(-z)),
         lambda z: 1 / (1 + mp.exp(z)),
+    ),
+    "cauchy": (
+        d.Cauchy(EXACT_SCALE),
+        lambda z: 1 / (mp.pi * (1 + z * z) * SCALE),
+        lambda z: mp.mpf(1) / 2 + mp.atan(z) / mp.pi,
+        lambda z: mp.mpf(1) / 2 - mp.atan(z) / mp.pi,
     ),
 }
 # From the middle to where probabilities are below 1e-300: ±37.5 for normal noise, ±700 for the exponential tails.
@@ -194,7 +201,7 @@ def test_a_trial_that_never_fails() -> None:
 
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *INTEGER])
 def test_a_density_is_exponential_on_its_stretches_and_0_off_them(kind: str) -> None:
-    noise: NumericNoise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
+    noise: Distribution = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
     points = np.arange(-20.0, 21.0) * (1.0 if noise.integer else 0.37)
     told = np.full(points.shape, -np.inf)
     for stretch in noise.stretches or ():
@@ -208,8 +215,8 @@ def test_a_density_is_exponential_on_its_stretches_and_0_off_them(kind: str) -> 
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *INTEGER])
 def test_the_mass_left_out_does_not_count(kind: str) -> None:
     """`tail` scales past the last kink (and the middle) there is less than 1e-18 of the mass."""
-    noise: NumericNoise = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
-    reach = noise.tail * noise.scale
+    noise: Distribution = numeric((CONTINUOUS | INTEGER)[kind][0])  # type: ignore[operator]
+    reach = noise.tail * noise.width
     ends = [noise.middle, *noise.kinks, *(end for end in noise.support if math.isfinite(end))]
     assert noise.log_above(np.array([max(ends) + reach]))[0] < math.log(1e-18)
     assert noise.log_below(np.array([min(ends) - reach]))[0] < math.log(1e-18)

@@ -10,13 +10,13 @@ import pytest
 from scipy import integrate, stats
 
 from veridp.engines.exact import compare
-from veridp.engines.exact.noise import NumericLaplaceSum
+from veridp.kernel.noise import LaplaceSum
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 30])
 def test_the_density_of_a_sum_of_laplace_draws(count: int) -> None:
     """Its characteristic function is that of one draw, to the power; its tail is the integral of its density."""
-    noise = NumericLaplaceSum(2.0, count=count)
+    noise = LaplaceSum(2, count)
 
     def density(x: float) -> float:
         return float(np.exp(noise.log_density(np.array([x]))[0]))
@@ -55,7 +55,7 @@ def test_a_condition_on_the_sum_does_not_stand_in_the_way() -> None:
 
     comparison = compare(mechanism, [0], [1])
     assert comparison.epsilon == pytest.approx(1.0, abs=1e-9)
-    noise = NumericLaplaceSum(1.0, count=3)
+    noise = LaplaceSum(1, 3)
     below = {row.left: row.right for row in comparison.table}
     truth = [float(np.exp(noise.log_below(np.array([end]))[0])) for end in (2.0, 1.0)]
     assert any(left == pytest.approx(truth[0]) and right == pytest.approx(truth[1]) for left, right in below.items())

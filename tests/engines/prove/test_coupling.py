@@ -19,8 +19,8 @@ from veridp.engines.exact import compare
 from veridp.engines.prove import AlignmentProof, CouplingProof, prove
 from veridp.engines.prove.pieces import probability
 from veridp.errors import BadInput
-from veridp.kernel.distributions import Binomial, Geometric, Uniform
 from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.noise import Binomial, Geometric, Uniform
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise, Relation
 from veridp_check.checker import check

@@ -1,19 +1,17 @@
-"""Noise in balls: densities, distribution functions and tails of each distribution, at the working precision."""
+"""Noise in balls: densities, distribution functions and tails, at the working precision."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import singledispatch
 
 from flint import acb, arb, ctx
 
-from veridp.engines.exact.exponential import CONSTANT, Piecewise
+from veridp.engines.exact.exponential import Piecewise, Terms
 from veridp.errors import NotExact
-from veridp.kernel import distributions as d
+from veridp.kernel.distributions import Distribution, ExponentialNoise, IntegerNoise, SmoothNoise
 from veridp.numerics.balls import ball
-from veridp.numerics.rational import Rational
 
 End = Fraction | None  # None is no end
 
@@ -37,14 +35,21 @@ class Continuous(BallNoise):
 class Closed(Continuous):
     """A distribution whose density is a piecewise exponential polynomial."""
 
-    def __init__(self, density: Piecewise, scale: Rational) -> None:
-        self.density, self.scale = density, Fraction(scale)
+    def __init__(self, noise: ExponentialNoise) -> None:
+        pieces = noise.pieces
+        ends = [pieces[0].low, *(piece.high for piece in pieces)]
+        parts: list[Terms] = [{(0, piece.rate): ball(piece.coefficient)} for piece in pieces]
+        self.density = Piecewise(
+            tuple(end for end in ends if end is not None),
+            (*([{}] * (ends[0] is not None)), *parts, *([{}] * (ends[-1] is not None))),
+        )
+        self.scale = noise.scale
 
     def between(self, low: End, high: End) -> arb:
         return self.density.within(low, high).integral()
 
     def reach(self) -> tuple[End, End]:
-        far = self.scale * ctx.prec
+        far = ctx.prec * Fraction(self.scale)
         first, last = self.density.parts[0], self.density.parts[-1]
         return -far if first else self.density.breaks[0], far if last else self.density.breaks[-1]
 
@@ -52,19 +57,19 @@ class Closed(Continuous):
 class Smooth(Continuous):
     """A distribution whose density and distribution function are analytic around the real line."""
 
-    def __init__(self, scale: Rational) -> None:
-        self.scale = Fraction(scale)
+    def __init__(self, noise: SmoothNoise) -> None:
+        self.noise, self.scale = noise, ball(noise.scale)
 
     def density(self, x: acb) -> acb:
-        return self._density(x / ball(self.scale)) / ball(self.scale)
+        return acb(self.noise.density_in_balls(x / self.scale) / self.scale)
 
     def below(self, x: acb) -> acb:
         """P[X <= x]."""
-        return self._below(x / ball(self.scale))
+        return acb(self.noise.below_in_balls(x / self.scale))
 
     def above(self, x: acb) -> acb:
         """P[X > x]."""
-        return self._above(x / ball(self.scale))
+        return acb(self.noise.above_in_balls(x / self.scale))
 
     def between(self, low: End, high: End) -> arb:
         ends = (None if low is None else acb(ball(low)), None if high is None else acb(ball(high)))
@@ -80,57 +85,15 @@ class Smooth(Continuous):
             return self.above(low) - self.above(high)
         return self.below(high) - self.below(low)
 
-    @abstractmethod
-    def _density(self, z: acb) -> acb: ...
+    def reach(self) -> tuple[Fraction, Fraction]:
+        below, above = self.noise.far(ctx.prec)
+        return below * Fraction(self.noise.scale), above * Fraction(self.noise.scale)
 
-    @abstractmethod
-    def _below(self, z: acb) -> acb: ...
-
-    @abstractmethod
-    def _above(self, z: acb) -> acb: ...
-
-
-class BallNormal(Smooth):
-    def _density(self, z: acb) -> acb:
-        return (-z * z / 2).exp() / (2 * arb.pi()).sqrt()
-
-    def _below(self, z: acb) -> acb:
-        return self._above(-z)
-
-    def _above(self, z: acb) -> acb:
-        return (z / arb(2).sqrt()).erfc() / 2
-
-    def reach(self) -> tuple[End, End]:
-        far = self.scale * (math.isqrt(2 * ctx.prec) + 1)  # P[|Z| > z] < e^(-z²/2) from z = 1 on
-        return -far, far
-
-
-class BallGumbel(Smooth):
-    def _density(self, z: acb) -> acb:
-        return (-z - (-z).exp()).exp()
-
-    def _below(self, z: acb) -> acb:
-        return (-(-z).exp()).exp()
-
-    def _above(self, z: acb) -> acb:
-        return -(-(-z).exp()).expm1()
-
-    def reach(self) -> tuple[End, End]:
-        return -self.scale * (ctx.prec.bit_length() + 1), self.scale * ctx.prec
-
-
-class BallLogistic(Smooth):
-    def _density(self, z: acb) -> acb:
-        return self._below(z) * self._above(z)
-
-    def _below(self, z: acb) -> acb:
-        return self._above(-z)
-
-    def _above(self, z: acb) -> acb:
-        return 1 / (1 + z.exp())
-
-    def reach(self) -> tuple[End, End]:
-        return -self.scale * ctx.prec, self.scale * ctx.prec
+    def breaks(self) -> tuple[Fraction, ...]:
+        """Where its range is cut up, so that no panel of a heavy tail is much longer than its distance from 0."""
+        (below, above), steps = self.noise.far(ctx.prec), range(ctx.prec.bit_length(), ctx.prec)
+        points = sorted(sign * 2**step for step in steps for sign in (-1, 1))
+        return tuple(point * Fraction(self.noise.scale) for point in points if below < point < above)
 
 
 # ------------------------------------------------------------------------------------------------------ integers
@@ -139,20 +102,22 @@ class BallLogistic(Smooth):
 class Integer(BallNoise):
     """A distribution on the integers from `first` to `last`."""
 
-    first = 0
-    last: int | None = None
+    def __init__(self, noise: IntegerNoise) -> None:
+        self.noise, self.parameters = noise, [ball(parameter) for parameter in noise.parameters.values()]
+        low, high = noise.support
+        self.first, self.last = int(low), None if math.isinf(high) else int(high)
 
-    @abstractmethod
     def mass(self, k: int) -> arb:
         """P[X = k], for k in its support."""
+        return arb(self.noise.mass_in_balls(k, *self.parameters))
 
-    @abstractmethod
     def above(self, k: int) -> arb:
         """P[X >= k], for k in its support."""
+        return arb(self.noise.above_in_balls(k, *self.parameters))
 
-    @abstractmethod
     def cut(self) -> int:
         """An integer beyond which less than 2^-bits of its mass lies, at a working precision of `bits`."""
+        return self.noise.cut(ctx.prec)
 
     def range(self, low: End, high: End) -> tuple[int, int | None]:
         """The first and last integer of its support between the ends."""
@@ -169,110 +134,12 @@ class Integer(BallNoise):
         return self.above(first) - (arb(0) if last == self.last else self.above(last + 1))
 
 
-class BallGeometric(Integer):
-    first = 1
-
-    def __init__(self, p: Rational) -> None:
-        self.p, self.fails = ball(p), ball(1 - p)
-        self.last = 1 if p == 1 else None
-
-    def mass(self, k: int) -> arb:
-        return self.p * self.above(k)
-
-    def above(self, k: int) -> arb:
-        return self.fails ** (k - 1)
-
-    def cut(self) -> int:
-        return 1 if self.last else math.ceil(ctx.prec / -math.log2(float(self.fails.upper()))) + 2
-
-
-class BallPoisson(Integer):
-    def __init__(self, rate: Rational) -> None:
-        self.rate = rate
-        self.mean = ball(rate)
-
-    def mass(self, k: int) -> arb:
-        return (-self.mean).exp() * self.mean**k / arb(k).fac()
-
-    def above(self, k: int) -> arb:
-        return self.mean.gamma_lower(arb(k), regularized=1) if k else arb(1)
-
-    def cut(self) -> int:
-        """From 2e² rates on, the masses beyond k are below e^-k: a Chernoff bound."""
-        return max(math.ceil(15 * self.rate), ctx.prec)
-
-
-class BallBinomial(Integer):
-    def __init__(self, trials: int, p: Rational) -> None:
-        self.last = trials
-        self.p, self.fails = ball(p), ball(1 - p)
-
-    def mass(self, k: int) -> arb:
-        return math.comb(self._trials, k) * self.p**k * self.fails ** (self._trials - k)
-
-    def above(self, k: int) -> arb:
-        return sum((self.mass(j) for j in range(k, self._trials + 1)), start=arb(0))
-
-    def cut(self) -> int:
-        return self._trials
-
-    @property
-    def _trials(self) -> int:
-        return self.last or 0
-
-
-# ----------------------------------------------------------------------------------------------- from distributions
-
-
-@singledispatch
-def law(distribution: d.Distribution) -> BallNoise:
+def law(noise: Distribution) -> BallNoise:
     """The law of a distribution, at the working precision."""
-    raise NotExact(f"{distribution} has no law in balls; compare without certified=True")
-
-
-@law.register
-def _(noise: d.Laplace) -> BallNoise:
-    rate, half = 1 / Fraction(noise.scale), ball(1 / Fraction(2 * noise.scale))
-    return Closed(Piecewise((Fraction(0),), ({(0, rate): half}, {(0, -rate): half})), noise.scale)
-
-
-@law.register
-def _(noise: d.Exponential) -> BallNoise:
-    rate = 1 / Fraction(noise.scale)
-    return Closed(Piecewise((Fraction(0),), ({}, {(0, -rate): ball(rate)})), noise.scale)
-
-
-@law.register
-def _(noise: d.Uniform) -> BallNoise:
-    width = Fraction(noise.scale)
-    return Closed(Piecewise((Fraction(0), width), ({}, {CONSTANT: ball(1 / width)}, {})), width)
-
-
-@law.register
-def _(noise: d.Normal) -> BallNoise:
-    return BallNormal(noise.scale)
-
-
-@law.register
-def _(noise: d.Gumbel) -> BallNoise:
-    return BallGumbel(noise.scale)
-
-
-@law.register
-def _(noise: d.Logistic) -> BallNoise:
-    return BallLogistic(noise.scale)
-
-
-@law.register
-def _(noise: d.Geometric) -> BallNoise:
-    return BallGeometric(noise.p)
-
-
-@law.register
-def _(noise: d.Poisson) -> BallNoise:
-    return BallPoisson(noise.rate)
-
-
-@law.register
-def _(noise: d.Binomial) -> BallNoise:
-    return BallBinomial(noise.trials, noise.p)
+    if isinstance(noise, ExponentialNoise):
+        return Closed(noise)
+    if isinstance(noise, SmoothNoise):
+        return Smooth(noise)
+    if isinstance(noise, IntegerNoise):
+        return Integer(noise)
+    raise NotExact(f"{noise} has no law in balls; compare without certified=True")

@@ -17,8 +17,9 @@ from veridp.engines.exact.event_part import pieces_within
 from veridp.engines.exact.pieces import DistributionPiece, Factor, factors
 from veridp.engines.exact.space import Concerned, Group, shared_factors, taken_apart
 from veridp.errors import NotExact
-from veridp.kernel.distributions import Geometric, Laplace, Number
+from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Condition
+from veridp.kernel.noise import Geometric, Laplace
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, Symbol
 from veridp.numerics.balls import Refined, added, ball, interval, log_ratio, probability_interval, refined
@@ -203,7 +204,7 @@ def _two_sided(terms: Mapping[Symbol, Number]) -> Laplace | Geometric | None:
     kinds = {symbol.distribution for symbol in terms if isinstance(symbol, Noise)}
     noise = kinds.pop() if len(kinds) == 1 else None
     if isinstance(noise, Laplace) and len(terms) == 1:
-        return Laplace(abs(Fraction(factors_[0])) * noise.scale)
+        return Laplace(exact(abs(Fraction(factors_[0])) * noise.scale))
     if isinstance(noise, Geometric) and sorted(factors_) == [-1, 1] and noise.p < 1:
         return noise
     return None

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from veridp.engines.exact.canonical import with_multiplicity
 from veridp.engines.exact.measure import NoiseRegion, RowForm
-from veridp.engines.exact.noise import NumericNoise as Numeric
 from veridp.engines.exact.noise import as_float, check_scale, numeric
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.errors import NotExact
-from veridp.kernel.distributions import Number, exact
+from veridp.kernel.distributions import Distribution, Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Relation
 from veridp.numerics.quadrature import log_sum
@@ -56,7 +55,7 @@ class PieceDensity:
         for number in piece.numbers:
             for symbol, factor in number.terms.items():
                 if isinstance(symbol, Noise):
-                    check_scale(abs(as_float(factor)) * numeric(symbol.distribution).scale)
+                    check_scale(abs(as_float(factor)) * numeric(symbol.distribution).width)
         solved, self.log_jacobian = _solve(piece)
         self.log_weight = _log(piece.weight)
         self.noise = {n.index: numeric(n.distribution) for n in piece.noises if n not in solved}
@@ -97,13 +96,13 @@ class PieceDensity:
     def rate(self) -> float:
         """How fast its logarithm may change along an entry."""
         steepest = [abs(as_float(c)) for number in self.piece.numbers for c in number.terms.values()]
-        return sum(numeric(n.distribution).rate for n in self.piece.noises) / min(steepest)
+        return sum(numeric(n.distribution).steepness for n in self.piece.noises) / min(steepest)
 
     @property
     def tail(self) -> float:
-        """How far past its last break its mass still counts."""
+        """How far past its last break it is looked at closely."""
         return max(
-            abs(as_float(c)) * numeric(n.distribution).tail * numeric(n.distribution).scale
+            abs(as_float(c)) * numeric(n.distribution).outlook * numeric(n.distribution).width
             for number in self.piece.numbers
             for n, c in number.terms.items()
             if isinstance(n, Noise)
@@ -115,7 +114,7 @@ class PieceDensity:
         planes += [(linear, self._kinks(noise)) for noise, linear in self.densities]
         return sorted(self._carried(ENTRY, [(_variables(linear), linear.constant, kinks) for linear, kinks in planes]))
 
-    def _kinks(self, noise: Numeric) -> tuple[float, ...]:
+    def _kinks(self, noise: Distribution) -> tuple[float, ...]:
         """Kinks and ends; the steps of integer noise matter to an entry that is continuous by other noise alone."""
         ends = [end for end in noise.support if math.isfinite(end)]
         steps = noise.integer and not self.piece.numbers[0].continuous

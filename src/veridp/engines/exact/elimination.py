@@ -21,7 +21,7 @@ from veridp.numerics.quadrature import Grid, edges, log_sum, panels, range_sums,
 
 if TYPE_CHECKING:
     from veridp.engines.exact.measure import NoiseRegion
-    from veridp.engines.exact.noise import NumericNoise
+    from veridp.kernel.distributions import Distribution
 
 Array = NDArray[np.float64]
 _Integral = Callable[[int, NDArray[np.intp], Array, Array], Array]
@@ -274,7 +274,7 @@ class Tree:
         bounds = [low[np.isfinite(low)], high[np.isfinite(high)]]
         breaks = np.unique(np.concatenate([*own, *below, *bounds]))
         noise = self.region.noise[variable]
-        width, tail = 16.0 / self._rate(variable), noise.tail * noise.scale
+        width, tail = 16.0 / self._rate(variable), noise.tail * noise.width
         ends = edges(breaks[None, :], width, tail, low.min(keepdims=True), high.max(keepdims=True))[0]
         apart: Array = ends[np.concatenate([[True], np.diff(ends) > 0])]
         return apart
@@ -295,7 +295,7 @@ class Tree:
         noise = self.region.noise[variable]
         if noise.integer:
             return whole_numbers(*self._whole_ends(variable, rows, low, high))
-        width, tail = 16.0 / self._rate(variable), noise.tail * noise.scale
+        width, tail = 16.0 / self._rate(variable), noise.tail * noise.width
         ends = edges(np.clip(self._breaks(variable, rows), -1e300, 1e300), width, tail, low, high)
         return panels(np.clip(ends, -1e300, 1e300))
 
@@ -313,7 +313,7 @@ class Tree:
     def _reach(self, variable: int, least: Array, most: Array, low: Array, high: Array) -> tuple[Array, Array]:
         """Between which ends the mass of integer noise counts, where these are the least and the most of the breaks."""
         noise = self.region.noise[variable]
-        reach = noise.tail * noise.scale
+        reach = noise.tail * noise.width
         return (
             np.maximum(low, np.minimum(least, noise.middle) - reach),
             np.minimum(high, np.maximum(most, noise.middle) + reach),
@@ -353,14 +353,14 @@ class Tree:
 
     def _rate(self, variable: int) -> float:
         """How fast the logarithm of the integrand may change along the variable."""
-        rate = self.region.noise[variable].rate
-        rate += sum(noise.rate * abs(form.coefficient(variable)) for noise, form in self.ties[variable])
+        rate = self.region.noise[variable].steepness
+        rate += sum(noise.steepness * abs(form.coefficient(variable)) for noise, form in self.ties[variable])
         for child in self.children[variable]:
             rate += self._rate(child) * max(abs(parents / own) for own, parents, _ in self.links[child])
         return rate
 
 
-def _kinks(noise: NumericNoise, ends: bool) -> tuple[float, ...]:
+def _kinks(noise: Distribution, ends: bool) -> tuple[float, ...]:
     """The kinks of the noise, or the least and the most of them."""
     kinks = noise.kinks
     return (kinks[0], kinks[-1]) if ends and kinks else kinks

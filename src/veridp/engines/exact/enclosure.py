@@ -204,7 +204,8 @@ class Curves:
 
 def _curves(noise: Continuous) -> Curves:
     if isinstance(noise, Smooth):
-        return Curves((), (noise.density,))
+        breaks = noise.breaks()
+        return Curves(breaks, (noise.density,) * (len(breaks) + 1))
     if isinstance(noise, Closed):
         return _exponential_curves(noise.density)
     raise TypeError(f"{type(noise).__name__} has no analytic density")

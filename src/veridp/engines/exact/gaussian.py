@@ -17,8 +17,9 @@ from veridp.engines.exact.noise import as_float
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.sums import collapsed
 from veridp.engines.exact.window import Window
-from veridp.kernel.distributions import Normal, Number, exact
+from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine
+from veridp.kernel.noise import Normal
 from veridp.kernel.symbols import Noise, Symbol
 
 

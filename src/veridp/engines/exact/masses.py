@@ -10,11 +10,11 @@ import numpy as np
 
 from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.curve import Density, moderate, slacks
-from veridp.engines.exact.noise import NumericNoise, as_float, numeric
+from veridp.engines.exact.noise import as_float, numeric
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.star import Middle, Ray, log_measures
 from veridp.engines.exact.sums import collapsed
-from veridp.kernel.distributions import Number
+from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise as Symbol
 from veridp.numerics.quadrature import log_sum
@@ -62,7 +62,7 @@ class Masses:
     """The probabilities of many lists of components: each kind is kept once, and all are measured together."""
 
     def __init__(self) -> None:
-        self.noise: dict[int, NumericNoise] = {}
+        self.noise: dict[int, Distribution] = {}
         self.around: dict[Middle, _Around] = {}
         self.forms: dict[int, tuple[Condition, list[_Form]]] = {}  # by the identity of the condition, which is kept
         self.places: dict[tuple[_Around, int, _Form], int] = {}  # of rays with one link and no bounds of their own

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact.elimination import Tree, tree_root
-from veridp.engines.exact.noise import NumericNoise
 from veridp.errors import NotExact
+from veridp.kernel.distributions import Distribution
 from veridp.numerics.components import components
 from veridp.numerics.quadrature import Grid, edges, panels, whole_numbers
 
@@ -60,9 +60,9 @@ class RowForm:
 class NoiseRegion:
     """Independent noise, a variable each; inequalities `form >= 0`; and further densities at forms of the variables."""
 
-    noise: dict[int, NumericNoise]
+    noise: dict[int, Distribution]
     inequalities: tuple[RowForm, ...]
-    densities: tuple[tuple[NumericNoise, RowForm], ...] = ()
+    densities: tuple[tuple[Distribution, RowForm], ...] = ()
     rows: int = 1
 
     def log_measure(self, cuts: int = 0) -> Array:
@@ -145,12 +145,12 @@ def _cut(region: NoiseRegion, cuts: int) -> Array:
     low, high = (np.full(region.rows, end) for end in noise.support)
     breaks = np.column_stack([np.zeros(region.rows), *_corners(region, variable)])
     if noise.integer:
-        reach = noise.tail * noise.scale
+        reach = noise.tail * noise.width
         first, last = np.maximum(low, breaks.min(axis=1) - reach), np.minimum(high, breaks.max(axis=1) + reach)
         grid = whole_numbers(np.ceil(first), np.floor(last))
     else:
-        rate = noise.rate + sum(n.rate for n in region.noise.values())
-        ends = edges(breaks, 16.0 / rate, noise.tail * noise.scale, low, high)
+        rate = noise.steepness + sum(n.steepness for n in region.noise.values())
+        ends = edges(breaks, 16.0 / rate, noise.tail * noise.width, low, high)
         grid = panels(ends)
     inner = region.fixed(variable, grid)
     size = max(1, MOST_POINTS // 50_000)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.noise import NumericNoise
+from veridp.kernel.distributions import Distribution
 from veridp.numerics.quadrature import edges, log_sum, panels
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ MOST_ENTRIES = 8_000_000
 class Ray:
     """Noise between bounds of its own, with links `own · it + middle's · middle + constant >= 0`."""
 
-    noise: NumericNoise
+    noise: Distribution
     low: float
     high: float
     links: tuple[tuple[float, float, float], ...]
@@ -41,7 +41,7 @@ class Ray:
 
     @property
     def rate(self) -> float:
-        return self.noise.rate * max(abs(middles / own) for own, middles, _ in self.links)
+        return self.noise.steepness * max(abs(middles / own) for own, middles, _ in self.links)
 
     def log_values(self, points: Array) -> Array:
         """ln of its measure, as a function of the middle."""
@@ -56,7 +56,7 @@ class Ray:
 class Middle:
     """Continuous noise between bounds."""
 
-    noise: NumericNoise
+    noise: Distribution
     low: float
     high: float
 
@@ -70,7 +70,7 @@ def log_measures(middle: Middle, rays: Sequence[Ray], stars: Sequence[Sequence[i
         return np.full(len(stars), -np.inf)
     breaks = np.unique([*middle.breaks(), *(point for ray in rays for point in ray.breaks())])
     steepest = max(sum(rays[place].rate for place in star) for star in stars)
-    width, tail = 16.0 / (middle.noise.rate + steepest), middle.noise.tail * middle.noise.scale
+    width, tail = 16.0 / (middle.noise.steepness + steepest), middle.noise.tail * middle.noise.width
     grid = panels(edges(breaks[None, :], width, tail, np.array([middle.low]), np.array([middle.high])))
     points = grid.points[0]
     values = np.array([np.maximum(ray.log_values(points), NOTHING) for ray in rays]).reshape(len(rays), len(points))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.exact.curve import Density
-from veridp.engines.exact.noise import as_float, log_transform, numeric, tail_rate
+from veridp.engines.exact.noise import as_float, numeric
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.symbols import Noise
 
@@ -103,7 +103,7 @@ def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
     whole = [noise for noise, _ in draws if noise.integer]
     if whole and (len(whole) < len(draws) or any(abs(factor) != 1 for _, factor in draws)):
         return None  # the tail repeats a pattern, or has gaps
-    poles = [tail_rate(noise, factor) for noise, factor in draws]
+    poles = [noise.upper_tail(factor) for noise, factor in draws]
     rate = min((pole.rate for pole in poles if pole is not None), default=math.inf)
     if not math.isfinite(rate):
         return None
@@ -116,5 +116,5 @@ def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
         elif pole is not None and pole.rate < rate * (1 + CLOSE_RATES):
             return None
         else:
-            log_constant.append(log_transform(noise, rate * factor))
+            log_constant.append(noise.log_transform(rate * factor))
     return _Decay(rate, order, (*log_constant, -math.lgamma(order))) if all(map(math.isfinite, log_constant)) else None

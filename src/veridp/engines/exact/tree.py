@@ -10,13 +10,12 @@ from fractions import Fraction
 from veridp.engines.exact.ball_noise import End
 from veridp.engines.exact.curve import slacks
 from veridp.errors import NotExact
-from veridp.kernel import distributions as d
+from veridp.kernel.distributions import Distribution, ExponentialNoise
 from veridp.kernel.expressions import Condition
 from veridp.kernel.symbols import Noise, Relation, Symbol
 from veridp.numerics.components import components
 
 Form = tuple[dict[Noise, Fraction], Fraction]  # coefficients and a constant: the form is to be >= 0
-CLOSED = (d.Laplace, d.Exponential, d.Uniform)
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class AffineLine:
 class NoiseNode:
     """Noise between bounds: its own, and lines in the value of its parent; with what hangs below it."""
 
-    noise: d.Distribution
+    noise: Distribution
     low: End
     high: End
     at_least: tuple[AffineLine, ...] = ()
@@ -56,7 +55,7 @@ class NoiseNode:
     @property
     def closed(self) -> bool:
         """Whether it and all below it have piecewise exponential polynomials as densities."""
-        return all(isinstance(node.noise, CLOSED) for node in self.below)
+        return all(isinstance(node.noise, ExponentialNoise) for node in self.below)
 
 
 @dataclass(frozen=True)

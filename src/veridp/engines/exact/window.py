@@ -59,7 +59,7 @@ def _sums_integers(piece: DistributionPiece) -> bool:
 
 def _least_scale(pieces: Sequence[DistributionPiece]) -> Fraction:
     return min(
-        abs(Fraction(factor)) * Fraction(numeric(symbol.distribution).scale)
+        abs(Fraction(factor)) * Fraction(numeric(symbol.distribution).width)
         for piece in pieces
         for symbol, factor in piece.numbers[0].terms.items()
         if isinstance(symbol, Noise)

@@ -16,7 +16,6 @@ from typing import Literal
 
 from veridp.adjacency import Corner, Hull
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.prices import price_of, why_no_price
 from veridp.engines.prove.shifts import Shift, ShiftProblem, cheapest_shifts, program_at, requirements_of
 from veridp.engines.prove.wording import moved_text
 from veridp.kernel.site import Site
@@ -152,8 +151,8 @@ def _reasons(noises: Sequence[Noise]) -> str:
     """Why noise that is there does not help, where its kind is why."""
     found = []
     for noise in noises:
-        price = price_of(noise.distribution)
-        reason = why_no_price(noise.distribution, up=price.up is None) if None in (price.up, price.down) else None
+        price = noise.distribution.price
+        reason = price.why_not if None in (price.up, price.down) else None
         if reason is not None and reason not in found:
             found.append(reason)
     return f" ({'; '.join(found)})" if found else ""

@@ -20,7 +20,6 @@ from veridp.engines.prove.neighbours import certified_word, interval_of
 from veridp.engines.prove.rules import Rule
 from veridp.engines.prove.shifts import Shift
 from veridp.errors import BadInput
-from veridp.kernel.distributions import Geometric
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Symbol
 from veridp.mechanism import Mechanism
@@ -180,7 +179,7 @@ def _shift_cost(noises: Sequence[Noise], shift: Shift) -> Fraction:
 
 def _rounded_up(noises: Sequence[Noise], moved: Sequence[bool], cost: Fraction | float) -> Fraction:
     """The cost as a rational that is not below the true one: the price of geometric noise is a logarithm."""
-    logarithm = any(m and isinstance(n.distribution, Geometric) for n, m in zip(noises, moved, strict=True))
+    logarithm = any(m and n.distribution.price.rounded for n, m in zip(noises, moved, strict=True))
     return decimal_above(float(cost)) if logarithm else Fraction(cost)
 
 
@@ -203,8 +202,8 @@ def _entry(symbol: Symbol) -> str:
 
 def noise_document(noise: Noise) -> dict[str, Json]:
     """A draw: its place among the draws of a run, its kind and its parameters."""
-    parameters = {name: str(value) for name, value in vars(noise.distribution).items()}
-    return {"draw": noise.index, "kind": type(noise.distribution).__name__.lower(), **parameters}
+    parameters = {name: str(value) for name, value in noise.distribution.parameters.items()}
+    return {"draw": noise.index, "kind": noise.distribution.kind, **parameters}
 
 
 def _laid_out(value: Json, indent: str = "") -> str:

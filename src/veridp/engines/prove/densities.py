@@ -18,8 +18,8 @@ from functools import cached_property
 from veridp.engines.prove.events import NoiseEvent
 from veridp.engines.prove.pieces import piece_of
 from veridp.engines.prove.regions import is_on_data
-from veridp.kernel import distributions as d
 from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.noise import Uniform
 from veridp.kernel.symbols import Noise, Relation
 
 MAX_SLANTED_LINES = 80  # slanted lines: past this the plane is not taken apart
@@ -102,7 +102,7 @@ class Layer:
 def layer_of(event: NoiseEvent) -> Layer | None:
     """The event as a layer; None where its noise is not uniform, or hangs together otherwise than with the data."""
     piece = piece_of(event)
-    if len(event.numbers) > 1 or not all(isinstance(noise.distribution, d.Uniform) for noise in piece.noises):
+    if len(event.numbers) > 1 or not all(isinstance(noise.distribution, Uniform) for noise in piece.noises):
         return None
     height = piece.weight
     clauses = [Clause(_line(c.slack, None, NOTHING), c.relation) for c in event.conditions if is_on_data(c)]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.engines.prove.convex import union_if_convex
-from veridp.engines.prove.prices import price_of
 from veridp.errors import NotExplorable
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition
@@ -62,7 +61,7 @@ def _merged(members: Sequence[tuple[Path, OutputForm]]) -> list[NoiseEvent]:
 
 def _can_move(symbol: Symbol) -> bool:
     """Whether it is noise that can be shifted: events without any gain nothing from being merged."""
-    return isinstance(symbol, Noise) and price_of(symbol.distribution).up is not None
+    return isinstance(symbol, Noise) and symbol.distribution.price.up is not None
 
 
 def _sites(path: Path) -> tuple[Site, ...]:

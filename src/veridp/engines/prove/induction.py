@@ -19,8 +19,8 @@ from veridp.budget import Deadline
 from veridp.budget.child_process import contained
 from veridp.engines.prove.neighbours import certified_word
 from veridp.engines.prove.paths import rational_arguments
-from veridp.engines.prove.prices import cost_of, price_of
 from veridp.engines.prove.replay import spot_check
+from veridp.engines.prove.shifts import cost_of
 from veridp.engines.prove.system import QUERY, SYMBOL, LoopStep, LoopSystem, State, system_of
 from veridp.errors import EnginesDisagree, ExplorationDisagrees, NotInductive, NotSolved, VeridpError
 from veridp.kernel.distributions import Number
@@ -190,7 +190,7 @@ class _Alignment:
 
     def _shift(self, move: StepShift, noise: Noise) -> dict[int, int]:
         """The variables of a shift, with their signs. Integer noise stays: between corners no shift of it is whole."""
-        allowed = price_of(noise.distribution)
+        allowed = noise.distribution.price
         ways = () if noise.distribution.integer else (("up", allowed.up, 1), ("down", allowed.down, -1))
         return {self._column((move, noise.index, way)): sign for way, unit, sign in ways if unit is not None}
 
@@ -225,7 +225,7 @@ class _Alignment:
             costs[left] = costs.get(left, Fraction(0)) - 1
         for noise in move.step.noises:
             for column, sign in self._shift(move, noise).items():
-                costs[column] = -price_of(noise.distribution).of(Fraction(sign))
+                costs[column] = -noise.distribution.price.of(Fraction(sign))
         program.at_least_zero(costs)
 
     def solved(self) -> AlignedLoop:
@@ -240,7 +240,7 @@ class _Alignment:
         for move in moves:
             for noise in move.step.noises:
                 for column, sign in self._shift(move, noise).items():
-                    few.costs[column] = price_of(noise.distribution).of(Fraction(sign))
+                    few.costs[column] = noise.distribution.price.of(Fraction(sign))
         answer = _solution(few)
         found = {key: answer.values[column] for key, column in self.columns.items()}
         return _aligned([self._aligned_move(move, found) for move in moves], found)

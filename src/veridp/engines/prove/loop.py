@@ -38,7 +38,7 @@ from veridp.mechanism import Mechanism
 # Their exact types: no code can change such a value in place, nor did a user say what its operators do.
 PLAIN_TYPES = (bool, int, float, str, Fraction, type(None), np.float64, Written)
 PURE_BUILTINS = {name: getattr(builtins, name) for name in ("abs", "min", "max", "bool", "int", "float")}
-DRAWS = {name for name in vars(StandInGenerator) if not name.startswith("_") and hasattr(np.random.Generator, name)}
+DRAWS = {name for name in dir(StandInGenerator) if not name.startswith("_") and hasattr(np.random.Generator, name)}
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd, ast.Not)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from veridp.errors import MechanismFailed
+from veridp.errors import MechanismFailed, NotExplorable
 from veridp.kernel.decimals import Written
 from veridp.kernel.explore import explore
 from veridp.kernel.identity import Raised
 from veridp.kernel.path import Path
 from veridp.kernel.replay import RUNS, Listing, Replayed
 from veridp.mechanism import Mechanism
+from veridp_check.noise import parameters_of
 
 MOST_SHOWN = 3  # exceptions that a message names
 
@@ -22,11 +23,23 @@ def explored(mechanism: Mechanism, data: Any, *, defer: bool = False) -> Sequenc
     return explore(rational_arguments(mechanism), data, defer=defer)
 
 
+def check_noise(paths: Sequence[Path]) -> None:
+    """Raises NotExplorable where the paths draw noise that the certificate checker does not know."""
+    drawn = (noise for path in paths for noise in path.noises)
+    unknown = next((noise for noise in drawn if parameters_of(noise.distribution.kind) is None), None)
+    if unknown is not None:
+        raise NotExplorable(
+            f"{unknown.site.prefix}the certificate checker does not know {unknown.distribution.kind} noise, so nothing "
+            f"can be proved of what draws it; use another engine"
+        )
+
+
 def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool = False) -> list[Sequence[Path]]:
     """Its paths on each of the values, after plain runs agreed with them; the more values, the fewer runs on each."""
     found = []
     for value in values:
         paths = explored(mechanism, value, defer=defer)
+        check_noise(paths)
         replayed(mechanism, value, paths, defer=defer, runs=max(RUNS // len(values), 1))
         found.append(paths)
     if all(isinstance(path.output, Raised) for paths in found for path in paths):

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.engines.prove.events import NoiseEvent
-from veridp.kernel import distributions as d
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.generator import binomial_weights
 from veridp.kernel.symbols import Noise, Relation
 
 
@@ -40,21 +38,20 @@ def piece_of(event: NoiseEvent) -> WeightedEvent:
         asked = [condition for condition in event.conditions if noise in condition.slack.terms]
         released = any(noise in number.terms for number in event.numbers)
         alone = all(len(condition.slack.terms) == 1 for condition in asked)
-        if (
-            released
-            or not alone
-            or (asked and not isinstance(noise.distribution, d.Uniform | d.Geometric | d.Binomial))
-        ):
+        chance = None if released or not alone else probability(noise, asked)
+        if chance is None:
             kept.append(noise)
-        elif asked:
-            weight *= probability(noise, asked)
+        else:
+            weight *= chance
     conditions = [c for c in event.conditions if any(noise in c.slack.terms for noise in kept)]
     return WeightedEvent(event, weight, tuple(kept), tuple(conditions))
 
 
-def probability(noise: Noise, conditions: Sequence[Condition]) -> Fraction:
-    """The probability that uniform, geometric or binomial noise satisfies conditions on it alone."""
-    low, high = _support(noise.distribution)
+def probability(noise: Noise, conditions: Sequence[Condition]) -> Fraction | None:
+    """The probability that noise satisfies conditions on it alone; None where it is not rational."""
+    if not conditions:
+        return Fraction(1)
+    low, high = None, None
     for condition in conditions:
         slope = Fraction(condition.slack.terms[noise])
         bound = -Fraction(condition.slack.constant) / slope
@@ -66,28 +63,4 @@ def probability(noise: Noise, conditions: Sequence[Condition]) -> Fraction:
         if slope < 0 or equal:
             most = math.ceil(bound) - 1 if noise.distribution.integer and strict else bound
             high = Fraction(most) if high is None else min(high, Fraction(most))
-    if high is not None and low is not None and high < low:
-        return Fraction(0)
-    return _between(noise.distribution, low, high)
-
-
-def _support(noise: d.Distribution) -> tuple[Fraction | None, Fraction | None]:
-    if isinstance(noise, d.Uniform):
-        return Fraction(0), Fraction(noise.scale)
-    return Fraction(noise.support[0]), None if math.isinf(noise.support[1]) else Fraction(noise.support[1])
-
-
-def _between(noise: d.Distribution, low: Fraction | None, high: Fraction | None) -> Fraction:
-    match noise:
-        case d.Uniform():
-            return ((high or Fraction(0)) - (low or Fraction(0))) / Fraction(noise.scale)
-        case d.Geometric():
-            fail = 1 - Fraction(noise.p)
-            first = max(math.ceil(low or 1), 1)
-            beyond = Fraction(0) if high is None else fail ** math.floor(high)
-            return max(fail ** (first - 1) - beyond, Fraction(0))
-        case d.Binomial():
-            weights = binomial_weights(noise.trials, noise.p)
-            first, last = math.ceil(low or 0), math.floor(noise.trials if high is None else high)
-            return sum((Fraction(w) for w in weights[first : last + 1]), start=Fraction(0))
-    raise TypeError(f"{noise} has no rational probabilities")
+    return noise.distribution.probability_between(low, high)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.adjacency import Box, Corner
-from veridp.engines.prove.prices import cost_of, price_of
-from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, moved_to, signed_variables
+from veridp.engines.prove.shifts import Requirement, ShiftProblem, Signed, cost_of, moved_to, signed_variables
 from veridp.kernel.symbols import Noise
 from veridp.numerics.components import components
 from veridp.numerics.integer_program import solve_whole
@@ -65,7 +64,7 @@ class _RuleProgram:
             self._require(each)
 
     def _add_noise(self, noise: Noise) -> None:
-        program, price = self.program, price_of(noise.distribution)
+        program, price = self.program, noise.distribution.price
         dear = max(price.up or ZERO, price.down or ZERO)
         whole = noise.distribution.integer
         centre = signed_variables(program, noise, whole=False)

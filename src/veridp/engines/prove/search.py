@@ -15,7 +15,7 @@ from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import has_finite_domain
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
 from veridp.engines.prove.neighbours import certified_word, interval_of
-from veridp.engines.prove.paths import explored, replayed
+from veridp.engines.prove.paths import check_noise, explored, replayed
 from veridp.engines.prove.pieces import piece_of
 from veridp.engines.prove.regions import is_on_data
 from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotSolved
@@ -82,6 +82,7 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
         raise type(error)(
             f"{error}; or give it a domain that is a list of values, which a proof can go through"
         ) from error
+    check_noise(paths)
     if all(isinstance(path.output, Raised) for path in paths):
         replayed(mechanism, data, paths)
         raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; let it return something")

@@ -10,7 +10,6 @@ from fractions import Fraction
 
 from veridp.adjacency import Box, Corner, Hull, Polytope
 from veridp.engines.prove.events import NoiseEvent, entry_of, is_equality
-from veridp.engines.prove.prices import cost_of, price_of
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Noise, Unknown
@@ -100,6 +99,11 @@ class ShiftProblem:
         return Shift(tuple(moves), cost_of(self.noises, moves))
 
 
+def cost_of(noises: Sequence[Noise], moves: Sequence[Fraction]) -> Fraction:
+    """What the moves cost together."""
+    return sum((n.distribution.price.of(move) for n, move in zip(noises, moves, strict=True)), start=Fraction(0))
+
+
 def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple[int, ...], Corner]:
     """The entries whose rise helps some requirements and harms others, or that an equation holds; and a difference
     where the others are at their worst, or 0 if they do not matter."""
@@ -167,7 +171,7 @@ Signed = Sequence[tuple[int, int]]  # columns with their signs, which sum to a n
 
 def signed_variables(program: LinearProgram, noise: Noise, *, priced: bool = True, whole: bool = False) -> Signed:
     """Variables for the way up and the way down, as far as the noise may go there."""
-    price = price_of(noise.distribution)
+    price = noise.distribution.price
     return [
         (program.variable(unit if priced else ZERO, whole=whole), sign)
         for unit, sign in ((price.up, 1), (price.down, -1))
@@ -187,7 +191,7 @@ def _shift(task: ShiftProblem, answer: Answer) -> Shift:
     values = iter(answer.values)
     moves = []
     for noise in task.noises:
-        price = price_of(noise.distribution)
+        price = noise.distribution.price
         up = ZERO if price.up is None else next(values)
         moves.append(up if price.down is None else up - next(values))
     return Shift(tuple(moves), answer.cost)

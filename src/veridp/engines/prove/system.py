@@ -17,6 +17,7 @@ from typing import Any
 
 from veridp.engines.prove.convex import are_disjoint, cover_everything
 from veridp.engines.prove.loop import PLAIN_TYPES, Loop, Mark, loop_of, marked_paths
+from veridp.engines.prove.paths import check_noise
 from veridp.errors import NotInductive
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number
@@ -95,6 +96,7 @@ def system_of(mechanism: Mechanism, size: int = 4) -> LoopSystem:
                 raise NotInductive(
                     f"{mechanism.name} nests its outputs in several ways, of which the steps do not tell"
                 )
+            check_noise([path])
             if isinstance(path.output, Raised):
                 raise NotInductive(f"{mechanism.name} {path.output} on some way through it")
             if not marks:

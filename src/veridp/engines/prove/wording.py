@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.prices import price_of
 from veridp.engines.prove.shifts import Shift
 from veridp.kernel.symbols import Noise
 from veridp.kernel.wording import number_text
@@ -34,7 +33,7 @@ def moved_text(noise: Noise, move: Fraction) -> str:
 
 
 def _cost(noise: Noise, move: Fraction) -> str:
-    price = price_of(noise.distribution)
+    price = noise.distribution.price
     unit = (price.up if move > 0 else price.down) or Fraction(0)
     size = "" if abs(move) == 1 else f"{number_text(abs(move))}·"
     return f"{size}{number_text(unit)}"

@@ -30,7 +30,6 @@ from veridp.kernel.site import Site
 from veridp.mechanism import Mechanism
 
 MOST_PATHS = 500
-SCALES = ("Laplace", "Normal", "Gumbel", "Logistic", "Exponential")  # whose parameter grows with the noise
 STAND_IN = 1  # for an argument without a value, until one is found
 
 
@@ -135,7 +134,7 @@ def _scales(mechanism: Mechanism, data: Any) -> dict[Site, frozenset[float]]:
     """The scales of the noise that each line draws."""
     lines: dict[Site, set[float]] = {}
     for draw in draws_of(mechanism, data):
-        if draw.kind in SCALES:
+        if draw.is_scale:
             lines.setdefault(draw.site, set()).add(draw.parameter)
     return {site: frozenset(scales) for site, scales in lines.items()}
 

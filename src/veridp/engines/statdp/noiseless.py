@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.errors import MechanismFailed, NotExplorable
-from veridp.kernel.distributions import Binomial, Distribution, Geometric, Number, Poisson, Uniform
+from veridp.kernel.distributions import Distribution, Number, ScaledNoise
 from veridp.kernel.generator import Size, StandInGenerator, over_shape
 from veridp.kernel.site import Site, raised_at
 from veridp.kernel.stand_ins import Symbolic
@@ -26,15 +25,15 @@ class DrawSite:
     """A place in the mechanism where noise was drawn, and how much: a parameter of its distribution."""
 
     site: Site
-    kind: str
     parameter: float
+    is_scale: bool  # whether the noise grows with the parameter
 
 
 MOST_DRAWS = 100_000  # in one run: drawing until a value pleases would never end
 
 
 class NoiseFree(StandInGenerator):
-    """A generator whose Laplace, normal, Gumbel, logistic and exponential noise is 0.
+    """A generator whose noise is 0 where it has a location.
 
     A uniform number is the middle of its range, integer noise and finite choices are their likeliest value. What it
     was asked for is kept in `draws`.
@@ -44,32 +43,22 @@ class NoiseFree(StandInGenerator):
         self.draws: list[DrawSite] = []
         self.drawn = 0
 
-    def _located(self, kind: Callable[[Number], Distribution], loc: Any, scale: Any, size: Size) -> Any:
+    def _located(self, kind: type[ScaledNoise], loc: Any, scale: Any, size: Size) -> Any:
         self._count()
         for width in np.ravel(np.asarray(scale, dtype=object)):
-            self._note(kind.__name__, width)
+            self._note(width, is_scale=True)
         return over_shape(lambda place, _: place, size, loc, scale)
 
     def noise(self, distribution: Distribution) -> Any:
         self._count()
-        match distribution:
-            case Uniform():
-                return 0.5
-            case Geometric():
-                self._note("Geometric", distribution.p)
-                return 1
-            case Poisson():
-                self._note("Poisson", distribution.rate)
-                return math.floor(distribution.rate)
-            case Binomial():
-                self._note("Binomial", distribution.p)
-                return math.floor((distribution.trials + 1) * distribution.p)
-        raise NotExplorable(f"{distribution} has no value to stand for it without noise; use another engine")
+        if distribution.integer:
+            self._note(list(distribution.parameters.values())[-1])
+        return distribution.typical
 
     def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
         self._count()
         chances = [Fraction(weight) for weight in weights]
-        self._note("choice", max(chances))
+        self._note(max(chances))
         return values[chances.index(max(chances))]
 
     def refuse(self, what: str) -> NoReturn:
@@ -80,9 +69,9 @@ class NoiseFree(StandInGenerator):
         if self.drawn > MOST_DRAWS:
             self.refuse(f"it draws more than {MOST_DRAWS} times, perhaps until a value pleases")
 
-    def _note(self, kind: str, parameter: Any) -> None:
+    def _note(self, parameter: Any, is_scale: bool = False) -> None:
         if not isinstance(parameter, Symbolic):
-            self.draws.append(DrawSite(_caller(), kind, float(parameter)))
+            self.draws.append(DrawSite(_caller(), float(parameter), is_scale))
 
 
 def _caller() -> Site:

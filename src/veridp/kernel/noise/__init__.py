@@ -1,0 +1,28 @@
+"""The noise that a mechanism may draw, a module for each distribution; engines know those that are imported here."""
+
+from veridp.kernel.distributions import Distribution
+from veridp.kernel.noise.binomial import Binomial
+from veridp.kernel.noise.cauchy import Cauchy
+from veridp.kernel.noise.exponential import Exponential
+from veridp.kernel.noise.geometric import Geometric
+from veridp.kernel.noise.gumbel import Gumbel
+from veridp.kernel.noise.laplace import Laplace, LaplaceSum
+from veridp.kernel.noise.logistic import Logistic
+from veridp.kernel.noise.normal import Normal
+from veridp.kernel.noise.poisson import Poisson
+from veridp.kernel.noise.uniform import Uniform
+
+__all__ = [
+    "Binomial",
+    "Cauchy",
+    "Distribution",
+    "Exponential",
+    "Geometric",
+    "Gumbel",
+    "Laplace",
+    "LaplaceSum",
+    "Logistic",
+    "Normal",
+    "Poisson",
+    "Uniform",
+]
