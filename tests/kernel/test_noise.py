@@ -115,3 +115,7 @@ def test_recorded_draws_are_those_of_numpy(method: str) -> None:
     plain = np.random.Generator(np.random.PCG64(6))
     seen = getattr(scripted, method)(*arguments, size=5)
     assert seen.tolist() == getattr(plain, method)(*arguments, size=5).tolist() == scripted.draws
+
+
+def test_units_are_above_0_where_every_draw_is_alike() -> None:
+    assert [d.Poisson(0).unit, d.Binomial(0, 0).unit, d.Geometric(1).unit] == [1, 1, 2]

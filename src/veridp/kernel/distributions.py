@@ -176,7 +176,7 @@ class Distribution(ABC):
         return 0.0
 
     @property
-    def choices(self) -> list[Number] | None:
+    def choices(self) -> tuple[Number, ...] | None:
         """The probabilities of 0, 1, … where it is read as a finite choice; None where it is noise."""
         return None
 

@@ -325,8 +325,8 @@ class EntryLoss(PrivacyLoss):
             row = np.linspace(low, high, 25)
             losses = self._losses_at(row)
             top = int(np.argmax(losses))
-            best = max(best, float(losses[top]))
-            if float(losses[top]) - float(losses.min()) < 1e-15 * (1 + abs(best)):
+            gain, best = float(losses[top]) - best, max(best, float(losses[top]))
+            if gain < 1e-15 * (1 + abs(best)):
                 break
             low, high = float(row[max(top - 1, 0)]), float(row[min(top + 1, 24)])
         return best

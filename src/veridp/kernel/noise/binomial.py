@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from veridp.kernel.distributions import IntegerNoise, Number, Price, exact, generator_method
@@ -26,17 +26,8 @@ class Binomial(IntegerNoise):
         return cls(trials, chance)
 
     @property
-    def choices(self) -> list[Number] | None:
-        return self.weights if self.trials <= FEW_TRIALS else None
-
-    @property
-    def weights(self) -> list[Number]:
-        """P[k successes] for k = 0..trials, exactly."""
-        chance, ways, weights = Fraction(self.p), 1, []
-        for k in range(self.trials + 1):
-            weights.append(exact(ways * chance**k * (1 - chance) ** (self.trials - k)))
-            ways = ways * (self.trials - k) // (k + 1)
-        return weights
+    def choices(self) -> tuple[Number, ...] | None:
+        return _weights(self.trials, self.p) if self.trials <= FEW_TRIALS else None
 
     @property
     def support(self) -> tuple[float, float]:
@@ -75,7 +66,7 @@ class Binomial(IntegerNoise):
     def probability_between(self, low: Fraction | None, high: Fraction | None) -> Fraction:
         first = 0 if low is None else max(math.ceil(low), 0)
         last = self.trials if high is None else max(math.floor(high), -1)
-        return sum((Fraction(weight) for weight in self.weights[first : last + 1]), start=Fraction(0))
+        return sum((Fraction(weight) for weight in _weights(self.trials, self.p)[first : last + 1]), start=Fraction(0))
 
     @property
     def price(self) -> Price:
@@ -90,6 +81,16 @@ class Binomial(IntegerNoise):
 
     def cut(self, bits: int) -> int:
         return self.trials
+
+
+@lru_cache(maxsize=256)
+def _weights(trials: int, p: Number) -> tuple[Number, ...]:
+    """P[k successes] for k = 0..trials, exactly."""
+    chance, ways, weights = Fraction(p), 1, []
+    for k in range(trials + 1):
+        weights.append(exact(ways * chance**k * (1 - chance) ** (trials - k)))
+        ways = ways * (trials - k) // (k + 1)
+    return tuple(weights)
 
 
 @generator_method
