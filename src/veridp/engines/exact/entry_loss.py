@@ -321,13 +321,15 @@ class EntryLoss(PrivacyLoss):
 
     def _climbed(self, low: float, high: float, best: float) -> float:
         """The largest loss between two points, by looking ever closer around the best of a row of points."""
+        error = float(self._errors[self._best])  # what exceeds the best by no more than this may be rounding
         while high - low > 1e-10 * self._width + 8 * ULP * abs(low):
             row = np.linspace(low, high, 25)
             losses = self._losses_at(row)
             top = int(np.argmax(losses))
-            gain, best = float(losses[top]) - best, max(best, float(losses[top]))
-            if gain < 1e-15 * (1 + abs(best)):
+            if float(losses[top]) - float(losses.min()) <= error:
                 break
+            if losses[top] > best + error:
+                best = float(losses[top])
             low, high = float(row[max(top - 1, 0)]), float(row[min(top + 1, 24)])
         return best
 
