@@ -81,7 +81,7 @@ def _is_interval(domain: Domain) -> bool:
 def _numbers(domain: Domain) -> list[float]:
     """The values of the domain, or its ends where it is an interval, all numbers."""
     if not len(domain) or not all(isinstance(value, int | float | np.number) for value in domain):
-        raise BadInput(f"domain = {domain!r} is not one of numbers; give a pair such as (-10, 10), or numbers")
+        raise BadInput(f"domain must be a pair of numbers such as (-10, 10), or a list of numbers, got {domain!r}")
     return list(domain)  # type: ignore[arg-type]
 
 
@@ -274,7 +274,7 @@ def _ends(domain: Domain) -> tuple[object, object]:
         return _interval(domain)
     values = list(domain)
     if len(values) < 2:
-        raise BadInput(f"domain = {domain!r} has no two values to tell apart; give at least two")
+        raise BadInput(f"domain must have at least two values, got {domain!r}")
     return values[0], values[-1]
 
 
@@ -516,9 +516,9 @@ class Scaled(Adjacency):
 
     def __post_init__(self) -> None:
         if not isinstance(self.relation, _Queries):
-            raise BadInput(f"{self.relation} is no relation on query answers, so it has no sensitivity to scale")
+            raise BadInput(f"{self.relation} is not a relation on query answers and cannot be scaled")
         if not 0 < self.factor < float("inf"):
-            raise BadInput(f"factor = {self.factor!r} is not a sensitivity; give a number > 0")
+            raise BadInput(f"factor must be finite and > 0, got {self.factor!r}")
 
     @property
     def name(self) -> str:  # type: ignore[override]

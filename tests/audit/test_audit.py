@@ -164,10 +164,10 @@ def test_the_verdict_depends_on_the_seed_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"alpha": 0.0}, "alpha = 0.0 is not the probability"),
-        ({"seed": -1}, "seed = -1 is not a seed"),
-        ({"seconds": 0.0}, "leaves no time"),
-        ({"epsilon": -1.0}, "not a privacy budget"),
+        ({"alpha": 0.0}, r"alpha must be in \(0, 1\), got 0.0"),
+        ({"seed": -1}, "seed must be an integer >= 0, got -1"),
+        ({"seconds": 0.0}, "seconds must be a number > 0"),
+        ({"epsilon": -1.0}, "epsilon must be a number >= 0"),
         ({"adjacency": "near"}, "adjacency = 'near' is unknown"),
         ({"colour": 1}, "takes no argument 'colour'"),
     ],

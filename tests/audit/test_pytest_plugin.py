@@ -78,7 +78,7 @@ def test_marked_functions_are_tests(tmp_path: Path, arguments: list[str]) -> Non
     }  # fmt: skip
     text = "\n".join(lines)
     assert "wrong(epsilon=1.0) does not keep 1-DP\n\nFalsifying example:\n    left  = [" in text
-    assert "a proof was asked for" in text
+    assert "a proof is required" in text
     assert "it raised RuntimeError: no luck" in text
     (summary,) = [line for line in lines if "the probability of a false alarm in this session" in line]
     assert summary.startswith("7 checks, ")
@@ -177,7 +177,7 @@ def test_methods_and_parameter_sets_are_tests_and_failures_are_short(tmp_path: P
     assert "2 skipped" in done.stdout
     assert "so ε >= 4 where 2 is claimed" in done.stdout  # chosen[wrong-two]: its noise has half the scale
     assert "assumed: adjacency linf, domain [-10, 10]" in done.stdout  # test_wrong states neither
-    assert "BadInput: epsilon = '1' is not a privacy budget; give a number >= 0" in done.stdout
+    assert "BadInput: epsilon must be a number >= 0, got '1'" in done.stdout
     assert "BadInput: size must be an integer >= 1, got 2.5" in done.stdout
     for own in ("audit/check.py", "audit/audit.py", "def check(", "claim.py:"):  # no source of veridp's own
         assert own not in done.stdout

@@ -109,7 +109,7 @@ def _of_records(
         yield from (NeighbourMove(*box, at(place), _unconditional) for place in range(shared + 1))
         return
     if math.factorial(shared + 1) > MOST_ORDERS:
-        raise NotExact(f"the query heeds the order of its records, and {shared + 1} of them have too many orders")
+        raise NotExact(f"the query depends on the order of its records, and {shared + 1} records have too many orders")
     for order in itertools.permutations(range(shared + 1)):
         yield NeighbourMove(*box, _shuffled(two, order), _unconditional)
 

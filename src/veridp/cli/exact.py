@@ -67,7 +67,7 @@ def show_exact(
             raise BadInput(f"--all compares the whole catalogue; leave out {target!r}, or leave out --all")
         return _show_all(3.0 if time is None else time, report, as_json)
     if target is None:
-        raise BadInput("which mechanism? give file.py:function, package.module:function or a catalogue name, or --all")
+        raise BadInput("no mechanism; give file.py:function, package.module:function or a catalogue name, or --all")
     if (left is None) != (right is None):
         raise BadInput("--left and --right go together; give both, or neither to search for the worst pair")
     from veridp.engines.exact import (  # numerics take longer to import than all the rest: only where needed

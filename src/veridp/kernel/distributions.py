@@ -63,7 +63,7 @@ class Distribution(ABC):
     @property
     def reach(self) -> tuple[int, int]:
         """Bounds of an integer draw, which it passes with a probability below 1e-300 if at all."""
-        raise TypeError(f"{type(self).__name__} is no distribution of integers")
+        raise TypeError(f"{type(self).__name__} is not a distribution of integers")
 
     def __str__(self) -> str:
         parameters = ", ".join(f"{name}={float(value):.6g}" for name, value in vars(self).items())

@@ -54,7 +54,7 @@ RUN: ContextVar[Decider | None] = ContextVar("RUN", default=None)
 def _run() -> Decider:
     run = RUN.get()
     if run is None:
-        raise NotAffine(f"{here()}: a symbol has no value of its own; it can only be decided on inside explore()")
+        raise NotAffine(f"{here()}: a symbol has no value; it can only be decided inside explore()")
     return run
 
 

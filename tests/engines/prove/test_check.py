@@ -874,7 +874,7 @@ def test_arguments_come_back_from_their_text():
     stated = check(document).certificate
     assert arguments_of(stated, {"threshold": 0.5}) == {"epsilon": Fraction(1, 10), "mode": "x"}
     odd = check(document | {"arguments": {"f": "<function f>"}}).certificate
-    with pytest.raises(BadInput, match="the argument f = <function f> of the certificate is no literal"):
+    with pytest.raises(BadInput, match="the argument f = <function f> of the certificate is not a literal"):
         arguments_of(odd, {})
 
 

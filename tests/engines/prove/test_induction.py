@@ -303,7 +303,7 @@ def counts_in_signs_of_zero(rng, queries):
     [
         (remembers_the_length, "a list that is not only appended to"),
         (counts_to_seven, "other than a remainder"),
-        (counts_by_itself, "ever new states"),
+        (counts_by_itself, "keeps reaching new states"),
         (looks_at_the_length, r"test_induction\.py:\d+: .* queries other than in one loop"),
         (hides_state_in_a_list, "a list that is not only appended to"),
         (hides_state_outside, r"test_induction\.py:\d+: .* does not understand 'MEMORY\.clear\(\)'"),
@@ -322,7 +322,7 @@ def counts_in_signs_of_zero(rng, queries):
         (returns_the_sum_in_the_end, "a return of something other than the list"),
         (divides_the_number, "the number of a step, i, for something other than a remainder"),
         (has_operators_of_its_own, "ZERO, which is not a plain constant"),
-        (counts_in_signs_of_zero, "ever new states"),
+        (counts_in_signs_of_zero, "keeps reaching new states"),
         (walks_past_the_data, "does not understand 'for query in"),
     ],
 )

@@ -384,7 +384,7 @@ def test_names_of_variables_do_not_run_into_each_other():
             answers.append(False)
         return answers
 
-    with pytest.raises(NotInductive, match="always follows from other variables"):
+    with pytest.raises(NotInductive, match="is determined by other variables"):
         prove_for_every_size(named)
 
     def renamed(rng, queries):
@@ -414,7 +414,7 @@ def test_names_of_variables_do_not_run_into_each_other():
 def test_sizes_with_an_induction_have_its_certificate(tmp_path):
     save_certificate(prove_sizes(catalogue["gap_svt"], 2), tmp_path / "proof.json")
     assert check_file(tmp_path / "proof.json").certificate.scope == "every size"
-    with pytest.raises(BadInput, match="no one certificate for several sizes"):
+    with pytest.raises(BadInput, match="no single certificate for several sizes"):
         _ = prove_sizes(catalogue["noisy_max1"], 2).certificate
 
 

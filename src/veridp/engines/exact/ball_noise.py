@@ -226,7 +226,7 @@ class BallBinomial(Integer):
 @singledispatch
 def law(distribution: d.Distribution) -> BallNoise:
     """The law of a distribution, at the working precision."""
-    raise NotExact(f"{distribution} has no law in balls; compare without certified=True")
+    raise NotExact(f"{distribution} has no certified distribution; compare without certified=True")
 
 
 @law.register

@@ -50,7 +50,7 @@ def phases_of(adjacency: str, period: int) -> list[Phases]:
             for age in range(1, last + 1):
                 phases[f"{way} {age}"] = [(0, f"{way} {min(age + 1, last)}")]
         return [phases]
-    raise NotInductive(f"there is no induction for neighbours under {adjacency}")
+    raise NotInductive(f"induction does not support neighbours under {adjacency}")
 
 
 Place = tuple[State, str]

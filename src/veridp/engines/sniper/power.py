@@ -37,7 +37,7 @@ def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> i
 
     for name, value in (("omega", omega), ("alpha", alpha), ("c", c)):
         if not 0 < value < 1:
-            raise BadInput(f"{name} = {value!r} is out of range; give a number between 0 and 1")
+            raise BadInput(f"{name} must be in (0, 1), got {value!r}")
     return math.ceil(max(1 / omega**2, 4.0) * 2 * (1 - c) / c * float(erfinv(1 - 2 * alpha)) ** 2)
 
 

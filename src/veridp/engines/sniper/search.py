@@ -165,7 +165,7 @@ def _families(models: Iterable[str] | None, paper: bool) -> tuple[ModelFamily, .
     wanted = [models] if isinstance(models, str) else list(models)
     for name in wanted:
         if name not in ALL:
-            raise BadInput(f"models = {name!r} is not known; give some of {', '.join(repr(str(f)) for f in ALL)}")
+            raise BadInput(f"models = {name!r} is unknown; use some of {', '.join(repr(str(f)) for f in ALL)}")
     return tuple(family for family in ALL if family in wanted)
 
 

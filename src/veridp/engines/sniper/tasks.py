@@ -128,7 +128,7 @@ class TaskPool:
         """Go on with workers of our own in place of those that are gone; their tasks are run again."""
         if losses == ATTEMPTS:
             raise WorkerLost(
-                f"the workers of a search ended {ATTEMPTS} times; look for os._exit, a crash in compiled code, "
+                f"the workers of a search died {ATTEMPTS} times; check for os._exit, a crash in compiled code, "
                 f"or too little memory, or search in this process with workers=1"
             )
         for task in flying:

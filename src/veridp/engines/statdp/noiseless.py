@@ -64,7 +64,7 @@ class NoiseFree(StandInGenerator):
             case Binomial():
                 self._note("Binomial", distribution.p)
                 return math.floor((distribution.trials + 1) * distribution.p)
-        raise NotExplorable(f"{distribution} has no value to stand for it without noise; use another engine")
+        raise NotExplorable(f"{distribution} has no noise-free value; use another engine")
 
     def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
         self._count()
@@ -110,7 +110,7 @@ def noise_free(mechanism: Mechanism, data: Any) -> Any:
     """
     output, again = (_run(mechanism, data, NoiseFree()) for _ in range(2))
     if encode([output]) != encode([again]):
-        raise NotExplorable(f"{mechanism.name} draws noise elsewhere than from rng: it cannot be run without noise")
+        raise NotExplorable(f"{mechanism.name} draws noise from elsewhere than rng; it cannot be run without noise")
     return output
 
 
