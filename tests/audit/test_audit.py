@@ -314,5 +314,5 @@ def test_a_proof_is_cross_checked_by_pairs_also_where_it_says_zero() -> None:
     for mechanism, least in zip((constant, laplace), limits, strict=True):
         verdict = veridp.audit(mechanism, 2.0, size=3, seconds=600)
         assert verdict.standing is Standing.PROVED
-        (searched,) = [text for text in verdict.searched if "pairs by their exact loss" in text]
+        (searched,) = [text for text in verdict.searched if "pairs by exact loss" in text]
         assert int(searched.split()[0]) >= min(least, explored.MAX_PAIRS)

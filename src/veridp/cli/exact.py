@@ -28,6 +28,7 @@ from veridp.cli.options import (
 from veridp.cli.output import progress_bar, show, show_json, status_line, user_code, write_report
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput, VeridpError
+from veridp.kernel.wording import count_text
 from veridp.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _progress(name: str) -> Iterator[Callable[[str, int, float], None]]:
     with status_line(f"{name}: exploring") as tell:
 
         def update(stage: str, tried: int, best: float) -> None:
-            tell(f"{name}: {stage}, {tried} pairs tried, ε >= {best:.6g}")
+            tell(f"{name}: {stage}, {count_text(tried, 'pair')} tried, ε >= {best:.6g}")
 
         yield update
 

@@ -209,8 +209,8 @@ def test_the_alignment_in_words():
     proof = prove(catalogue["svt4"], 5)
     event, corner, shift = proof.worst
     text = alignment_text(event, corner.tolist(), shift)
-    assert "raise n0 (the noise of noisy_threshold) by 1" in text
-    assert text.endswith("cost 0.025 + 2·0.075 = 0.175")
+    assert "n0 (the noise of noisy_threshold) must be 1 higher" in text
+    assert text.endswith("that costs ε = 0.025 + 2·0.075 = 0.175")
 
 
 def test_bad_input():

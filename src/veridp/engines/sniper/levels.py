@@ -22,6 +22,7 @@ from veridp.engines.sniper.playoff import playoff
 from veridp.engines.sniper.power import Goal
 from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismError
+from veridp.kernel.wording import count_text
 from veridp.sampling.sample import check_returns
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
@@ -185,7 +186,7 @@ class Hunt:
 
     def told(self) -> list[str]:
         """What was searched, in sentences."""
-        moved = "1 move from the best" if self.moves == 1 else f"{self.moves} moves from the best"
+        moved = f"{count_text(self.moves, 'move')} from the best"
         told = [*self.searched, *([moved] if self.moves else [])]
         if not self.finished:
             place = len(self.plans) - self.plan.level.below
@@ -274,7 +275,7 @@ class Hunt:
         left = list(entrants)
         candidates: list[AttackCandidate] = []
         for contests_left, effort in zip(reversed(range(len(efforts))), efforts, strict=True):
-            results = self.found(f"{name} of {len(left)} pairs", self.tasks_for(left, effort, effort))
+            results = self.found(f"{name} of {count_text(len(left), 'pair')}", self.tasks_for(left, effort, effort))
             if not results:
                 break
             candidates = sorted(results, key=lambda candidate: -candidate.promise)

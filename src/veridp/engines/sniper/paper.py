@@ -25,6 +25,7 @@ from veridp.engines.sniper.pairs import Source
 from veridp.engines.sniper.power import HighestScores, paper_threshold
 from veridp.engines.sniper.training import TrainingRows
 from veridp.errors import BadInput
+from veridp.kernel.wording import count_text
 from veridp.sampling.outputs import concatenate
 
 C = 0.01  # the least probability of an event on the right
@@ -51,7 +52,7 @@ class PaperHunt(Hunt):
             self.drawn += candidate.drawn
             if best is None or candidate.promise > best.promise:  # line 5
                 best = candidate
-            self.tell(f"DP-Sniper on {len(tasks)} pairs", done / len(tasks))
+            self.tell(f"DP-Sniper on {count_text(len(tasks), 'pair')}", done / len(tasks))
             self.keep_time()
         if best is None:
             raise BadInput(f"{self.setting.mechanism.name}: no pair of neighbours to try; give pairs=[(left, right)]")
