@@ -88,10 +88,10 @@ def test_marked_functions_are_tests(tmp_path: Path, arguments: list[str]) -> Non
 def test_bad_options(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "--dp-alpha", "2"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)  # noqa: S603
-    assert "--dp-alpha 2 is no rate; give one between 0 and 1" in result.stderr
+    assert "--dp-alpha must be in (0, 1), got 2" in result.stderr
     command = [sys.executable, "-m", "pytest", "--dp-time", "0"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)  # noqa: S603
-    assert "--dp-time 0 leaves no time" in result.stderr
+    assert "--dp-time must be > 0 seconds, got 0" in result.stderr
 
 
 def test_the_plugin_does_not_import_the_library(tmp_path: Path) -> None:

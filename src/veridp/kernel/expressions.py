@@ -783,7 +783,7 @@ def _parts(value: Any) -> Parts | None:
             _refuse(f"numbers of type {value.dtype} are not modelled beside noise; use bool, int or float")
         return None
     if kind == "f" and not np.isfinite(float(value)):
-        _refuse(f"{value} beside noise is no finite number")
+        _refuse(f"{value} with noise is not a finite number")
     return exact(value), {}, kind, isinstance(value, np.generic)
 
 

@@ -61,7 +61,7 @@ def test_the_program_does_what_its_certificate_says(name):
     chosen = LOOPS[name][0]
     checked = spot_check(check(certified(name)), chosen.bound(), 200, seed=4)
     assert checked.verified
-    assert checked.steps[-1].finding.startswith("200 random runs of the program are told right")
+    assert checked.steps[-1].finding.startswith("200 random runs of the program agree")
 
 
 def test_another_program_is_found_out():

@@ -55,7 +55,7 @@ def spot_check(checked: CheckResult, function: Callable[[Any, Any], Any], runs: 
     except CertificateFlaw as flaw:
         return replace(checked, rejection=Rejection(flaw.place, flaw.reason))
     close = f", {found.undecided} more were too close to a boundary to tell" if found.undecided else ""
-    finding = f"{found.told} random runs of the program are told right{close}; this is evidence and no proof"
+    finding = f"{found.told} random runs of the program agree{close}; this is evidence, not a proof"
     return replace(checked, steps=(*checked.steps, CheckStep("program", finding)))
 
 
