@@ -82,7 +82,7 @@ class _Reader:
         uses = [node for node in ast.walk(self.definition) if isinstance(node, ast.Name) and node.id == self.data]
         others = [node for node in uses if not loops or node not in ast.walk(loops[0].iter)]
         if others:
-            self.refuse(others[0], f"{self.data} other than in one loop over all of it")
+            self.refuse(others[0], f"{self.data} outside of a single loop over it")
         if not loops:
             raise NotInductive(f"{self.mechanism.name} has no loop over {self.data}")
         loop = loops[0]
