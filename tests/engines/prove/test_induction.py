@@ -304,7 +304,7 @@ def counts_in_signs_of_zero(rng, queries):
         (remembers_the_length, "a list that is not only appended to"),
         (counts_to_seven, "other than a remainder"),
         (counts_by_itself, "keeps reaching new states"),
-        (looks_at_the_length, r"test_induction\.py:\d+: .* queries other than in one loop"),
+        (looks_at_the_length, r"test_induction\.py:\d+: .* queries outside of a single loop"),
         (hides_state_in_a_list, "a list that is not only appended to"),
         (hides_state_outside, r"test_induction\.py:\d+: .* does not support 'MEMORY\.clear\(\)'"),
         (lambda rng, queries: 0, "cannot be read"),

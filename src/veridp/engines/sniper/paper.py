@@ -19,7 +19,7 @@ from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import Scorer, ThresholdAttack
 from veridp.engines.sniper.classifier import HIDDEN, ConstantModel, ModelFamily, Scale, network_of
 from veridp.engines.sniper.features import Columns, columns_for
-from veridp.engines.sniper.levels import SCOUTING, Hunt
+from veridp.engines.sniper.levels import SEARCHING, Hunt
 from veridp.engines.sniper.pair_attack import COLUMN_ROWS, MOST_NUMBERS, AttackCandidate, PairTask, Setting, seed_for
 from veridp.engines.sniper.pairs import Source
 from veridp.engines.sniper.power import HighestScores, paper_threshold
@@ -45,9 +45,9 @@ class PaperHunt(Hunt):
         self.begin(self.plan)
         n, families = self.plan.samples, self.plan.families
         tries = enumerate(itertools.product(pairs, families))
-        tasks = [PairTask(pair, n, n, (family,), (SCOUTING, number)) for number, (pair, family) in tries]
+        tasks = [PairTask(pair, n, n, (family,), (SEARCHING, number)) for number, (pair, family) in tries]
         best: AttackCandidate | None = None
-        for done, candidate in enumerate(self.crew.run(dp_sniper, tasks), start=1):  # lines 2 to 4
+        for done, candidate in enumerate(self.pool.run(dp_sniper, tasks), start=1):  # lines 2 to 4
             self.tried.add(done)
             self.drawn += candidate.drawn
             if best is None or candidate.promise > best.promise:  # line 5

@@ -1,8 +1,8 @@
-"""Tasks run side by side: on any executor, in worker processes of our own, or here one after the other.
+"""Runs tasks in parallel: on any executor, in our own worker processes, or one after the other in this process.
 
-A task is a function of the search's setting and an argument, and draws from streams of its own: results do not depend
-on who ran it. What cannot be sent to another process is run here. The setting is sent to a worker once; `changes` to it
-go with each task.
+A task is a function of the search's setting and an argument, and draws from its own streams: results do not depend on
+the worker. Tasks that cannot be sent to another process run here. The setting is sent to a worker once; `changes` to it
+are sent with each task.
 """
 
 from __future__ import annotations
