@@ -260,7 +260,7 @@ def test_the_published_configuration_takes_ties_by_a_coin() -> None:
     assert 0 < event.tie < 1
     assert finding.counts[1] / finding.samples == pytest.approx(0.01, rel=0.1)
     assert finding.epsilon_lower <= 0.117783
-    with pytest.raises(BadInput, match="coins"):
+    with pytest.raises(BadInput, match="give a generator"):
         event.holds(0)
     network = search(
         catalogue["truncated_geometric"],
