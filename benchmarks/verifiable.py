@@ -135,8 +135,8 @@ def page() -> str:
         "# The protocols compared",
         "",
         "Written by `python benchmarks/verifiable.py --page docs/verifiable-table.md`; every number is computed from",
-        "the protocol's exact law, none is measured. What the columns mean is in [verifiable.md](verifiable.md).",
-        "Where the published comparison of these protocols has another robustness than the one computed, that is said.",
+        "the protocol's exact distribution, none is measured. [verifiable.md](verifiable.md) explains the columns.",
+        "A note marks protocols whose published robustness differs from the computed one.",
         "",
         f"Mean age of {len(people.values):,} people from {people.low:g} to {people.high:g} (true mean "
         f"{people.mean:.3f}), ε = ln 2, {BETA:.0%} of the clients malicious. Scores and gains in years.",

@@ -55,9 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--dp-time") > 0:
-        raise pytest.UsageError(f"--dp-time {config.getoption('--dp-time'):g} leaves no time; give seconds > 0")
+        raise pytest.UsageError(f"--dp-time must be > 0 seconds, got {config.getoption('--dp-time'):g}")
     if not 0 < config.getoption("--dp-alpha") < 1:
-        raise pytest.UsageError(f"--dp-alpha {config.getoption('--dp-alpha'):g} is no rate; give one between 0 and 1")
+        raise pytest.UsageError(f"--dp-alpha must be in (0, 1), got {config.getoption('--dp-alpha'):g}")
     config.addinivalue_line("markers", MARK)
     config.stash[_SPENT] = []
 

@@ -31,13 +31,13 @@ def witness(left: Interval | float, right: Interval | float, **more: object) -> 
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, -math.inf])
 def test_a_claim_needs_a_budget(epsilon: float) -> None:
-    with pytest.raises(BadInput, match=r"epsilon = .* is not a privacy budget; give a number >= 0"):
+    with pytest.raises(BadInput, match=r"epsilon must be a number >= 0, got "):
         Claim(epsilon)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.1, math.nan])
 def test_a_claim_needs_a_probability(delta: float) -> None:
-    with pytest.raises(BadInput, match=r"delta = .* is not a probability"):
+    with pytest.raises(BadInput, match=r"delta must be in \[0, 1\], got "):
         Claim(1.0, delta)
 
 
@@ -183,7 +183,7 @@ def test_an_interval_has_its_ends_in_order() -> None:
     assert 0.5 in Interval(0.5, 1.0)
     assert 1.1 not in Interval(0.5, 1.0)
     for lower, upper in ((1.0, 0.5), (math.nan, 1.0), (0.0, math.nan)):
-        with pytest.raises(BadInput, match="is not an interval"):
+        with pytest.raises(BadInput, match="must not exceed its upper end"):
             Interval(lower, upper)
 
 
@@ -254,9 +254,9 @@ def test_a_stronger_claim_is_refuted_where_a_weaker_one_is(left: Interval, right
 
 
 def test_a_witness_must_make_sense() -> None:
-    with pytest.raises(BadInput, match=r"right_probability = 1.5 lies outside \[0, 1\]"):
+    with pytest.raises(BadInput, match=r"right_probability must be in \[0, 1\], got 1.5"):
         witness(0.5, 1.5)
-    with pytest.raises(BadInput, match=r"left_probability = -0\.5"):
+    with pytest.raises(BadInput, match=r"left_probability must be in \[0, 1\], got -0\.5"):
         witness(-0.5, 0.5)
     for confidence in (0.0, 1.1, math.nan):
         with pytest.raises(BadInput, match="confidence"):

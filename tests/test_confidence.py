@@ -56,10 +56,10 @@ def test_log_ratio_says_nothing_from_nothing_and_is_finite() -> None:
 @pytest.mark.parametrize(
     ("count", "total", "alpha", "complaint"),
     [
-        (11, 10, 0.1, "a count of 11 among 10"),
-        (-1, 10, 0.1, "a count of -1"),
-        (1, 10, 0.0, "alpha = 0.0"),
-        (1, 10, 2, "alpha = 2"),
+        (11, 10, 0.1, "count must be between 0 and 10, got 11"),
+        (-1, 10, 0.1, "count must be between 0 and 10, got -1"),
+        (1, 10, 0.0, "alpha must be in"),
+        (1, 10, 2, "alpha must be in"),
     ],
 )
 def test_bad_input(count: int, total: int, alpha: float, complaint: str) -> None:

@@ -149,10 +149,10 @@ BAD_TARGETS = [
         "",
         r"the catalogue has no mechanism ''; `veridp catalogue` lists what it has; a function of your own is",
     ),
-    (":", r"^':' is no target; give file\.py:function, package\.module:function or a catalogue name$"),
-    ("mechanisms.py:", r"^'mechanisms\.py:' is no target"),
-    (":plain", r"^':plain' is no target"),
-    ("./:plain", r"^'\./:plain' is no target"),
+    (":", r"^':' is not a target; give file\.py:function, package\.module:function or a catalogue name$"),
+    ("mechanisms.py:", r"^'mechanisms\.py:' is not a target"),
+    (":plain", r"^':plain' is not a target"),
+    ("./:plain", r"^'\./:plain' is not a target"),
 ]
 
 

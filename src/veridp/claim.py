@@ -35,9 +35,9 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Real) or not self.epsilon >= 0:
-            raise BadInput(f"epsilon = {self.epsilon!r} is not a privacy budget; give a number >= 0")
+            raise BadInput(f"epsilon must be a number >= 0, got {self.epsilon!r}")
         if not isinstance(self.delta, Real) or not 0 <= self.delta <= 1:
-            raise BadInput(f"delta = {self.delta!r} is not a probability; give a number between 0 and 1")
+            raise BadInput(f"delta must be in [0, 1], got {self.delta!r}")
 
     @property
     def tolerated(self) -> Claim:
@@ -84,7 +84,7 @@ class Interval:
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
             raise BadInput(
-                f"[{self.lower!r}, {self.upper!r}] is not an interval; its lower end must not exceed its upper"
+                f"the lower end of an interval must not exceed its upper end, got [{self.lower!r}, {self.upper!r}]"
             )
 
     @classmethod
@@ -141,9 +141,9 @@ class Witness:
     def __post_init__(self) -> None:
         for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
             if probability.lower > 1 or probability.upper < 0:
-                raise BadInput(f"{side}_probability = {probability} lies outside [0, 1]; give the event's probability")
+                raise BadInput(f"{side}_probability must be in [0, 1], got {probability}")
         if not 0 < self.confidence <= 1:
-            raise BadInput(f"confidence = {self.confidence!r} is not one; give a number above 0, at most 1")
+            raise BadInput(f"confidence must be in (0, 1], got {self.confidence!r}")
 
     def epsilon(self, delta: float = 0.0) -> Interval:
         """What the event says about ε at this δ: every ε below the lower end is refuted.

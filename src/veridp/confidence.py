@@ -59,7 +59,7 @@ def log_ratio_lower(
 def _checked(count: Numbers, total: Numbers, alpha: Numbers) -> tuple[Any, Any]:
     count, total, alpha = np.asarray(count), np.asarray(total), np.asarray(alpha)
     if not (np.all(count >= 0) and np.all(count <= total)):
-        raise BadInput(f"a count of {count} among {total} is not possible; give 0 <= count <= total")
+        raise BadInput(f"count must be between 0 and {total}, got {count}")
     if not (np.all(alpha > 0) and np.all(alpha < 1)):
-        raise BadInput(f"alpha = {alpha} is not the probability of a false alarm; give one between 0 and 1")
+        raise BadInput(f"alpha must be in (0, 1), got {alpha}")
     return count, total

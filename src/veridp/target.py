@@ -42,7 +42,9 @@ def load(target: str, deadline: Deadline | None = None) -> Mechanism:
             raise BadTarget(f"{target}: which function? it has {example}")
         return catalogue[target]
     if not name or not (place.endswith(".py") or all(part.isidentifier() for part in place.split("."))):
-        raise BadTarget(f"{target!r} is no target; give file.py:function, package.module:function or a catalogue name")
+        raise BadTarget(
+            f"{target!r} is not a target; give file.py:function, package.module:function or a catalogue name"
+        )
     if place.endswith(".py"):
         module, origin = _from_file(Path(place), seconds), f"{Path(place).resolve()}:{name}"
     else:

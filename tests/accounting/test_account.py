@@ -188,7 +188,7 @@ def test_a_claim_makes_a_leaf_and_none_does_not() -> None:
         return queries[0] + rng.laplace(scale=1 / epsilon)
 
     assert account(Leaf.of(noisy, epsilon=0.25), 0.0, second_opinion=False).epsilon == 0.25
-    with pytest.raises(BadInput, match="claims nothing"):
+    with pytest.raises(BadInput, match="has no claim"):
         Leaf.of(lambda rng, data: data)
 
 
@@ -282,7 +282,7 @@ def test_relations_do_not_mix() -> None:
 
 def test_parallel_parts_under_replace_must_be_fixed() -> None:
     parts = {"a": Leaf.laplace(0.1, relation="replace"), "b": Leaf.laplace(0.2, relation="replace")}
-    with pytest.raises(BadInput, match="say that the parts are fixed"):
+    with pytest.raises(BadInput, match="declare the parts fixed"):
         account(Parallel(parts))
     assert account(Parallel(parts, fixed=True), second_opinion=False)["basic"].epsilon == 0.2
 
@@ -311,14 +311,14 @@ def test_without_dp_accounting_its_lines_say_how_to_get_it(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: Subsampled(0.0, Leaf.laplace(1.0)), "share of a sample"),
-        (lambda: Repeated(-1, Leaf.laplace(1.0)), "number of times"),
-        (lambda: Leaf.laplace(), "epsilon or by its scale"),
-        (lambda: Leaf.laplace(scale=-1.0), "give a number > 0"),
+        (lambda: Subsampled(0.0, Leaf.laplace(1.0)), "rate must be in"),
+        (lambda: Repeated(-1, Leaf.laplace(1.0)), "times must be"),
+        (lambda: Leaf.laplace(), "either epsilon or scale"),
+        (lambda: Leaf.laplace(scale=-1.0), "must be finite and > 0"),
         (lambda: Leaf.gaussian(1.0), "epsilon and delta"),
-        (lambda: Leaf.randomised_response(1.0, 1), "at least 2"),
-        (lambda: Leaf.claimed(1.0, 2.0), "not a probability"),
-        (lambda: account(Leaf.laplace(1.0), 1.5), "probability of a failure"),
+        (lambda: Leaf.randomised_response(1.0, 1), "values must be >= 2"),
+        (lambda: Leaf.claimed(1.0, 2.0), "delta must be in"),
+        (lambda: account(Leaf.laplace(1.0), 1.5), "delta must be in"),
         (lambda: account(Leaf.laplace(1.0))["magic"], "no method 'magic'"),
     ],
 )

@@ -264,7 +264,7 @@ def test_one_mechanism_alone_is_never_understated(delta: float, ratio: float, ra
 
 
 def test_steps_that_make_no_lattice_are_refused() -> None:
-    with pytest.raises(BadInput, match="no distance"):
+    with pytest.raises(BadInput, match="step must be finite"):
         Composition([Part(LaplacePair(1.0))], step=0.0)
     with pytest.raises(BadInput, match="larger step"):
         Composition([Part(LaplacePair(1.0))], step=1e-12).epsilon(DELTA)

@@ -135,7 +135,7 @@ def test_at_the_mass_of_infinite_losses_the_finite_ones_decide(name: str) -> Non
 def test_what_is_no_distribution_is_refused() -> None:
     with pytest.raises(BadInput, match="sum to 1"):
         Finite.of([0.5, 0.6], [0.5, 0.5])
-    with pytest.raises(BadInput, match="not a finite privacy budget"):
+    with pytest.raises(BadInput, match="epsilon must be finite"):
         LaplacePair(-1.0)
 
 

@@ -21,13 +21,13 @@ def audit(run: Callable[..., Any]) -> Audit:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("prints", "prints prints 'value 1.0': whatever it prints is released beside its output; remove the print"),
+        ("prints", "prints prints 'value 1.0': printed text is released too; remove the print"),
         ("forks", "forks forks: a copy of the process"),
         ("hangs", "hangs did not return within"),
-        ("returns_none", "returns_none returns None; let it return what it releases"),
+        ("returns_none", "returns_none returns None; return the released value"),
         ("needs_more", "needs_more needs a value for bound; give bound=…, or --arg bound=…"),
         ("asynchronous", "asynchronous is async or a generator; give a function that returns its output"),
-        ("claims_nothing", "claims_nothing claims nothing; say what it should keep, with epsilon=…, or --epsilon"),
+        ("claims_nothing", "claims_nothing has no claim; state one with epsilon=…, or --epsilon"),
         ("wrong_signature", "its first two parameters must be rng"),
         ("not_a_function", "3 is not a mechanism; give a function"),
         ("missing", "there is no 'missing' there; it has right, wrong_scale"),

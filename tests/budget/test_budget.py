@@ -30,7 +30,7 @@ def test_a_part_ends_before_the_whole() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, math.nan])
 def test_no_time_is_an_error(seconds: float) -> None:
-    with pytest.raises(BadInput, match="leaves no time"):
+    with pytest.raises(BadInput, match="seconds must be a number > 0"):
         Deadline(seconds)
 
 
@@ -78,7 +78,7 @@ def test_the_share_of_memory_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None
     assert (memory_share(), memory_limit()) == (0.25, 250)
     for wrong in ("2", "0", "half", "nan"):
         monkeypatch.setenv(budget.MEMORY_VARIABLE, wrong)
-        with pytest.raises(BadInput, match=r"is not a share of memory; set a number in \(0, 1\]"):
+        with pytest.raises(BadInput, match=r"must be a number in \(0, 1\]"):
             memory_share()
 
 

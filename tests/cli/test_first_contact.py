@@ -188,7 +188,7 @@ def test_the_remedy_for_global_randomness_works(run: Run, own_folder: Path) -> N
         (["--delta", "1"], "(0.01, 1)-DP holds for every function; claim a finite epsilon and a delta below 1"),
         (
             ["--epsilon", "0"],
-            "it raised ZeroDivisionError: float division by zero; mend the function, or",
+            "it raised ZeroDivisionError: float division by zero; fix the function, or",
         ),
     ],
 )

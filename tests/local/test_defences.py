@@ -77,7 +77,7 @@ def test_weights_tell_reports_of_one_weight_and_random_ones() -> None:
         assert weighing.excess == pytest.approx(FAKE / (HONEST + FAKE), abs=0.015)
         assert weighing.observed.sum() == len(reports)
         assert weighing.expected.sum() == pytest.approx(len(reports))
-    with pytest.raises(BadInput, match="weigh the same"):
+    with pytest.raises(BadInput, match="have the same weight"):
         weigh(SubsetSelection(SIZE, 1.0), SubsetSelection(SIZE, 1.0).perturb([1, 2], rng))
 
 
@@ -129,7 +129,7 @@ def test_recovery_reduces_the_error_of_poisoned_frequencies(kind: Any) -> None:
 def test_nothing_to_look_at_and_targets_that_are_none_are_refused() -> None:
     oracle, rng = OUE(10, 1.0), np.random.default_rng(0)
     nobody = oracle.perturb([], rng)
-    with pytest.raises(BadInput, match="no reports to look at"):
+    with pytest.raises(BadInput, match="no reports to test"):
         detect(oracle, nobody)
     with pytest.raises(BadInput, match="no reports to weigh"):
         weigh(oracle, nobody)

@@ -227,7 +227,7 @@ def test_whole_numbers_move_by_the_whole_sensitivity() -> None:
     [
         (lambda: ibm.Bingham(epsilon=1), "Bingham randomises a matrix; write f"),
         (lambda: ibm.Vector(epsilon=1, function_sensitivity=1, dimension=2), "Vector randomises a function; write f"),
-        (lambda: ibm.Laplace(epsilon=1, sensitivity=0), "sensitivity = 0 says that data have no neighbours"),
+        (lambda: ibm.Laplace(epsilon=1, sensitivity=0), "sensitivity must be > 0 for data to have neighbours"),
         (lambda: RoundedInteger(ibm.Laplace(epsilon=1, sensitivity=1)), "RoundedInteger wraps a mechanism; give that"),
     ],
 )
@@ -323,7 +323,7 @@ def test_a_command_that_misbehaves(program: str, error: type[Exception], complai
 
 
 def test_a_command_that_is_none() -> None:
-    with pytest.raises(BadInput, match="is no command"):
+    with pytest.raises(BadInput, match="is not a command"):
         veridp.adapters.command([])
     with pytest.raises(BadInput, match="no-such-program: No such file or directory"):
         veridp.sample(veridp.adapters.command("no-such-program"), [1], 3)
@@ -332,9 +332,9 @@ def test_a_command_that_is_none() -> None:
 
 
 def test_what_is_not_of_the_library_is_refused() -> None:
-    with pytest.raises(BadInput, match="is no opendp Measurement"):
+    with pytest.raises(BadInput, match="is not an opendp Measurement"):
         veridp.adapters.opendp(3)
-    with pytest.raises(BadInput, match="is no diffprivlib mechanism"):
+    with pytest.raises(BadInput, match="is not a diffprivlib mechanism"):
         veridp.adapters.diffprivlib(3)
     with pytest.raises(BadInput, match="is not a mechanism"):
         as_mechanism(3)

@@ -225,11 +225,11 @@ def test_hidden_randomness_is_reported_and_can_be_read_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": -1}, "count = -1"),
-        ({"count": 1.5}, "count = 1.5"),
-        ({"count": 1, "seed": -3}, "seed = -3"),
-        ({"count": 1, "workers": 0}, "workers = 0"),
-        ({"count": 1, "time_limit": 0}, "time_limit = 0"),
+        ({"count": -1}, "count must be an integer >= 0, got -1"),
+        ({"count": 1.5}, "count must be an integer >= 0, got 1.5"),
+        ({"count": 1, "seed": -3}, "seed must be an integer >= 0, got -3"),
+        ({"count": 1, "workers": 0}, "workers must be >= 1, got 0"),
+        ({"count": 1, "time_limit": 0}, "time_limit must be > 0 seconds"),
         ({"count": 1, "reading": "fast"}, "reading = 'fast'"),
         ({"count": 1, "size": 3}, "takes no argument 'size'"),
     ],

@@ -108,7 +108,7 @@ def account(
     ahead.
     """
     if not 0 <= delta < 1:
-        raise BadInput(f"delta = {delta!r} is not the probability of a failure; give one from 0 to below 1")
+        raise BadInput(f"delta must be in [0, 1), got {delta!r}")
     from veridp.accounting.by_dp_accounting import dp_accounting_bounds
 
     domination = Domination(release)

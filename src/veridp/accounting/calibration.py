@@ -28,7 +28,7 @@ def gaussian_scale(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     True
     """
     if not epsilon >= 0 or not 0 < delta < 1:
-        raise BadInput(f"no normal noise is ({epsilon:g}, {delta:g})-private; give epsilon >= 0 and delta in (0, 1)")
+        raise BadInput(f"normal noise is never ({epsilon:g}, {delta:g})-private; give epsilon >= 0 and delta in (0, 1)")
     low, high = 0.0, 1.0
     while gaussian_delta(epsilon, high) <= delta:
         low, high = high, 2 * high

@@ -48,9 +48,9 @@ def parallel(partition: Partition, mechanisms: Mapping[Hashable, Mechanism | Fun
     if missing := [name for name in partition.names if name not in parts]:
         raise BadInput(f"no mechanism for {missing[0]!r}; give one for each part")
     if unknown := [name for name in parts if name not in partition.names]:
-        raise BadInput(f"{unknown[0]!r} is no part; the parts are {[*partition.names]}")
+        raise BadInput(f"{unknown[0]!r} is not a part; the parts are {[*partition.names]}")
     if not parts:
-        raise BadInput("a partition without parts holds no data; give at least one")
+        raise BadInput("the partition has no parts; give at least one")
     first = next(iter(parts.values()))
     if any(not part.adjacency.within_one_part for part in parts.values()):
         raise BadInput(
@@ -86,7 +86,7 @@ def post_processed(mechanism: Mechanism | Function, function: Callable[[Any], An
 
 def _claim(mechanism: Mechanism) -> Claim:
     if mechanism.claim is None:
-        raise BadInput(f"{mechanism} claims nothing, so nothing follows for what it is part of; give it an epsilon")
+        raise BadInput(f"{mechanism} has no claim, so the composition has none; give it an epsilon")
     return mechanism.claim
 
 

@@ -28,7 +28,7 @@ class Composition:
 
     def __init__(self, parts: Iterable[Part], step: float | None = None) -> None:
         if step is not None and not 0 < step < math.inf:
-            raise BadInput(f"step = {step!r} is no distance between losses; give a number > 0")
+            raise BadInput(f"step must be finite and > 0, got {step!r}")
         self.step = step
         self.parts = [part for part in parts if part.count > 0] or [Part(ALIKE)]
         self._rows = aligned(self.parts) if step is None else None
@@ -76,7 +76,7 @@ class Composition:
     def epsilon(self, delta: float) -> float:
         """The least ε >= 0 (or an upper bound on it) at this δ; inf where there is none."""
         if not 0 <= delta < 1:
-            raise BadInput(f"delta = {delta!r} is not the probability of a failure; give one from 0 to below 1")
+            raise BadInput(f"delta must be in [0, 1), got {delta!r}")
         if self._single is not None:
             return self._single.epsilon(delta)
         decided = epsilon_of_leak(delta, self.infinite, self.largest_finite)

@@ -23,7 +23,7 @@ class Indistinguishability:
     def __post_init__(self) -> None:
         for name, law in (("left", self.left), ("right", self.right)):
             if min(law.values(), default=-1.0) < 0 or not math.isclose(math.fsum(law.values()), 1.0, abs_tol=1e-9):
-                raise BadInput(f"{name} is no distribution; give outcomes with probabilities >= 0 that sum to 1")
+                raise BadInput(f"{name} is not a distribution; give outcomes with probabilities >= 0 that sum to 1")
 
     @property
     def outcomes(self) -> list[Hashable]:

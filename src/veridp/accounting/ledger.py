@@ -123,7 +123,7 @@ class Ledger:
         if method not in METHODS:
             raise BadInput(f"method = {method!r} is unknown; use one of {', '.join(METHODS)}")
         if not math.isfinite(budget.epsilon) or (method == "zcdp" and not 0 < budget.delta < 1):
-            raise BadInput(f"a budget of {budget} cannot be kept by {method}; give a finite ε, and for zcdp a δ > 0")
+            raise BadInput(f"method {method!r} cannot keep a budget of {budget}; give a finite ε, and for zcdp a δ > 0")
         rho = zcdp_within(budget.epsilon, budget.delta) if method == "zcdp" else 0.0
         row = (VERSION, repr(budget.epsilon), repr(budget.delta), repr(rho), method, _now())
         taken = BadInput(f"{path}: there is a file already; spend from it, or give another name")
@@ -173,7 +173,7 @@ class Ledger:
         guarded.__name__ = mechanism.name
         claim = mechanism.claim
         if claim is None:
-            raise BadInput(f"{mechanism} claims nothing, so it cannot be paid for; give it an epsilon")
+            raise BadInput(f"{mechanism} has no claim, so its cost is unknown; give it an epsilon")
         return replace(
             mechanism, function=guarded, arguments={}, epsilon=claim.epsilon, delta=claim.delta, vectorised=None,
             cost=None,
@@ -217,11 +217,11 @@ def _cost(node: ReleaseNode, statement: Statement) -> Cost:
     if statement.method == "zcdp":
         found = concentrated(node, domination)
         if found.leak or not math.isfinite(found.rho):
-            raise BadInput("a mechanism known by (ε, δ) alone has no ρ; give its noise, or keep a ledger by basic sums")
+            raise BadInput("a mechanism with only an (ε, δ) claim has no ρ; give its noise, or use a basic ledger")
         return Cost(rho=exactly(found.rho))
     charge = basic_charge(node)
     if charge is None:
-        raise BadInput("normal noise has no ε of its own; give its epsilon and delta, or keep a ledger by zcdp")
+        raise BadInput("normal noise has no pure ε; give its epsilon and delta, or use a zcdp ledger")
     return Cost(charge.epsilon, charge.delta)
 
 
@@ -267,7 +267,7 @@ def _transaction(path: Path, writing: bool = True) -> Iterator[sqlite3.Connectio
             database.close()
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            raise BadInput(f"{path}: others held it for {PATIENCE:g} seconds; try again") from None
+            raise BadInput(f"{path}: locked by another process for {PATIENCE:g} seconds; try again") from None
         raise BadInput(f"{path}: not a ledger ({error}); make one with `veridp budget init`") from None
     except sqlite3.DatabaseError as error:
         raise BadInput(f"{path}: not a ledger ({error}); make one with `veridp budget init`") from None

@@ -119,7 +119,7 @@ def _each(answers: Any, noisy: Callable[[Any], Any]) -> Any:
 def calibrated(block: Mechanism, sensitivity: float = 1.0, **arguments: Any) -> Mechanism:
     """The block for answers of this sensitivity, with its adjacency scaled to it."""
     if not 0 < sensitivity < math.inf:
-        raise BadInput(f"sensitivity = {sensitivity!r} calibrates no noise; give a number > 0")
+        raise BadInput(f"sensitivity must be finite and > 0, got {sensitivity!r}")
     relation = block.adjacency if sensitivity == 1 else Scaled(block.adjacency, sensitivity)
     return replace(block, adjacency=relation).bind(sensitivity=sensitivity, **arguments)
 

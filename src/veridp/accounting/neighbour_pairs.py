@@ -70,7 +70,7 @@ def _in_every_order(patch: Patch) -> Iterator[Patch]:
     """The patch with its right input in every order; that of the left is as open as its values are."""
     count = len(patch.to_right)
     if math.factorial(count) > MOST_ORDERS:
-        raise NotExact(f"the query heeds the order of its records, and {count} of them have too many orders")
+        raise NotExact(f"the query depends on the order of its records, and {count} records have too many orders")
     for order in itertools.permutations(range(count)):
         yield replace(patch, to_right=patch.to_right[list(order)])
 

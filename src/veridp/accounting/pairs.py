@@ -106,7 +106,7 @@ def epsilon_of_leak(delta: float, infinite: float, largest_finite: float) -> flo
 
 def check_epsilon(epsilon: float) -> None:
     if not 0 <= epsilon < math.inf:
-        raise BadInput(f"epsilon = {epsilon!r} is not a finite privacy budget; give a number >= 0")
+        raise BadInput(f"epsilon must be finite and >= 0, got {epsilon!r}")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class GaussianPair(DominatingPair):
 
     def __post_init__(self) -> None:
         if not 0 <= self.ratio < math.inf:
-            raise BadInput(f"a sensitivity of {self.ratio!r} standard deviations is not one; give a number >= 0")
+            raise BadInput(f"the sensitivity in standard deviations must be finite and >= 0, got {self.ratio!r}")
 
     def above(self, levels: Array) -> Tails:
         from scipy.special import ndtr
@@ -191,7 +191,10 @@ class Finite(DominatingPair):
         p, q = np.fromiter(left, dtype=float), np.fromiter(right, dtype=float)
         for name, side in (("left", p), ("right", q)):
             if side.shape != p.shape or np.any(side < 0) or not math.isclose(side.sum(), 1.0, abs_tol=1e-9):
-                raise BadInput(f"{name} = {side} is no distribution; give probabilities >= 0 that sum to 1, as many")
+                raise BadInput(
+                    f"{name} = {side} is not a distribution; give probabilities >= 0 that sum to 1, as many as on the "
+                    f"other side"
+                )
         both = (p > 0) & (q > 0)
         return cls._grouped(np.log(p[both]) - np.log(q[both]), p[both], float(p[(p > 0) & (q == 0)].sum()))
 

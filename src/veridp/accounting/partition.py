@@ -29,7 +29,7 @@ class Partition:
             name = self.of(record)
             if name not in parts:
                 raise BadInput(
-                    f"record {record!r} belongs to {name!r}, which is no part; the parts are {[*self.names]}"
+                    f"record {record!r} belongs to {name!r}, which is not a part; the parts are {[*self.names]}"
                 )
             parts[name].append(record)
         return parts

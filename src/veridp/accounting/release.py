@@ -71,14 +71,14 @@ def _parsed(text: str) -> Any:
             for key, _ in node.value:
                 if key.value in seen:
                     line = key.start_mark.line + 1
-                    raise BadInput(f"line {line}: {key.value!r} is there twice; give each a name of its own")
+                    raise BadInput(f"line {line}: {key.value!r} occurs twice; use different names")
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
     try:
         return yaml.load(text, Loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
-        raise BadInput(f"not YAML: {' '.join(str(error).split())}; mend it there") from None
+        raise BadInput(f"not YAML: {' '.join(str(error).split())}; correct it") from None
 
 
 def parse_release(document: Any, load: Load) -> ReleaseFile:

@@ -84,9 +84,9 @@ def sensitivity(
     2.0
     """
     if norm not in (1, 2, math.inf):
-        raise BadInput(f"norm = {norm!r} is not one of 1, 2 and inf; give one of these")
+        raise BadInput(f"norm must be 1, 2 or inf, got {norm!r}")
     if size < 1:
-        raise BadInput(f"size = {size!r} leaves no data; give a whole number >= 1")
+        raise BadInput(f"size must be an integer >= 1, got {size!r}")
     measure = _Measure(query, size, domain, adjacency(relation), norm)
     if not (isinstance(domain, tuple) and len(domain) == 2):
         return measure.enumerated()
@@ -170,7 +170,7 @@ class _Measure:
         both.__name__ = getattr(self.query, "__name__", "the query")
         for path in explore(Mechanism(both), unknowns("x", len(move.low)), max_paths=MAX_PATHS):
             if isinstance(path.output, Raised):
-                raise MechanismFailed(f"{both.__name__} {path.output} on some data; let it return a number there")
+                raise MechanismFailed(f"{both.__name__} {path.output} on some data; return a number there")
             if path.output is not None:
                 yield path
 
@@ -198,12 +198,12 @@ class _Measure:
         relation = self.relation
         if not (relation.on_records or relation.single):
             raise BadInput(
-                f"a sensitivity under {relation.name} over finitely many values is not known here; give an "
+                f"a sensitivity under {relation.name} over finitely many values is not supported; give an "
                 f"interval (low, high) as the domain, or a relation on records"
             )
         values = list(self.domain)
         if not values:
-            raise BadInput("domain = () leaves no data; give the values that a record may have")
+            raise BadInput("domain must not be empty; give the values that a record may have")
         sizes = [1] if relation.single else range(self.size + 1) if relation.extra else [self.size]
         if sum(len(values) ** size for size in sizes) > MOST_DATA_SETS:
             raise BadInput(
@@ -264,7 +264,7 @@ def _numbers(output: Any) -> list[Any]:
     try:
         return entries_of(output)
     except BadOutput as error:
-        raise BadInput(f"the query answers {output!r}, which is no number: {error}") from None
+        raise BadInput(f"the query returns {output!r}, which is not a number: {error}") from None
 
 
 def _unlike(left: Template, right: Template) -> BadInput:
@@ -344,7 +344,7 @@ def _row(number: Any, count: int) -> Array:
     row[-1] = _finite(number.constant)
     for symbol, coefficient in number.terms.items():
         if not isinstance(symbol, Unknown):
-            raise BadInput(f"the query draws {symbol.name}: a query is no mechanism, and has no noise of its own")
+            raise BadInput(f"the query draws noise ({symbol.name}); a query must be deterministic")
         row[int(symbol.name[2:-1])] = float(coefficient)
     return row
 
@@ -354,10 +354,10 @@ def _finite(number: Any) -> float:
     try:
         value = float(number)
     except (TypeError, ValueError):
-        raise BadInput(f"the query answers {number!r}, which is no number; let it return numbers") from None
+        raise BadInput(f"the query returns {number!r}, which is not a number; return numbers") from None
     if not math.isfinite(value):
         raise BadInput(
-            f"the query answers {value!r} on some data, as on none at all; let it return a finite number there"
+            f"the query returns {value!r} on some data, e.g. on the empty data set; return a finite number there"
         )
     return value
 

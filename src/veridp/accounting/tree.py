@@ -121,7 +121,7 @@ class Leaf(ReleaseNode):
     ) -> Leaf:
         """One number with Laplace noise of this scale, or of the scale for this ε. Several numbers: `claimed`."""
         if (epsilon is None) == (scale is None):
-            raise BadInput("a Laplace leaf is told by its epsilon or by its scale; give one of them")
+            raise BadInput("a Laplace leaf needs either epsilon or scale")
         ratio = _positive("sensitivity", sensitivity) / _positive("scale", scale) if scale is not None else epsilon
         pair = LaplacePair(float(ratio))  # type: ignore[arg-type]
         return cls(name or f"Laplace ({pair.ratio:g})", DominatingPairs.both(pair), GuaranteeBasis.PROVED, relation)
@@ -139,7 +139,7 @@ class Leaf(ReleaseNode):
     ) -> Leaf:
         """Answers with normal noise of this standard deviation, or of the least one for (ε, δ); L2-sensitivity."""
         if (epsilon is None or delta is None) == (scale is None) or (epsilon is None) != (delta is None):
-            raise BadInput("a Gaussian leaf is told by its scale, or by its epsilon and delta; give either")
+            raise BadInput("a Gaussian leaf needs either scale, or epsilon and delta")
         claim = None
         if epsilon is not None and delta is not None:
             claim, scale = Claim(epsilon, delta), gaussian_scale(epsilon, delta, sensitivity)
@@ -154,7 +154,7 @@ class Leaf(ReleaseNode):
     ) -> Leaf:
         """The true one of some values with probability e^ε / (e^ε + values - 1), else any other."""
         if values < 2:
-            raise BadInput(f"values = {values!r} leaves nothing to choose from; give at least 2")
+            raise BadInput(f"values must be >= 2, got {values!r}")
         rest = 1 / (math.exp(epsilon) + values - 1)
         true = 1 - (values - 1) * rest
         pair = Finite.of([true, rest] + [rest] * (values - 2), [rest, true] + [rest] * (values - 2))
@@ -169,7 +169,7 @@ class Leaf(ReleaseNode):
         """A mechanism with its own claim."""
         mechanism = as_mechanism(mechanism, **arguments)
         if mechanism.claim is None:
-            raise BadInput(f"{mechanism} claims nothing, so it cannot be accounted for; give it an epsilon")
+            raise BadInput(f"{mechanism} has no claim, so its cost is unknown; give it an epsilon")
         claim = mechanism.claim
         return cls.claimed(
             claim.epsilon, claim.delta, name=str(mechanism), basis=basis, relation=mechanism.adjacency.name
@@ -257,7 +257,7 @@ class Subsampled(ReleaseNode):
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
-            raise BadInput(f"rate = {self.rate!r} is not the share of a sample; give a number above 0, at most 1")
+            raise BadInput(f"rate must be in (0, 1], got {self.rate!r}")
 
     @property
     def children(self) -> tuple[ReleaseNode, ...]:
@@ -273,7 +273,7 @@ class Repeated(ReleaseNode):
 
     def __post_init__(self) -> None:
         if self.times < 0 or int(self.times) != self.times:
-            raise BadInput(f"times = {self.times!r} is no number of times; give a whole number >= 0")
+            raise BadInput(f"times must be an integer >= 0, got {self.times!r}")
 
     @property
     def children(self) -> tuple[ReleaseNode, ...]:
@@ -327,8 +327,8 @@ def relation_of(node: ReleaseNode) -> Adjacency | None:
             )
         if isinstance(each, Parallel) and not (relation.within_one_part or each.fixed):
             raise BadInput(
-                f"{place}.parallel: a record that is replaced may leave one part for another, and both change; state "
-                f"the leaves under add-remove, or say that the parts are fixed"
+                f"{place}.parallel: replacing a record may move it to another part, which changes both; state "
+                f"the leaves under add-remove, or declare the parts fixed"
             )
     return relation
 
@@ -348,5 +348,5 @@ def flattened(node: ReleaseNode, times: int = 1) -> Iterable[tuple[ReleaseNode, 
 
 def _positive(name: str, value: float) -> float:
     if not 0 < value < math.inf:
-        raise BadInput(f"{name} = {value!r} is not one; give a number > 0")
+        raise BadInput(f"{name} must be finite and > 0, got {value!r}")
     return value

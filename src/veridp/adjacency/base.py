@@ -157,7 +157,7 @@ def is_interval(domain: Domain) -> bool:
 def numbers_of(domain: Domain) -> list[float]:
     """The values of the domain, or its ends where it is an interval, all numbers."""
     if not len(domain) or not all(isinstance(value, int | float | np.number) for value in domain):
-        raise BadInput(f"domain = {domain!r} is not one of numbers; give a pair such as (-10, 10), or numbers")
+        raise BadInput(f"domain must be a pair of numbers such as (-10, 10), or a list of numbers, got {domain!r}")
     return list(domain)  # type: ignore[arg-type]
 
 
@@ -175,7 +175,7 @@ def extremes(domain: Domain) -> tuple[object, object]:
         return interval_ends(domain)
     values = list(domain)
     if len(values) < 2:
-        raise BadInput(f"domain = {domain!r} has no two values to tell apart; give at least two")
+        raise BadInput(f"domain must have at least two values, got {domain!r}")
     return values[0], values[-1]
 
 

@@ -270,9 +270,9 @@ class Scaled(Adjacency):
 
     def __post_init__(self) -> None:
         if not isinstance(self.relation, _Queries):
-            raise BadInput(f"{self.relation} is no relation on query answers, so it has no sensitivity to scale")
+            raise BadInput(f"{self.relation} is not a relation on query answers and cannot be scaled")
         if not 0 < self.factor < float("inf"):
-            raise BadInput(f"factor = {self.factor!r} is not a sensitivity; give a number > 0")
+            raise BadInput(f"factor must be finite and > 0, got {self.factor!r}")
 
     @property
     def name(self) -> str:  # type: ignore[override]

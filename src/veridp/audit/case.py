@@ -31,13 +31,13 @@ class AuditCase:
         mechanism.bound()  # an error if arguments are missing
         claim = mechanism.claim
         if claim is None:
-            raise BadInput(f"{mechanism.name} claims nothing; say what it should keep, with epsilon=…, or --epsilon")
+            raise BadInput(f"{mechanism.name} has no claim; state one with epsilon=…, or --epsilon")
         if math.isinf(claim.epsilon) or claim.delta == 1:
             raise BadInput(f"{claim} holds for every function; claim a finite epsilon and a delta below 1")
         if not isinstance(alpha, Real) or not 0 < alpha < 1:
-            raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+            raise BadInput(f"alpha must be in (0, 1), got {alpha!r}")
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-            raise BadInput(f"seed = {seed!r} is not a seed; give an integer >= 0")
+            raise BadInput(f"seed must be an integer >= 0, got {seed!r}")
         return cls(mechanism, claim, int(mechanism.size), alpha, int(seed))
 
     @property

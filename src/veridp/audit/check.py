@@ -41,7 +41,7 @@ def check(
     if verdict.standing is Standing.REFUTED:
         raise AssertionError(falsified(verdict))
     if proved and verdict.standing is not Standing.PROVED:
-        raise AssertionError(f"{verdict}; a proof was asked for")
+        raise AssertionError(f"{verdict}; a proof is required")
     return verdict
 
 

@@ -11,6 +11,7 @@ from veridp.budget import time_left
 from veridp.budget.child_process import listening
 from veridp.claim import Remark, as_floats_note
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
+from veridp.kernel.wording import count_text
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Worst
@@ -86,13 +87,14 @@ def compare_exactly(findings: Findings) -> None:
                     at=case.claim.tolerated.delta,
                     enough=findings.upper * (1 - CLOSE_ENOUGH),
                     progress=lambda stage, tried, best: findings.tell(
-                        f"comparing exactly: {stage}, {tried} pairs", best
+                        f"comparing exactly: {stage}, {count_text(tried, 'pair')}", best
                     ),
                 )
         except (*NO_PATHS, NotExact, BadInput) as reason:
             found.append(f"not exact: {reason}")
             return
-        findings.searched.append(f"{search.tried} pairs by their exact loss ({', '.join(search.searched)})")
+        pairs = count_text(search.tried, "pair")
+        findings.searched.append(f"{pairs} by exact loss ({', '.join(search.searched)})")
         findings.finished = findings.finished and search.finished
         _take_worst(findings, search, found)
         found += [] if search.finished else ["cut short"]
@@ -114,7 +116,7 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     """
     case, comparison, epsilon = findings.case, search.comparison, search.epsilon
     witness = exact_witness(comparison, case.claim)
-    found.append(f"ε = {epsilon:.6g} at the worst of {search.tried} pairs")
+    found.append(f"ε = {epsilon:.6g} at the worst of {count_text(search.tried, 'pair')}")
     findings.witness_found(epsilon, witness)
     shown = case.mechanism.probability_error or witness.refutes(case.claim) or not comparison.refutes(case.claim)
     if not shown:

@@ -74,7 +74,7 @@ def run_again(case: AuditCase) -> None:
     if set(counts) == {None}:
         function, rng = mechanism.bound(), np.random.default_rng(case.seed_of(0))
         if all(output_of(function, rng, copy.deepcopy(data)) is None for data in inputs):
-            raise BadOutput(f"{mechanism.name} returns None; let it return what it releases")
+            raise BadOutput(f"{mechanism.name} returns None; return the released value")
     else:
         check_returns(mechanism, inputs, None)
 
@@ -88,11 +88,9 @@ def _watched(name: str) -> Iterator[None]:
     if os.getpid() != process:  # a child that came back out of the mechanism
         os._exit(0)
     if _forks != forks:
-        raise MechanismFailed(f"{name} forks: a copy of the process, with the data, goes its own way; do without it")
+        raise MechanismFailed(f"{name} forks: a copy of the process keeps the data; do not fork")
     if written:
-        raise MechanismFailed(
-            f"{name} prints {written[0]!r}: whatever it prints is released beside its output; remove the print"
-        )
+        raise MechanismFailed(f"{name} prints {written[0]!r}: printed text is released too; remove the print")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def _fixed_seeds(case: AuditCase) -> list[Remark]:
     runs = [_seeds_of_a_run(case, run) for run in range(RUNS)]
     fixed = set.intersection(*map(set, runs))
     return [
-        Remark(f"its noise is seeded with {seed} in every run, so that it is always the same", site.file, site.line)
+        Remark(f"its noise is seeded with {seed} in every run, so it is always the same", site.file, site.line)
         for site, seed in sorted(fixed, key=lambda entry: (entry[0].file, entry[0].line))
     ]
 

@@ -37,7 +37,7 @@ class Deadline:
 
     def __post_init__(self) -> None:
         if not isinstance(self.seconds, int | float) or not self.seconds > 0:
-            raise BadInput(f"seconds = {self.seconds!r} leaves no time; give a number > 0")
+            raise BadInput(f"seconds must be a number > 0, got {self.seconds!r}")
 
     @property
     def spent(self) -> float:
@@ -76,7 +76,7 @@ def whole(name: str, value: object, least: int = 1) -> int:
 def share(name: str, value: object) -> float:
     """The value as a float; BadInput where it is not a number between 0 and 1, both excluded."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise BadInput(f"{name} must be a number between 0 and 1, got {value!r}")
+        raise BadInput(f"{name} must be in (0, 1), got {value!r}")
     return float(value)
 
 
@@ -187,7 +187,7 @@ def memory_share() -> float:
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
-        raise BadInput(f"{MEMORY_VARIABLE} = {text!r} is not a share of memory; set a number in (0, 1], such as 0.5")
+        raise BadInput(f"{MEMORY_VARIABLE} must be a number in (0, 1], such as 0.5, got {text!r}")
     return share
 
 

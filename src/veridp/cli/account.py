@@ -60,7 +60,7 @@ def show_account(
         print_json(release_schema())
         return 0
     if source is None:
-        raise BadInput("what is to be accounted? give release.yaml, or file.py:function; --schema tells the format")
+        raise BadInput("no target; give release.yaml or file.py:function (--schema prints the format)")
     if source.endswith(FILES):
         return _show_file(Path(source), delta, budget, step, as_json)
     with user_code():

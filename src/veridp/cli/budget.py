@@ -51,7 +51,7 @@ def spend(
     from veridp.accounting.release import read_release
 
     if (epsilon is None) == (release is None):
-        raise BadInput("what does it cost? give --epsilon (and --delta), or --release")
+        raise BadInput("no cost; give --epsilon (and --delta), or --release")
     with user_code():
         cost = Claim(epsilon, delta) if epsilon is not None else None
         node = None if release is None else read_release(release, load).release

@@ -48,7 +48,7 @@ def show_check(
     """
 
     if target is None and any(option is not None for option in (size, epsilon, relation, domain, arg)):
-        raise BadInput(f"{SETTINGS} say settings of the target; give --target too")
+        raise BadInput(f"{SETTINGS} are settings of the target; give --target too")
 
     def work(_: Reporter) -> tuple[CheckResult, list[Difference]]:
         try:

@@ -55,7 +55,7 @@ def serve(
     from veridp.collect.service.settings import ServiceSettings
 
     if (tls_cert is None) != (tls_key is None):
-        raise BadInput("--tls-cert and --tls-key belong together; give both, or none behind a proxy that ends TLS")
+        raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
     settings = ServiceSettings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
     kind = "http" if tls_cert is None else "https"
     typer.echo(f"veridp collect: serving at {kind}://{host}:{port}, from {_without_password(database)}", err=True)

@@ -29,6 +29,7 @@ from veridp.cli.options import (
 from veridp.cli.output import progress_bar, show, show_json, status_line, user_code, write_report
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput, VeridpError
+from veridp.kernel.wording import count_text
 from veridp.mechanism import Mechanism
 from veridp.result import Result
 
@@ -69,7 +70,7 @@ def show_exact(
             raise BadInput(f"--all compares the whole catalogue; leave out {target!r}, or leave out --all")
         return _show_all(3.0 if time is None else time, report, as_json)
     if target is None:
-        raise BadInput("which mechanism? give file.py:function, package.module:function or a catalogue name, or --all")
+        raise BadInput("no mechanism; give file.py:function, package.module:function or a catalogue name, or --all")
     if (left is None) != (right is None):
         raise BadInput("--left and --right go together; give both, or neither to search for the worst pair")
     from veridp.engines.exact import (  # numerics take longer to import than all the rest: only where needed
@@ -113,7 +114,7 @@ def _progress(name: str) -> Iterator[Callable[[str, int, float], None]]:
     with status_line(f"{name}: exploring") as tell:
 
         def update(stage: str, tried: int, best: float) -> None:
-            tell(f"{name}: {stage}, {tried} pairs tried, ε >= {best:.6g}")
+            tell(f"{name}: {stage}, {count_text(tried, 'pair')} tried, ε >= {best:.6g}")
 
         yield update
 

@@ -96,7 +96,7 @@ def chosen_data(mechanism: Mechanism, size: int | None, data: str | None) -> Any
     if data is None:
         return mechanism.adjacency.example(mechanism.size if size is None else size, mechanism.domain)
     if size is not None:
-        raise BadInput("--size and --data both say what the input is; give one of them")
+        raise BadInput("--size and --data exclude each other; give one of them")
     return literal("--data", data)
 
 

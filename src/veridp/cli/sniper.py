@@ -27,6 +27,7 @@ from veridp.cli.options import (
 from veridp.cli.output import progress_bar, show, show_json, user_code
 from veridp.cli.status import FAILS, HOLDS
 from veridp.errors import BadInput
+from veridp.kernel.wording import count_text
 
 if TYPE_CHECKING:
     from veridp.engines.sniper import AttackResult
@@ -133,7 +134,7 @@ def _lines(target: str, finding: AttackResult) -> list[str]:
         ]
     ended = "" if finding.finished else "; cut short"
     lines.append(
-        f"searched {', '.join(finding.searched)}: {finding.tried} pairs, {finding.drawn:.3g} outputs, "
+        f"searched {', '.join(finding.searched)}: {count_text(finding.tried, 'pair')}, {finding.drawn:.3g} outputs, "
         f"{finding.seconds:.1f} s{ended}"
     )
     if finding.claim is not None:

@@ -48,7 +48,7 @@ class Record:
             return cls(invitation, secret, tuple(vector), commitment, nonce, tuple(closed), verdict)
         except (ValueError, TypeError, msgpack.UnpackException):
             raise Refused(
-                Reason.MALFORMED, "the state file is not one of this version; taking part again could tell too much"
+                Reason.MALFORMED, "the state file is not one of this version; taking part again could reveal too much"
             ) from None
 
 
@@ -92,7 +92,7 @@ class Client:
             commitment = self._verifier.scheme.commit(invitation.context, self._protocol.layout, vector, secret)
             self._keep(Record(encode(invitation), secret, tuple(vector), commitment))
         elif self._record.invitation != encode(invitation):
-            raise Refused(Reason.SECOND_CHALLENGE, "another session than the one taken part in; it would tell more")
+            raise Refused(Reason.SECOND_CHALLENGE, "this is not the session joined; answering would reveal more")
         return self._commit()
 
     def open(self, challenge: Challenge) -> Opening:
@@ -115,9 +115,9 @@ class Client:
             raise Refused(Reason.OUT_OF_ORDER, "a verdict before the opening")
         invitation = decode(record.invitation, Invitation)
         if (verdict.task, verdict.session) != (invitation.task, invitation.session):
-            raise Refused(Reason.WRONG_SESSION, "the verdict is on another session")
+            raise Refused(Reason.WRONG_SESSION, "the verdict is for another session")
         if verdict.accepted and verdict.outputs != self.outputs:
-            raise Refused(Reason.WRONG_VERDICT, "the server says to have read what was not selected")
+            raise Refused(Reason.WRONG_VERDICT, "the server claims to have read an entry that was not selected")
         self._keep(replace(record, verdict=encode(verdict)))
         return verdict
 

@@ -76,13 +76,13 @@ def check_publishable(task: Task, attendance: Attendance) -> None:
     """Refuse an estimate from too few reports, or from a collection that too many clients left knowing their report."""
     if attendance.accepted < task.minimum_batch:
         raise Refused(
-            Reason.TOO_FEW_REPORTS, f"{attendance.accepted} reports; the task publishes from {task.minimum_batch} on"
+            Reason.TOO_FEW_REPORTS, f"{attendance.accepted} reports; the task needs at least {task.minimum_batch}"
         )
     if attendance.abort_rate > task.maximum_abort_rate:
         raise Refused(
             Reason.TOO_MANY_ABORTS,
-            f"{attendance.aborted} clients aborted after they knew their report, {attendance.abort_rate:.3g} of all; "
-            f"the task publishes up to {task.maximum_abort_rate:g}",
+            f"{attendance.aborted} clients aborted after seeing their report, {attendance.abort_rate:.3g} of all; "
+            f"the task publishes only up to {task.maximum_abort_rate:g}",
         )
 
 
@@ -99,7 +99,7 @@ def estimate_from(
 ) -> CollectionEstimate:
     """The same, from the support of each column."""
     if not 0 < confidence < 1:
-        raise BadInput(f"confidence = {confidence!r}; give a number between 0 and 1")
+        raise BadInput(f"confidence must be in (0, 1), got {confidence!r}")
     check_publishable(task, attendance)
     protocol = task.protocol
     alpha = (1 - confidence) / len(support)

@@ -30,7 +30,7 @@ class OfItems(Harmless):
     def __post_init__(self) -> None:
         if len(self.items) < 2 or len(set(self.items)) != len(self.items):
             raise BadInput(
-                f"{len(self.items)} items of which some are equal, or too few; give two or more, all different"
+                f"items must be at least two different values without repetition, got {len(self.items)} items"
             )
 
     @property

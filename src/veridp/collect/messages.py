@@ -107,10 +107,10 @@ def decode(data: bytes, kind: type[M]) -> M:
     if parts[0] != VERSION:
         raise Refused(Reason.WRONG_VERSION, f"version {parts[0]} of the messages; this is version {VERSION}")
     if parts[1] != kind.kind:
-        raise Refused(Reason.WRONG_KIND, f"kind {parts[1]} where {kind.kind}, {kind.__name__}, is due")
+        raise Refused(Reason.WRONG_KIND, f"kind {parts[1]}, expected {kind.kind}, {kind.__name__}")
     names = NAMES[kind]
     if len(parts) != 2 + len(names):
-        raise Refused(Reason.MALFORMED, f"{len(parts) - 2} fields where {kind.__name__} has {len(names)}")
+        raise Refused(Reason.MALFORMED, f"{len(parts) - 2} fields; {kind.__name__} has {len(names)}")
     checked: dict[str, Any] = {name: _field(kind, name, part) for name, part in zip(names, parts[2:], strict=True)}
     message = kind(**checked)
     if encode(message) != data:

@@ -29,7 +29,7 @@ class OfNumbers(Harmless):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise BadInput(f"numbers from {self.low} to {self.high} are no range; give low < high")
+            raise BadInput(f"low must be below high, both finite, got {self.low} and {self.high}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class SRHO(OfNumbers):
     @cached_property
     def layout(self) -> Layout:
         if self.times < 1:
-            raise BadInput(f"times = {self.times} copies of a vector; give 1 or more")
+            raise BadInput(f"times must be >= 1, got {self.times}")
         other = self.rates.other * self.times
         return Layout(1, (self.rates.held + self.rates.other) * self.times, (other, other))
 

@@ -49,9 +49,9 @@ def rates(epsilon: float, closeness: float = CLOSENESS) -> Rates:
     (Rates(held=3, other=1), Rates(held=8, other=3), Rates(held=11, other=10))
     """
     if not 0 < epsilon < 20:
-        raise BadInput(f"epsilon = {epsilon!r} cannot be met by numbers of copies; give one between 0 and 20")
+        raise BadInput(f"epsilon must be in (0, 20), got {epsilon!r}")
     if not 0 < closeness < 1:
-        raise BadInput(f"closeness = {closeness!r} is no share of epsilon; give one between 0 and 1")
+        raise BadInput(f"closeness must be in (0, 1), got {closeness!r}")
     fewest = math.floor(min(1 / math.expm1(epsilon), MOST_COPIES))  # with fewer, one copy more is too many
     for other in range(max(fewest, 1), MOST_COPIES):
         held = math.floor(other * math.exp(epsilon)) + 1

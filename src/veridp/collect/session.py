@@ -61,7 +61,7 @@ class Session:
     def challenge(self) -> Challenge:
         """The nonce; only once there is a commitment."""
         if self.commit is None:
-            raise Refused(Reason.OUT_OF_ORDER, "the nonce is told only after the commitment")
+            raise Refused(Reason.OUT_OF_ORDER, "the nonce is sent only after the commitment")
         return Challenge(self.context.task, self.context.session, self.nonce)
 
     def committed(self, commit: Commit, now: float, checks: Checks) -> Session:
@@ -69,7 +69,7 @@ class Session:
         self._check_own(commit)
         if self.commit is not None:
             if self.commit != commit:
-                raise Refused(Reason.SECOND_COMMITMENT, "the session has a commitment, and it is another one")
+                raise Refused(Reason.SECOND_COMMITMENT, "the session already has a different commitment")
             return self
         self._check_open(now)
         checks.check(commit)
@@ -82,7 +82,7 @@ class Session:
             raise Refused(Reason.OUT_OF_ORDER, "an opening before the commitment")
         if self.verdict is not None:
             if self.opening != opening:
-                raise Refused(Reason.REPLAYED, "the session is decided, by another opening")
+                raise Refused(Reason.REPLAYED, "the session was already decided by another opening")
             return self
         self._check_open(now)
         return replace(self, opening=opening, verdict=checks.judge(self.commit, self.challenge, opening))
@@ -100,4 +100,4 @@ class Session:
 
     def _check_open(self, now: float) -> None:
         if now >= self.expires:
-            raise Refused(Reason.EXPIRED, "the session expired, and its token with it")
+            raise Refused(Reason.EXPIRED, "the session expired, which uses up its token")

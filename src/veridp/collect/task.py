@@ -136,4 +136,4 @@ def _typed(name: str, kind: str, value: object) -> object:
         return float(value)
     if kind.startswith("tuple") and isinstance(value, list | tuple) and all(type(item) is str for item in value):
         return tuple(value)
-    raise BadInput(f"{name} = {value!r} of the task is no {kind.replace('tuple[str, ...]', 'list of texts')}")
+    raise BadInput(f"{name} = {value!r} of the task is not a {kind.replace('tuple[str, ...]', 'list of strings')}")

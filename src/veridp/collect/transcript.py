@@ -171,7 +171,7 @@ def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int]:
     except (StopIteration, ValueError, TypeError, msgpack.UnpackException):
         raise BadInput("not a log of veridp collect; make one with veridp collect export") from None
     if kind != FORMAT or not isinstance(document, str) or not isinstance(closed_at, int):
-        raise BadInput(f"a log of the form {kind!r}; this reads {FORMAT!r}")
+        raise BadInput(f"the log has the format {kind!r}, expected {FORMAT!r}")
     return Task.from_json(document), closed_at
 
 
@@ -210,7 +210,7 @@ def _session(task: Task, record: object) -> tuple[Session, bytes]:
     )
     found = session.decided(SessionStage(stage), reason, outputs)
     if found.stage != stage or (found.verdict is None and (reason or opening or outputs)):
-        raise ValueError(f"what the record holds is not that of a session which is {stage}")
+        raise ValueError(f"the record does not match a session that is {stage}")
     return found, promised
 
 

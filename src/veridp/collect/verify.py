@@ -76,14 +76,14 @@ def check_closed(layout: Layout, closed: Sequence[int]) -> None:
             raise Refused(Reason.UNORDERED_INDEX, f"entry {index} is named after entry {previous}")
         previous = index
     if len(closed) != layout.closed:
-        raise Refused(Reason.WRONG_COUNTS, f"{len(closed)} entries stay closed where {layout.closed} have to")
+        raise Refused(Reason.WRONG_COUNTS, f"{len(closed)} entries stay closed, expected {layout.closed}")
 
 
 def check_values(layout: Layout, opened: Sequence[int], packed: bytes) -> list[int]:
     """The values of the opened entries; refuses them unless each block has exactly its floors."""
     width = layout.width
     if len(packed) != width * len(opened):
-        raise Refused(Reason.WRONG_LENGTH, f"{len(packed)} bytes of values where {width * len(opened)} are needed")
+        raise Refused(Reason.WRONG_LENGTH, f"{len(packed)} bytes of values, expected {width * len(opened)}")
     values = list(packed) if width == 1 else unpacked_pairs(packed)
     counts = [[0] * layout.values for _ in range(layout.blocks)]
     for index, value in zip(opened, values, strict=True):
@@ -92,7 +92,7 @@ def check_values(layout: Layout, opened: Sequence[int], packed: bytes) -> list[i
         counts[index // layout.length][value] += 1
     for block, found in enumerate(counts):
         if tuple(found) != layout.floors:
-            raise Refused(Reason.WRONG_COUNTS, f"block {block} does not open the due number of each value")
+            raise Refused(Reason.WRONG_COUNTS, f"block {block} does not open the required number of each value")
     return values
 
 

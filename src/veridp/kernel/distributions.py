@@ -183,7 +183,7 @@ class Distribution(ABC):
     @property
     def reach(self) -> tuple[int, int]:
         """Bounds of an integer draw, which it passes with a probability below 1e-300 if at all."""
-        raise TypeError(f"{self.kind} is no distribution of integers")
+        raise TypeError(f"{self.kind} is not a distribution of integers")
 
     # -------------------------------------------------------------------------------------------------- floats
 

@@ -54,7 +54,7 @@ RUN: ContextVar[Decider | None] = ContextVar("RUN", default=None)
 def _run() -> Decider:
     run = RUN.get()
     if run is None:
-        raise NotAffine(f"{here()}: a symbol has no value of its own; it can only be decided on inside explore()")
+        raise NotAffine(f"{here()}: a symbol has no value; it can only be decided inside explore()")
     return run
 
 
@@ -783,7 +783,7 @@ def _parts(value: Any) -> Parts | None:
             _refuse(f"numbers of type {value.dtype} are not modelled beside noise; use bool, int or float")
         return None
     if kind == "f" and not np.isfinite(float(value)):
-        _refuse(f"{value} beside noise is no finite number")
+        _refuse(f"{value} with noise is not a finite number")
     return exact(value), {}, kind, isinstance(value, np.generic)
 
 

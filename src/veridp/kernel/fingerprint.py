@@ -208,7 +208,7 @@ class _Reader:
         self.found.alive.append(value)
         if len(self.seen) > MAX_OBJECTS:
             raise NotExplorable(
-                f"it can reach more than {MAX_OBJECTS} objects, too many to see whether it keeps state in them; "
+                f"it can reach more than {MAX_OBJECTS} objects, too many to check for state; "
                 f"reach fewer, or use an engine that samples"
             )
         try:
@@ -399,8 +399,8 @@ class _Reader:
 
     def _refuse(self, place: str, kind: type) -> NoReturn:
         raise NotExplorable(
-            f"{place} is a {kind.__module__}.{kind.__qualname__} whose state cannot be read, so it could pass from run "
-            f"to run; make it within the function, or use an engine that samples"
+            f"{place} is a {kind.__module__}.{kind.__qualname__} whose state cannot be read, so it could keep "
+            f"state between runs; create it inside the function, or use an engine that samples"
         )
 
     # ------------------------------------------------------------------------------------------------ caches

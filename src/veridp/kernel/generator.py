@@ -188,7 +188,7 @@ class StandInGenerator(NoiseMethods, ABC):
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         if axis != 0 or not isinstance(x, list | np.ndarray):
-            self.refuse("rng.shuffle of what is no list or array, or with axis, is not modelled")
+            self.refuse("rng.shuffle of anything but a list or array, or with axis, is not modelled")
         x[:] = self._shuffled(list(x))
 
     def settle(self, index: Any) -> int:
@@ -222,7 +222,7 @@ class StandInGenerator(NoiseMethods, ABC):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(np.random.Generator, name):
             raise AttributeError(f"numpy.random.Generator has no {name!r}")
-        self.refuse(f"rng.{name} is not known here")
+        self.refuse(f"rng.{name} is not supported")
 
 
 def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:

@@ -144,5 +144,5 @@ def raised(error: Exception | SystemExit) -> Raised:
 
 def failed(error: Exception | SystemExit, name: str = "it") -> MechanismFailed:
     """The report of an exception that the mechanism raised."""
-    remedy = "; that ends the program, and is no output: raise another exception" * isinstance(error, SystemExit)
+    remedy = "; that ends the program and is not an output; raise another exception" * isinstance(error, SystemExit)
     return MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}{remedy}")

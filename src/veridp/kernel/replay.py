@@ -201,7 +201,7 @@ class _Replayer:
             with traced() as trace:
                 self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
             if not trace.same(taken):
-                self._disagree(f"{trace.parting(taken)}: it tells NumPy's generator from ours", seen, genuine, point)
+                self._disagree(f"{trace.parting(taken)}: it treats NumPy's generator differently", seen, genuine, point)
         for _ in range(runs):
             wild = ScriptedGenerator(np.random.PCG64(0), _far_draws(self.rng), _any_pick(self.rng))
             self._run_plainly(wild, place)

@@ -112,7 +112,7 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
         if symbol is None:
             return np.array(values).reshape(shape) if len(values) else np.empty(shape)
         if any(not isinstance(value, Symbolic) and _kind(value) is None for value in values):
-            symbol.refuse("an array holds noise beside what is no number")
+            symbol.refuse("an array holds noise and something that is not a number")
         return objects(_of_one_kind([as_numpy(value) for value in values])).reshape(shape).view(cls)
 
     @noting_errors
@@ -212,7 +212,7 @@ def _kind_of_all(values: Any, *others: Any) -> str:
     """The kind of an array with these entries, in an operation with the others."""
     kinds = {_kind(value) for value in values}
     if None in kinds:
-        _refuse([*values, *others], "an array holds noise beside what is no number of 64 bits")
+        _refuse([*values, *others], "an array holds noise and something that is not a 64-bit number")
     return KINDS[max((KINDS.index(kind) for kind in kinds if kind is not None), default=2)]
 
 

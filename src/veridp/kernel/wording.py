@@ -45,3 +45,12 @@ def number_text(number: Number) -> str:
     if Fraction(decimal) == number or float(decimal) == float(number):
         return decimal
     return str(number) if isinstance(number, Fraction) and number.denominator < 10_000 else f"{float(number):.6g}"
+
+
+def count_text(count: int, noun: str) -> str:
+    """The count with its noun, in the plural unless it is 1.
+
+    >>> count_text(1, "pair"), count_text(3, "pair")
+    ('1 pair', '3 pairs')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -25,15 +25,13 @@ class Counts:
 
     def __post_init__(self) -> None:
         if self.users < 0:
-            raise BadInput(f"{self.users} users cannot have reported; give a number >= 0")
+            raise BadInput(f"users must be >= 0, got {self.users}")
 
     def __add__(self, other: Counts) -> Counts:
         if not isinstance(other, Counts):
             return NotImplemented
         if self.of != other.of or self.sums.shape != other.sums.shape:
-            raise BadInput(
-                f"counts of {self.of} and of {other.of} do not add up; aggregate with one and the same oracle"
-            )
+            raise BadInput(f"counts of {self.of} and of {other.of} cannot be added; aggregate with the same oracle")
         return Counts(self.of, self.users + other.users, self.sums + other.sums)
 
     def __eq__(self, other: object) -> bool:
@@ -46,7 +44,7 @@ class Counts:
         if self.of != str(oracle):
             raise BadInput(f"these are counts of {self.of}, not of {oracle}; estimate with the oracle that aggregated")
         if not self.users:
-            raise BadInput(f"{oracle}: nobody reported, so there is nothing to estimate from")
+            raise BadInput(f"{oracle}: no reports to estimate from")
         return self
 
     def as_json(self) -> dict[str, object]:
@@ -66,6 +64,4 @@ class Counts:
             sums = np.array(document["sums"], dtype=document["type"]).reshape(document["shape"])
             return cls(str(document["of"]), int(document["users"]), sums)
         except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(
-                f"this is no document of counts ({error!r}); make one with: veridp local aggregate"
-            ) from None
+            raise BadInput(f"not a document of counts ({error!r}); make one with: veridp local aggregate") from None

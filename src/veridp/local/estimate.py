@@ -59,9 +59,9 @@ class Estimate:
         Of a post-processed estimate they are not known, and refused.
         """
         if not 0 < confidence < 1:
-            raise BadInput(f"confidence = {confidence!r} is not one; give a number between 0 and 1, such as 0.95")
+            raise BadInput(f"confidence must be in (0, 1), such as 0.95, got {confidence!r}")
         if self.steps:
-            raise BadInput(f"no intervals are known after {', '.join(self.steps)}; take those of the unbiased estimate")
+            raise BadInput(f"no intervals after {', '.join(self.steps)}; use those of the unbiased estimate")
         alpha = (1 - confidence) / (len(self.values) if simultaneous else 1)
         reach = NormalDist().inv_cdf(1 - alpha / 2) * self.standard_errors
         return Intervals(self.values - reach, self.values + reach, confidence)

@@ -107,10 +107,10 @@ class FrequencyOracle(Oracle):
         """The values, if all of them are in the domain."""
         given = np.asarray(values)
         if given.ndim != 1:
-            raise BadInput(f"{self}: values of shape {given.shape} are no column; give one value for each user")
+            raise BadInput(f"{self}: values of shape {given.shape} are not a column; give one value for each user")
         if given.size and given.dtype.kind not in "iub":
             raise BadInput(
-                f"{self}: values of type {given.dtype} are no codes; give integers from 0 to {self.size - 1}"
+                f"{self}: values of type {given.dtype} are not codes; give integers from 0 to {self.size - 1}"
             )
         column = given.astype(np.int64, copy=False)
         if len(column) and not (column.min() >= 0 and column.max() < self.size):
@@ -160,7 +160,7 @@ class Sized:
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, Integral) or not 2 <= self.size <= MOST_VALUES:
-            raise BadInput(f"size = {self.size!r} is no domain to hide in; give a whole number from 2 to 2^31 - 1")
+            raise BadInput(f"size must be an integer from 2 to 2^31 - 1, got {self.size!r}")
         checked_epsilon(self.epsilon)
 
 
@@ -169,9 +169,9 @@ def checked_numbers(oracle: Oracle, values: ArrayLike, low: float, high: float) 
     try:
         column = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise BadInput(f"{oracle}: values are no numbers; give one number for each user") from None
+        raise BadInput(f"{oracle}: values are not numbers; give one number for each user") from None
     if column.ndim != 1:
-        raise BadInput(f"{oracle}: values of shape {column.shape} are no column; give one value for each user")
+        raise BadInput(f"{oracle}: values of shape {column.shape} are not a column; give one value for each user")
     inside = (column >= low) & (column <= high)
     if not inside.all():
         place = int(np.argmin(inside))
@@ -182,7 +182,7 @@ def checked_numbers(oracle: Oracle, values: ArrayLike, low: float, high: float) 
 def checked_ends(low: float, high: float) -> None:
     """Complain unless the two are ends of a range."""
     if not (isinstance(low, Real) and isinstance(high, Real)) or not -math.inf < low < high < math.inf:
-        raise BadInput(f"low = {low!r} and high = {high!r} are no range; give two numbers, low < high")
+        raise BadInput(f"low and high must be finite numbers with low < high, got {low!r} and {high!r}")
 
 
 def listed(values: Sequence[float] | None, ends: tuple[float, float]) -> Domain:

@@ -58,10 +58,10 @@ class Plan:
         if self.oracle_name not in NAMES:
             raise BadInput(f"oracle {self.oracle_name!r} is unknown; use one of {', '.join(NAMES)}")
         if self.numeric and (self.low is None or self.high is None):
-            raise BadInput(f"{self.oracle_name} collects numbers; say between which, as in --range 17,90")
+            raise BadInput(f"{self.oracle_name} collects numbers; give their range, e.g. --range 17,90")
         if not self.numeric and self.labels is None:
             raise BadInput(
-                f"{self.oracle_name} collects labels; say which, as in --values red,green,blue or --values 0..99"
+                f"{self.oracle_name} collects labels; give them, e.g. --values red,green,blue or --values 0..99"
             )
         self.oracle  # noqa: B018  complains about what does not fit
 
@@ -72,7 +72,7 @@ class Plan:
             return cls(HM.name, epsilon, low=ends[0], high=ends[1])
         if labels is None:
             raise BadInput(
-                "say what is collected: labels, as in --values red,green,blue, or numbers, as in --range 17,90"
+                "no domain; give labels, e.g. --values red,green,blue, or a range of numbers, e.g. --range 17,90"
             )
         return cls(choose(len(labels), epsilon).name, epsilon, tuple(labels))
 
@@ -152,7 +152,7 @@ class Plan:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadInput):
                 raise
-            raise BadInput(f"this is no plan ({error!r}); make one with: veridp local perturb --save-plan") from None
+            raise BadInput(f"not a plan ({error!r}); make one with: veridp local perturb --save-plan") from None
 
     @classmethod
     def from_text(cls, text: str) -> Plan:
@@ -160,7 +160,7 @@ class Plan:
         try:
             return cls.from_json(json.loads(text))
         except json.JSONDecodeError as error:
-            raise BadInput(f"this is no plan: not JSON at line {error.lineno}; make one with --save-plan") from None
+            raise BadInput(f"not a plan: not JSON at line {error.lineno}; make one with --save-plan") from None
 
 
 def parsed_numbers(texts: Sequence[Any], low: float = -math.inf, high: float = math.inf) -> Parsed:

@@ -22,9 +22,7 @@ MAX_EPSILON = 500.0
 def checked_epsilon(epsilon: float) -> float:
     """The budget itself, if it is one that an oracle can keep."""
     if not isinstance(epsilon, Real) or not 0 < epsilon <= MAX_EPSILON:
-        raise BadInput(
-            f"epsilon = {epsilon!r} is no budget for an oracle; give a number above 0, at most {MAX_EPSILON:g}"
-        )
+        raise BadInput(f"epsilon must be in (0, {MAX_EPSILON:g}], got {epsilon!r}")
     return float(epsilon)
 
 
@@ -53,7 +51,7 @@ def lying_rate(epsilon: float, favoured: Fraction | int, others: Fraction | int)
 def rounded_rate(rate: float) -> float:
     """The multiple of 2^-53 nearest to the rate, for rates that users choose themselves."""
     if not 0 <= rate <= 1:
-        raise BadInput(f"{rate!r} is not a probability; give a number between 0 and 1")
+        raise BadInput(f"a probability must be in [0, 1], got {rate!r}")
     return round(Fraction(rate) * GRAIN) / GRAIN
 
 

@@ -18,7 +18,7 @@ from veridp.local.oracles.unary import OUE, SUE
 @singledispatch
 def weight_law(oracle: PureOracle) -> Floats:
     """P[an honest report supports k values], for k = 0..d. It does not depend on the user's value."""
-    raise BadInput(f"the weights of {oracle} are not known; use GRR, SUE, OUE, OLH or subset selection")
+    raise BadInput(f"the weights of {oracle} are not available; use GRR, SUE, OUE, OLH or subset selection")
 
 
 @weight_law.register

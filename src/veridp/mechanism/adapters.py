@@ -61,7 +61,7 @@ def opendp(measurement: Any, *, delta: float = DELTA, **options: Any) -> Mechani
     `delta`.
     """
     if not is_opendp(measurement):
-        raise BadInput(f"{measurement!r} is no opendp Measurement; build one with opendp.measurements.make_…")
+        raise BadInput(f"{measurement!r} is not an opendp Measurement; build one with opendp.measurements.make_…")
     known = _opendp_input(measurement, options)
     relation = adjacency(known["adjacency"])
     claimed = {} if "epsilon" in options else _opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
@@ -86,7 +86,7 @@ def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
     size = 1 if _is_scalar(domain) else getattr(domain, "size", None)
     if metric not in DISTANCES and "adjacency" not in options:
         raise BadInput(
-            f"opendp's {measurement.input_metric} is unknown here; say who is a neighbour and what that costs, with "
+            f"opendp's {measurement.input_metric} is not supported; state neighbours and claim with "
             f"adjacency=… and epsilon=…"
         )
     meant = [name for name in DISTANCES.get(metric, ()) if size is None or not adjacency(name).extra]
@@ -142,7 +142,7 @@ def _opendp_claim(measurement: Any, distance: float, delta: float) -> dict[str, 
         return {"epsilon": float(loss[0]), "delta": float(loss[1])}
     if measure == "MaxDivergence":
         return {"epsilon": float(loss)}
-    raise BadInput(f"opendp's {measure} is no claim of (ε, δ); cast the measurement, or give epsilon=… and delta=…")
+    raise BadInput(f"opendp's {measure} is not a claim of (ε, δ); cast the measurement, or give epsilon=… and delta=…")
 
 
 # ----------------------------------------------------------------------------------------------- diffprivlib
@@ -161,7 +161,7 @@ def diffprivlib(machine: Any, **options: Any) -> Mechanism:
     if it is `monotonic`, all of them move the same way.
     """
     if not is_diffprivlib(machine):
-        raise BadInput(f"{machine!r} is no diffprivlib mechanism; build one with diffprivlib.mechanisms")
+        raise BadInput(f"{machine!r} is not a diffprivlib mechanism; build one with diffprivlib.mechanisms")
     declared = Mechanism(_Randomise(machine), **_resolved(_diffprivlib_input(machine, options) | options))
     example = declared.adjacency.example(declared.size, declared.domain)
     return replace(declared, function=_Randomise(machine, _takes_any_generator(machine, example)))
@@ -197,7 +197,7 @@ def _diffprivlib_input(machine: Any, options: dict[str, Any]) -> dict[str, Any]:
         raise BadInput(f"{kind} has no sensitivity, so its neighbours are unknown; give adjacency=… and domain=…")
     sensitivity = float(machine.sensitivity)
     if not sensitivity > 0:
-        raise BadInput(f"{kind}: sensitivity = {sensitivity:g} says that data have no neighbours; give one above 0")
+        raise BadInput(f"{kind}: sensitivity must be > 0 for data to have neighbours, got {sensitivity:g}")
     relation = adjacency("monotone" if getattr(machine, "monotonic", False) else "linf")
     known["adjacency"] = relation if sensitivity == 1 else Scaled(relation, sensitivity)
     usual = (-10 * sensitivity, 10 * sensitivity)

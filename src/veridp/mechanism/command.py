@@ -28,7 +28,7 @@ class Command:
         """The command that a line, split as a shell would, or a sequence of words gives."""
         words = tuple(shlex.split(line) if isinstance(line, str) else line)
         if not words or not all(isinstance(word, str) for word in words):
-            raise BadInput(f"{line!r} is no command; give for instance ['python3', 'mechanism.py']")
+            raise BadInput(f"{line!r} is not a command; give for instance ['python3', 'mechanism.py']")
         return cls(words, seconds)
 
     @property

@@ -44,9 +44,7 @@ def _branched(program: LinearProgram, answer: Answer) -> Answer:
         for side, found in zip(sides, solve(sides), strict=True):
             if isinstance(found, Vertex):
                 heapq.heappush(pending, (found.cost, next(numbers), side, found))
-    raise NotSolved(
-        f"no cheapest shift of integer noise in whole steps is found in {MAX_BRANCHES} branches; try a smaller size"
-    )
+    raise NotSolved(f"no cheapest shift of integer noise found in {MAX_BRANCHES} branches; try a smaller size")
 
 
 def _fractional(program: LinearProgram, answer: Vertex) -> int | None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from veridp.claim import Claim, with_assumptions
 from veridp.engines.exact import Comparison, Worst
+from veridp.kernel.wording import count_text
 
 SAME_LOSS = 1e-9  # losses this close are shown as one number
 
@@ -40,7 +41,8 @@ def _lines(comparison: Comparison, search: Worst | None) -> list[str]:
     ]
     if search is not None:
         ended = "" if search.finished else ", cut short"
-        lines.append(f"the worst of {search.tried} pairs ({', '.join(search.searched)}{ended}); others may be worse")
+        tried = count_text(search.tried, "pair")
+        lines.append(f"the worst of {tried} ({', '.join(search.searched)}{ended}); others may be worse")
     claim = comparison.claim
     if claim is not None:
         sentence = f"claimed {claim}: {judged(comparison, claim)}"

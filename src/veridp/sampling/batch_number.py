@@ -368,7 +368,7 @@ def _python_arithmetic(ufunc: np.ufunc, values: Sequence[Any]) -> Batch:
             if not (np.abs(estimate) < MAX_SAFE_INTEGER).all():
                 tape.refuse("integers leave 64 bits")
         if ufunc is np.power and result.dtype.kind == "f" and not np.isfinite(result).all():
-            tape.refuse("a power is no finite real number on some rows")
+            tape.refuse("a power is not a finite real number on some rows")
         return result
 
     return Batch.computed(tape, (ufunc, "python", *_keys(tape, operands)), make, plain=True)

@@ -34,7 +34,7 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = []
 
     def __repr__(self) -> str:
-        self.refuse("a generator turned into text is not known to batches")
+        self.refuse("a generator turned into text is not supported in batches")
 
     __str__ = __repr__
 
@@ -179,7 +179,7 @@ def _unknown(name: str) -> property:
     """Refuses already when it is looked up: the bit generator, and every method that batches do not know."""
 
     def lookup(self: BatchGenerator) -> NoReturn:
-        self.refuse(f"rng.{name} is not known to batches")
+        self.refuse(f"rng.{name} is not supported in batches")
 
     return property(lookup)
 

@@ -79,13 +79,13 @@ def _absent(rng: object, data: object, count: int) -> None:
 def checked_order(order: Order) -> Order:
     """The order as it is; BadInput where it cannot be carried out."""
     if isinstance(order.count, bool) or not isinstance(order.count, int | np.integer) or order.count < 0:
-        raise BadInput(f"count = {order.count!r} is not a number of outputs; give an integer >= 0")
+        raise BadInput(f"count must be an integer >= 0, got {order.count!r}")
     if isinstance(order.seed, bool) or not isinstance(order.seed, int | np.integer) or order.seed < 0:
-        raise BadInput(f"seed = {order.seed!r} is not a seed; give an integer >= 0")
+        raise BadInput(f"seed must be an integer >= 0, got {order.seed!r}")
     if order.workers is not None and order.workers < 1:
-        raise BadInput(f"workers = {order.workers!r} leaves nobody to work; give at least 1")
+        raise BadInput(f"workers must be >= 1, got {order.workers!r}")
     if order.time_limit is not None and not order.time_limit > 0:
-        raise BadInput(f"time_limit = {order.time_limit!r} leaves no time; give seconds > 0, or None for no limit")
+        raise BadInput(f"time_limit must be > 0 seconds, or None for no limit, got {order.time_limit!r}")
     return replace(order, count=int(order.count), seed=int(order.seed))
 
 
@@ -94,7 +94,7 @@ def reading_named(name: str | None) -> Reading | None:
         return None if name is None else Reading(name)
     except ValueError:
         known = ", ".join(repr(str(reading)) for reading in Reading)
-        raise BadInput(f"reading = {name!r} is not known; give one of {known}, or None to have it chosen") from None
+        raise BadInput(f"reading = {name!r} is unknown; use one of {known}, or None to select one") from None
 
 
 def carry_out(order: Order, consume: Callable[[Iterator[Any]], Result]) -> tuple[Result, Reading, tuple[str, ...]]:
@@ -110,7 +110,7 @@ def carry_out(order: Order, consume: Callable[[Iterator[Any]], Result]) -> tuple
     reason = notes[-1].removeprefix(f"{order.reading}: ")
     raise BadInput(
         f"{order.mechanism.name} cannot be sampled with reading={str(order.reading)!r}: {reason}; "
-        f"leave the reading out to have one chosen that can"
+        f"omit reading to select a suitable one"
     )
 
 
@@ -144,7 +144,7 @@ def _pilot(order: Order) -> None:
             if time.monotonic() - started > PILOT_SECONDS:
                 break
         if before is not None and not _unchanged(before, order.data):
-            raise Nondeterministic("it changes its data, so that no two runs are alike; let it change a copy")
+            raise Nondeterministic("it changes its data, so runs differ; change a copy instead")
 
 
 def _unchanged(before: Any, after: Any) -> bool:

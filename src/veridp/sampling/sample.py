@@ -78,4 +78,4 @@ def check_returns(mechanism: Mechanism, inputs: Iterable[object], time_limit: fl
     if last is not None:
         data, failure = last
         with reported(mechanism.name, data, None):
-            raise MechanismFailed(f"{failure}; mend the function, or give it other data or arguments") from None
+            raise MechanismFailed(f"{failure}; fix the function, or give it other data or arguments") from None

@@ -77,10 +77,10 @@ def test_clients_that_should_not_take_part_do_not(veridp: Command, server: Any, 
     assert "not taking part" in veridp(*join, "--epsilon", "0.1", token=token, status=2)
     assert "not an item" in veridp("join", task.name, "yak", *join[3:], token=token, status=2)
     assert "unknown-token" in veridp(*join, token="another token", status=1)  # noqa: S106
-    assert "does not serve" in veridp(
+    assert "is not available" in veridp(
         "join", task.name, "bee", "--server", "http://127.0.0.1:9", *join[5:], "--time", "1s", token=token, status=2
     )
-    assert "no address" in veridp("join", task.name, "bee", "--server", "ftp://x", *join[5:], token=token, status=2)
+    assert "server address" in veridp("join", task.name, "bee", "--server", "ftp://x", *join[5:], token=token, status=2)
     assert veridp(*join, token=token) == "accepted\n"
     assert "no estimate: 1 reports" in veridp("estimate", task.name, "--server", server.url, status=1)
     assert "either" in veridp("estimate", task.name, status=2)
@@ -97,7 +97,7 @@ def test_a_state_file_is_good_for_one_task(veridp: Command, server: Any, tmp_pat
     (token,), (second,) = server.put(task, 1), server.put(other, 1)
     state = ["--server", server.url, "--state", str(tmp_path / "state")]
     assert veridp("join", task.name, "bee", *state, token=token) == "accepted\n"
-    assert "state file of its own" in veridp("join", other.name, "bee", *state, token=second, status=2)
+    assert "separate state file" in veridp("join", other.name, "bee", *state, token=second, status=2)
     assert "not an item" in veridp("join", other.name, "yak", *state[:3], str(tmp_path / "new"), token=second, status=2)
     assert server.status(other)["pending_invited"] == 0
 

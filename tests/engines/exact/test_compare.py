@@ -389,7 +389,7 @@ def test_pairs_that_are_no_neighbours(left: Any, right: Any, message: str) -> No
 def test_a_budget_below_zero() -> None:
     comparison = compare(catalogue("laplace"), [0.0], [1.0])
     for epsilon in (-0.1, math.nan):
-        with pytest.raises(BadInput, match=rf"epsilon = {epsilon} is not a privacy budget; give a number >= 0"):
+        with pytest.raises(BadInput, match=rf"epsilon must be a number >= 0, got {epsilon}"):
             comparison.delta(epsilon)
 
 

@@ -382,7 +382,7 @@ def test_more_than_two_to_fix_is_refused() -> None:
     assert measuring.MOST_CUTS == 2
     links = [below(a, b, 1.0) for a, b in itertools.combinations(range(5), 2)]
     expected = (
-        r"^n2, n3, n4 are entangled by conditions that link more than two at a time or go in circles "
+        r"^n2, n3, n4 are entangled by conditions that link more than two at a time or form cycles "
         r"\(fixing 2 does not make a tree\); use an engine that samples$"
     )
     with pytest.raises(NotExact, match=expected):

@@ -128,5 +128,5 @@ def test_pairs_that_a_relation_lists_are_drawn_as_they_are() -> None:
 
 def test_a_domain_without_neighbours_is_told() -> None:
     source = pair_source(mechanism_under(adjacency("linf")), 2, [0, 10])
-    with pytest.raises(BadInput, match="no neighbours were met"):
+    with pytest.raises(BadInput, match="no neighbours were found"):
         source.draw(np.random.default_rng(6))

@@ -315,7 +315,7 @@ def test_what_is_reported_was_seen_in_plain_runs(monkeypatch: pytest.MonkeyPatch
         ({"samples": "many"}, "samples must be an integer >= 1, got 'many'"),
         ({"seed": "x"}, "seed must be an integer >= 0, got 'x'"),
         ({"workers": "two"}, "workers must be an integer >= 1, got 'two'"),
-        ({"confidence": 1}, "confidence must be a number between 0 and 1, got 1"),
+        ({"confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
     ],
 )
 def test_what_cannot_be_done_is_refused(options: dict[str, Any], complaint: str) -> None:

@@ -46,17 +46,17 @@ def test_the_line_at_fault_in_mechanisms_of_the_literature(name, kind, cost, tex
 
 def test_sentences():
     assert prove(catalogue["svt5"], 2).blame.sentence == (
-        "data[0] >= n0 + 1 and n0 + 1 > data[1] cannot both stay true where the data move by (-1, +1), "
-        "by any shift of the noise"
+        "data[0] >= n0 + 1 and n0 + 1 > data[1] cannot both stay true when the data move by (-1, +1), "
+        "whatever the shift of the noise"
     )
     assert prove(catalogue["bad_smart_sum"], 2).blame.sentence == (
-        "the released number data[0] + data[1] carries no noise that could make up for a move of the data"
+        "the released number data[0] + data[1] has no noise to hide a change of the data"
     )
     assert prove(catalogue["gaussian"], 1).blame.sentence.endswith(
         "(normal noise has no pure-ε price: under any shift the ratio of its densities is unbounded)"
     )
     assert prove(catalogue["noisy_hist2"], 2).blame.sentence == (
-        "keeping the released number data[0] + n0 as it is where the data move by (+1, +0) adds 10 to the cost of 10"
+        "the released number data[0] + n0 shifts by 1 when the data move by (+1, +0): it costs 10 of ε = 10"
     )
 
 
@@ -82,7 +82,9 @@ def test_a_comparison_without_noise():
 
     blame = prove(mechanism(adjacency="l1")(leaking), 1).blame
     assert "if queries[0] > 3" in code(blame)
-    assert blame.sentence == ("data[0] > 3 cannot stay true where the data move by (-1), by any shift of the noise")
+    assert blame.sentence == (
+        "data[0] > 3 cannot stay true when the data move by (-1), whatever the shift of the noise"
+    )
 
 
 def test_noise_that_cannot_go_that_way_is_told():

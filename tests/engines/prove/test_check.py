@@ -802,8 +802,8 @@ def spotted(name: str, function: Callable[..., Any] | None = None, size: int = 3
 def test_the_program_does_what_its_certificate_says(name):
     checked = spotted(name)
     assert checked.rejection is None
-    assert checked.steps[-1].finding.startswith("200 random runs of the program are told right")
-    assert "no proof" in checked.steps[-1].finding
+    assert checked.steps[-1].finding.startswith("200 random runs of the program agree")
+    assert "not a proof" in checked.steps[-1].finding
 
 
 def test_another_program_is_found_out():
@@ -874,7 +874,7 @@ def test_arguments_come_back_from_their_text():
     stated = check(document).certificate
     assert arguments_of(stated, {"threshold": 0.5}) == {"epsilon": Fraction(1, 10), "mode": "x"}
     odd = check(document | {"arguments": {"f": "<function f>"}}).certificate
-    with pytest.raises(BadInput, match="the argument f = <function f> of the certificate is no literal"):
+    with pytest.raises(BadInput, match="the argument f = <function f> of the certificate is not a literal"):
         arguments_of(odd, {})
 
 
@@ -940,7 +940,7 @@ def test_the_command_with_a_target(monkeypatch, capfd, tmp_path):
     words = ["check", str(tmp_path / "proof.json"), "--target", "svt1", "--runs", "50"]
     status, out, _ = run(monkeypatch, capfd, *words, "--size", "3", "--arg", "threshold=2.0")
     assert status == 0
-    assert "program:    50 random runs of the program are told right; this is evidence and no proof" in out
+    assert "program:    50 random runs of the program agree; this is evidence, not a proof" in out
     status, out, _ = run(monkeypatch, capfd, "check", str(tmp_path / "proof.json"), "--target", "svt4")
     assert status == 1
     assert "rejected at /noises" in out

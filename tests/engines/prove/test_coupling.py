@@ -133,7 +133,7 @@ def test_integer_noise_without_a_price_over_a_list_of_values():
 
 
 def test_too_many_values():
-    with pytest.raises(BadInput, match="too many data to go through; prove a smaller size"):
+    with pytest.raises(BadInput, match="too many data sets to enumerate; prove a smaller size"):
         prove(replace(catalogue["partial_sum"], adjacency=adjacency("replace"), domain=range(20)), 4)
 
 

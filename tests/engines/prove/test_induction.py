@@ -303,10 +303,10 @@ def counts_in_signs_of_zero(rng, queries):
     [
         (remembers_the_length, "a list that is not only appended to"),
         (counts_to_seven, "other than a remainder"),
-        (counts_by_itself, "ever new states"),
-        (looks_at_the_length, r"test_induction\.py:\d+: .* queries other than in one loop"),
+        (counts_by_itself, "keeps reaching new states"),
+        (looks_at_the_length, r"test_induction\.py:\d+: .* queries outside of a single loop"),
         (hides_state_in_a_list, "a list that is not only appended to"),
-        (hides_state_outside, r"test_induction\.py:\d+: .* does not understand 'MEMORY\.clear\(\)'"),
+        (hides_state_outside, r"test_induction\.py:\d+: .* does not support 'MEMORY\.clear\(\)'"),
         (lambda rng, queries: 0, "cannot be read"),
         (reads_the_query_after_the_loop, "query, which is read after the loop"),
         (reads_the_number_after_the_loop, "i, which is read after the loop"),
@@ -314,16 +314,16 @@ def counts_in_signs_of_zero(rng, queries):
         (keeps_state_in_a_class, "an assignment to 'Registry.steps'"),
         (keeps_state_in_a_module, "an assignment to 'math.steps'"),
         (keeps_state_in_the_environment, "an assignment to 'os.environ"),
-        (keeps_state_in_a_tuple, "does not understand 'BOXED"),
-        (keeps_state_in_a_generator, "does not understand '.number for number in range"),
-        (keeps_state_in_globals, "does not understand|an assignment to"),
+        (keeps_state_in_a_tuple, "does not support 'BOXED"),
+        (keeps_state_in_a_generator, "does not support '.number for number in range"),
+        (keeps_state_in_globals, "does not support|an assignment to"),
         (keeps_state_in_a_helper, "a call of 'remembering'"),
         (wrapped, "not a plain function"),
         (returns_the_sum_in_the_end, "a return of something other than the list"),
         (divides_the_number, "the number of a step, i, for something other than a remainder"),
         (has_operators_of_its_own, "ZERO, which is not a plain constant"),
-        (counts_in_signs_of_zero, "ever new states"),
-        (walks_past_the_data, "does not understand 'for query in"),
+        (counts_in_signs_of_zero, "keeps reaching new states"),
+        (walks_past_the_data, "does not support 'for query in"),
     ],
 )
 def test_what_the_grammar_does_not_understand_is_not_proved_for_every_size(trap, reason):
@@ -375,7 +375,7 @@ def test_it_says_which_it_was():
     assert str(every) == "svt1 under linf: 0.1-DP is proved for every size"
     some = prove_sizes(catalogue["noisy_max1"], 3)
     assert str(some) == "noisy_max1 under linf: 0.1-DP is proved for sizes 1..3"
-    assert re.fullmatch(r"selection\.py:\d+: .* queries other than in one loop over all of it", some.why_not)
+    assert re.fullmatch(r"selection\.py:\d+: .* queries outside of a single loop over it", some.why_not)
     assert [proof.exact_epsilon for proof in every.proofs] == [Fraction(k, 40) for k in (1, 2, 3)]
 
 

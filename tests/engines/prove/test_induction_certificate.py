@@ -61,7 +61,7 @@ def test_the_program_does_what_its_certificate_says(name):
     chosen = LOOPS[name][0]
     checked = spot_check(check(certified(name)), chosen.bound(), 200, seed=4)
     assert checked.verified
-    assert checked.steps[-1].finding.startswith("200 random runs of the program are told right")
+    assert checked.steps[-1].finding.startswith("200 random runs of the program agree")
 
 
 def test_another_program_is_found_out():
@@ -384,7 +384,7 @@ def test_names_of_variables_do_not_run_into_each_other():
             answers.append(False)
         return answers
 
-    with pytest.raises(NotInductive, match="always follows from other variables"):
+    with pytest.raises(NotInductive, match="is determined by other variables"):
         prove_for_every_size(named)
 
     def renamed(rng, queries):
@@ -414,7 +414,7 @@ def test_names_of_variables_do_not_run_into_each_other():
 def test_sizes_with_an_induction_have_its_certificate(tmp_path):
     save_certificate(prove_sizes(catalogue["gap_svt"], 2), tmp_path / "proof.json")
     assert check_file(tmp_path / "proof.json").certificate.scope == "every size"
-    with pytest.raises(BadInput, match="no one certificate for several sizes"):
+    with pytest.raises(BadInput, match="no single certificate for several sizes"):
         _ = prove_sizes(catalogue["noisy_max1"], 2).certificate
 
 

@@ -15,7 +15,7 @@ from veridp.budget import Level
 from veridp.confidence import log_ratio_lower
 from veridp.engines.sniper import search
 from veridp.engines.sniper.classifier import ModelFamily
-from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, scout
+from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, best_attack
 from veridp.engines.sniper.playoff import PlayoffState, playoff
 from veridp.engines.sniper.power import Goal
 from veridp.engines.sniper.tasks import TaskPool
@@ -27,12 +27,12 @@ SETTING = Setting(as_mechanism(catalogue["laplace"], epsilon=0.5), 0, GOAL)
 
 def candidate(right: float) -> AttackCandidate:
     """An attack on 0 and this number, which Laplace noise of scale 2 tells apart by half as much at most."""
-    return scout(SETTING, PairTask(Pair([0.0], [right], "test"), 5000, 5000, (ModelFamily.ENTRY,), (9,)))
+    return best_attack(SETTING, PairTask(Pair([0.0], [right], "test"), 5000, 5000, (ModelFamily.ENTRY,), (9,)))
 
 
 def played(candidates: list[AttackCandidate], samples: int = 200_000) -> list[PlayoffState]:
-    with TaskPool(SETTING, workers=1) as crew:
-        return list(playoff(crew, candidates, samples, (8,), GOAL))
+    with TaskPool(SETTING, workers=1) as pool:
+        return list(playoff(pool, candidates, samples, (8,), GOAL))
 
 
 def test_luck_on_held_out_samples_is_seen_through() -> None:

@@ -15,8 +15,7 @@ from veridp import catalogue, sample, tally
 from veridp.adjacency import Pair
 from veridp.catalogue.local import bloom_filter
 from veridp.claim import Claim
-from veridp.engines.sniper import AttackResult, search
-from veridp.engines.sniper import pair_attack as scout
+from veridp.engines.sniper import AttackResult, pair_attack, search
 from veridp.engines.sniper.confirm import Spending
 from veridp.engines.sniper.levels import MOST_MOVES
 from veridp.engines.sniper.pairs import PairStream
@@ -192,23 +191,23 @@ def test_an_exception_is_an_output_unless_there_is_no_other() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"confidence": 1.0}, "confidence must be a number between 0 and 1, got 1.0"),
-        ({"confidence": "high"}, "confidence must be a number between 0 and 1, got 'high'"),
+        ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
+        ({"confidence": "high"}, r"confidence must be in \(0, 1\), got 'high'"),
         ({"samples": 0}, "samples must be an integer >= 1, got 0"),
         ({"samples": "many"}, "samples must be an integer >= 1, got 'many'"),
         ({"final_samples": 2.5}, "final_samples must be an integer >= 1, got 2.5"),
         ({"final_samples": float("inf")}, "final_samples must be an integer >= 1, got inf"),
         ({"seed": "x"}, "seed must be an integer >= 0, got 'x'"),
-        ({"claim": "1"}, "epsilon = '1' is not a privacy budget"),
+        ({"claim": "1"}, "epsilon must be a number >= 0, got '1'"),
         ({"size": "2"}, "size must be an integer >= 1, got '2'"),
         ({"models": ["forest"]}, "models = 'forest'"),
-        ({"pairs": ["everything"]}, "pairs from 'everything'"),
+        ({"pairs": ["everything"]}, "pairs = 'everything' is unknown"),
         ({"pairs": [([1.0], [3.0])]}, "are not neighbours under l1"),
         ({"pairs": [3]}, "pair 1 is 3"),
-        ({"pairs": []}, "no pairs were given"),
+        ({"pairs": []}, "pairs is empty"),
         ({"workers": 0}, "workers must be an integer >= 1, got 0"),
         ({"workers": "two"}, "workers must be an integer >= 1, got 'two'"),
-        ({"delta": 2.0}, "delta = 2.0"),
+        ({"delta": 2.0}, "got 2.0"),
     ],
 )
 def test_what_cannot_be_done_is_refused(options: dict[str, Any], complaint: str) -> None:
@@ -261,7 +260,7 @@ def test_the_published_configuration_takes_ties_by_a_coin() -> None:
     assert 0 < event.tie < 1
     assert finding.counts[1] / finding.samples == pytest.approx(0.01, rel=0.1)
     assert finding.epsilon_lower <= 0.117783
-    with pytest.raises(BadInput, match="coins"):
+    with pytest.raises(BadInput, match="give a generator"):
         event.holds(0)
     network = search(
         catalogue["truncated_geometric"],
@@ -276,13 +275,13 @@ def test_the_published_configuration_takes_ties_by_a_coin() -> None:
 
 def test_outputs_are_drawn_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are asked for, one piece is held at a time; how they are taken makes no difference."""
-    monkeypatch.setattr(scout, "PIECE", 1000)
-    setting = scout.Setting(catalogue["laplace"], 0, Goal(1000, 0.05))
-    stream = scout.Stream(setting, [1.0], 5500, (1,))
+    monkeypatch.setattr(pair_attack, "PIECE", 1000)
+    setting = pair_attack.Setting(catalogue["laplace"], 0, Goal(1000, 0.05))
+    stream = pair_attack.Stream(setting, [1.0], 5500, (1,))
     taken = [list(stream.take(count)) for count in (300, 2000, 3200)]
     assert [[len(part) for part in parts] for parts in taken] == [[300], [700, 1000, 300], [700, 1000, 1000, 500]]
     assert stream.drawn == 5500
-    again = [output for part in scout.Stream(setting, [1.0], 5500, (1,)).take(5500) for output in part]
+    again = [output for part in pair_attack.Stream(setting, [1.0], 5500, (1,)).take(5500) for output in part]
     assert again == [output for parts in taken for part in parts for output in part]
     assert len(set(again)) == 5500
 
@@ -299,16 +298,16 @@ def test_runs_of_equal_entries_end_earlier_or_later_among_the_moves() -> None:
 
 def test_no_more_alpha_is_spent_than_there_is() -> None:
     spending = Spending()
-    glances = sum(spending.glance(number) for number in range(1, 1000))
-    assert glances < spending.glances
-    assert spending.last + spending.earlier + spending.glances + spending.others == pytest.approx(1.0)
+    early_bounds = sum(spending.early_bound(number) for number in range(1, 1000))
+    assert early_bounds < spending.early_bounds
+    assert spending.last + spending.earlier + spending.early_bounds + spending.others == pytest.approx(1.0)
 
 
 def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
-    with TaskPool(Claim(100.0), workers=2) as crew:
-        results = crew.run(lambda claim, number: claim.epsilon + number, range(20))
+    with TaskPool(Claim(100.0), workers=2) as pool:
+        results = pool.run(lambda claim, number: claim.epsilon + number, range(20))
         found = [next(results)]
-        executor: Any = crew.own
+        executor: Any = pool.own
         for worker in list(executor._processes.values()):
             worker.kill()
         executor._executor_manager_thread.join()  # the next task meets a pool that knows

@@ -40,7 +40,7 @@ def response(rng: Any, bit: bool) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "runs", "stops"), [(response, 300, True), (laplace, 100, True)])
 def test_the_bound_exceeds_the_truth_rarely_enough(target: Mechanism, runs: int, stops: bool) -> None:
-    """With search over pairs, models, directions and thresholds, glances, looks, and stops at a refuted claim.
+    """With search over pairs, models, directions and thresholds, early_bounds, looks, and stops at a refuted claim.
 
     A sound procedure fails this test with probability 0.001 at most, were the seeds not fixed.
     """

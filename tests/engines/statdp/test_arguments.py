@@ -186,7 +186,7 @@ def test_randomness_of_its_own_is_noticed():
     import random
 
     source = random.Random(1)
-    with pytest.raises(NotExplorable, match="draws noise elsewhere than from rng"):
+    with pytest.raises(NotExplorable, match="draws noise from elsewhere than rng"):
         noise_free(as_mechanism(lambda rng, data: source.random()), None)
 
 

@@ -347,17 +347,17 @@ def test_progress_goes_from_nothing_to_all():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"mechanism": lambda rng, data: 0}, "claims no ε; give epsilon="),
-        ({"mechanism": catalogue["gaussian"]}, "StatDP tests ε alone; use the exact engine or the sniper"),
-        ({"epsilon": -1.0}, "not a privacy budget"),
-        ({"alpha": 0.0}, "alpha = 0.0 is not the probability of a false alarm"),
-        ({"samples": 0}, "samples = 0 is not a number of runs"),
-        ({"selection_samples": 1.5}, "selection_samples = 1.5 is not a number of runs"),
-        ({"test_epsilons": [math.inf]}, "test_epsilons: inf is no test ε"),
+        ({"mechanism": lambda rng, data: 0}, "has no claimed ε; give epsilon="),
+        ({"mechanism": catalogue["gaussian"]}, "StatDP tests only ε; use the exact engine or the sniper"),
+        ({"epsilon": -1.0}, "epsilon must be a number >= 0"),
+        ({"alpha": 0.0}, r"alpha must be in \(0, 1\), got 0.0"),
+        ({"samples": 0}, "samples must be an integer >= 1, got 0"),
+        ({"selection_samples": 1.5}, "selection_samples must be an integer >= 1, got 1.5"),
+        ({"test_epsilons": [math.inf]}, "test_epsilons must be finite numbers >= 0, got inf"),
         ({"pairs": []}, "pairs is empty"),
-        ({"pairs": [1]}, "pairs: 1 is no pair"),
+        ({"pairs": [1]}, "pairs: 1 is not a pair"),
         ({"pairs": [([0], [5])]}, "are not neighbours under linf"),
-        ({"seconds": 0}, "leaves no time"),
+        ({"seconds": 0}, "seconds must be a number > 0"),
     ],
 )
 def test_mistakes_are_named(arguments, complaint):

@@ -128,7 +128,7 @@ def test_no_events_at_all_and_nothing_to_compare():
 
 @pytest.mark.parametrize("counts", [(11, 1, 10), (1, 11, 10), (-1, 1, 10), (0.5, 1, 10)])
 def test_impossible_counts(counts):
-    with pytest.raises(BadInput, match="whole numbers with 0 <= count <= runs"):
+    with pytest.raises(BadInput, match="integers with 0 <= count <= runs"):
         p_values(*counts, 0.5)
 
 

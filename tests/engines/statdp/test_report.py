@@ -155,7 +155,7 @@ def test_the_command_as_json(monkeypatch, capfd):
         (["noisy_max1", "--test-epsilons", "1:2"], "is neither first:last:step nor numbers"),
         (["noisy_max1", "--test-epsilons", "2:1:0.1"], "names 0 values"),
         (["noisy_max1", "--test-epsilons", "a"], "is neither first:last:step nor numbers"),
-        (["gaussian"], "StatDP tests ε alone"),
+        (["gaussian"], "StatDP tests only ε"),
         (["no_such_mechanism"], "no_such_mechanism"),
         (["noisy_max1", "--time", "0"], "is not a time"),
     ],

@@ -130,7 +130,7 @@ class _Stream:
         """Read the values alone, to be read again afterwards."""
         if self.files is None or STDIN in self.files:
             raise BadInput(
-                "this attack has to know the honest mean first, and reads twice; give a file, not standard input"
+                "this attack needs the honest mean first and reads its input twice; give a file, not standard input"
             )
         for batch in batches(self.files, self.columns, self.form):
             seen(usable(self.plan.parsed, batch, RowTally(self.on_error)))
@@ -168,9 +168,9 @@ def _on_labels(stream: _Stream, name: str, beta: float, targets: str | None) -> 
 
     oracle = stream.plan.oracle
     if targets is None:
-        raise BadInput(f"{name} promotes labels; say which with --targets a,b,c")
+        raise BadInput(f"{name} promotes labels; name them with --targets a,b,c")
     if not isinstance(oracle, PureOracle):
-        raise BadInput(f"{name} is not known for {stream.plan.oracle_name}; use grr, sue, oue, olh or subset")
+        raise BadInput(f"{name} is not available for {stream.plan.oracle_name}; use grr, sue, oue, olh or subset")
     chosen = tuple(stream.plan.code(label) for label in chosen_labels(targets))
     kinds: dict[str, Callable[..., FrequencyAttack]] = {"rpa": RPA, "ria": RIA, "mga": MGA, "adaptive": AdaptiveMGA}
     attack = kinds[name](beta, oracle, chosen)
@@ -196,7 +196,7 @@ def _on_means(stream: _Stream, name: str, beta: float, theta: float | None) -> l
     if not isinstance(oracle, MeanOracle | BinnedGRR):
         raise BadInput(f"{name} is an attack on means; {stream.plan.oracle_name} collects labels, use mga")
     if (name == "ipa") != (theta is not None):
-        raise BadInput("--theta goes with ipa, and ipa needs it: the least value with which to take part")
+        raise BadInput("ipa, and no other attack, needs --theta: the least value with which to take part")
     attack: MeanAttack = (
         IPA(beta, oracle, theta)
         if theta is not None
@@ -220,7 +220,7 @@ def _on_moments(stream: _Stream, name: str, beta: float, mean: float | None, var
     kinds: dict[str, type[SR] | type[PM]] = {"sr": SR, "pm": PM}
     plan = stream.plan
     if plan.oracle_name not in kinds or plan.low is None or plan.high is None:
-        raise BadInput(f"{name} is known for sr and pm, not for {plan.oracle_name}; choose one with --oracle")
+        raise BadInput(f"{name} is available for sr and pm, not for {plan.oracle_name}; choose one with --oracle")
     moments = Moments(kinds[plan.oracle_name], plan.low, plan.high, plan.epsilon)
     histogram = _Histogram(plan.low, plan.high, None)
     stream.look(histogram)

@@ -172,10 +172,10 @@ def _added(files: list[Path]) -> tuple[Plan, Counts]:
             raise
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(
-                f"{path}: is no document of counts ({error}); make one with: veridp local aggregate"
+                f"{path}: not a document of counts ({error}); make one with: veridp local aggregate"
             ) from None
         if plan is not None and own.as_json() != plan.as_json():
-            raise BadInput(f"{path}: was collected by another plan than {files[0]}; estimate them one by one")
+            raise BadInput(f"{path}: was collected with a different plan than {files[0]}; estimate them one by one")
         plan, total = own, counts if total is None else total + counts
     if plan is None or total is None:
         raise BadInput("give at least one document of counts")

@@ -82,10 +82,10 @@ def chosen_plan(
 
     if plan is not None:
         if any(option is not None for option in (oracle, epsilon, labels, ends, settings)):
-            raise BadInput("--plan says it all; leave out --oracle, --epsilon, --values, --range and --set")
+            raise BadInput("--plan defines everything; leave out --oracle, --epsilon, --values, --range and --set")
         return Plan.from_text(text_of(plan))
     if epsilon is None:
-        raise BadInput("what may a report cost its user? give --epsilon, or a --plan")
+        raise BadInput("no privacy budget; give --epsilon or --plan")
     domain = None if labels is None else chosen_labels(labels)
     pair = None if ends is None else chosen_ends(ends)
     options = _chosen_settings(settings)

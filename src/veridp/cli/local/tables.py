@@ -51,7 +51,7 @@ class RowTally:
         """Note a bad row, or stop at it."""
         message = f"{source}:{line}: {reason}"
         if self.on_error is OnError.fail:
-            raise BadInput(f"{message}; mend it, or pass over such rows with --on-error skip")
+            raise BadInput(f"{message}; correct it, or skip such rows with --on-error skip")
         self.skipped += 1
         if len(self.told) < MAX_TOLD_FAULTS:
             self.told.append(message)
@@ -191,7 +191,7 @@ def _places(source: str, header: list[str], names: Sequence[str] | None) -> dict
     """Where the wanted columns are."""
     if names is None:
         if len(header) != 1:
-            raise BadInput(f"{source}: has columns {', '.join(header)}; say which with --column")
+            raise BadInput(f"{source}: has columns {', '.join(header)}; select one with --column")
         return {header[0]: 0}
     if missing := [name for name in names if name not in header]:
         raise BadInput(f"{source}: has no column {', '.join(missing)}; it has {', '.join(header)}")
@@ -213,12 +213,12 @@ def pyarrow() -> Any:
 def _arrow_batches(path: Path, names: Sequence[str] | None, kind: Format, size: int) -> Iterator[TableBatch]:
     package, source = pyarrow(), _named(path)
     if kind is Format.parquet and path == STDIN:
-        raise BadInput("Parquet cannot be read from standard input, its table of contents is at the end; give a file")
+        raise BadInput("Parquet cannot be read from standard input (its index is at the end); give a file")
     with _opened(path) as file:
         try:
             stream = package.parquet.ParquetFile(file) if kind is Format.parquet else package.ipc.open_stream(file)
         except package.ArrowInvalid as error:
-            raise BadInput(f"{source}: is no {kind} file ({str(error).splitlines()[0]})") from None
+            raise BadInput(f"{source}: not a {kind} file ({str(error).splitlines()[0]})") from None
         schema = stream.schema_arrow if kind is Format.parquet else stream.schema
         chosen = list(_places(source, list(schema.names), names))
         total = stream.metadata.num_rows if kind is Format.parquet else 0

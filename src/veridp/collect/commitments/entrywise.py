@@ -73,7 +73,7 @@ class Entrywise(ABC):
 def check_length(what: str, found: bytes, needed: int) -> None:
     """Refuse bytes of another length."""
     if len(found) != needed:
-        raise Refused(Reason.WRONG_LENGTH, f"the {what} has {len(found)} bytes where {needed} are needed")
+        raise Refused(Reason.WRONG_LENGTH, f"the {what} has {len(found)} bytes, expected {needed}")
 
 
 def split(joined: bytes, width: int) -> list[bytes]:

@@ -74,7 +74,7 @@ class Ristretto(Entrywise):
         valid = _sodium().crypto_core_ristretto255_is_valid_point
         for index, point in enumerate(split(commitment, POINT_BYTES)):
             if not valid(point):
-                raise Refused(Reason.WRONG_POINT, f"entry {index} is no canonical point of ristretto255")
+                raise Refused(Reason.WRONG_POINT, f"entry {index} is not a canonical point of ristretto255")
 
 
 def _commitment(scalar: bytes, multiple: bytes) -> bytes:

@@ -351,7 +351,7 @@ def _check_type(request: Request, needed: str) -> None:
 
 def _check_task(task: Task, message: Message) -> None:
     if message.task != task.digest:
-        raise Refused(Reason.WRONG_TASK, f"the message is not of the task {task.name!r} as it is defined here")
+        raise Refused(Reason.WRONG_TASK, f"the message does not belong to the task {task.name!r} defined here")
 
 
 def _hashes(given: object) -> list[bytes]:
@@ -373,7 +373,7 @@ def _confidence(request: Request) -> float:
     except ValueError:
         found = -1.0
     if not 0 < found < 1:
-        raise Refused(Reason.MALFORMED, "confidence is a number between 0 and 1")
+        raise Refused(Reason.MALFORMED, "confidence must be in (0, 1)")
     return found
 
 

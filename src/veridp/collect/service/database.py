@@ -35,12 +35,12 @@ class Database:
             parsed = make_url(url)
         except ArgumentError:
             raise BadInput(
-                f"{url!r} is no database URL; write sqlite:///collect.db or postgresql://user@host/name"
+                f"{url!r} is not a database URL; write sqlite:///collect.db or postgresql://user@host/name"
             ) from None
         backend = parsed.get_backend_name()
         if backend == "sqlite":
             if not (create or Path(parsed.database or "").is_file()):
-                raise BadInput(f"there is no database {parsed.database!r}; give the URL that the server was given")
+                raise BadInput(f"there is no database {parsed.database!r}; use the URL of the server")
             database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")

@@ -38,7 +38,7 @@ class Server:
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
-            raise BadInput(f"{self.url!r} is no address of a server; write for instance https://collect.example.org")
+            raise BadInput(f"{self.url!r} is not a server address; write for instance https://collect.example.org")
         try:
             verify = ssl.create_default_context(cafile=None if self.authorities is None else str(self.authorities))
         except OSError as error:
@@ -68,7 +68,7 @@ class Server:
             except httpx.TransportError as error:
                 trouble = str(error) or type(error).__name__
             if self.deadline.left < wait:
-                raise BadInput(f"{self.url} does not serve: {trouble}; try again later, nothing is lost")
+                raise BadInput(f"{self.url} is not available: {trouble}; try again later, nothing is lost")
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not come back together
             wait = min(2 * wait, 5.0)
 
@@ -104,7 +104,7 @@ def join(server: Server, name: str, value: object, state: Path, most_epsilon: fl
         client = Client(task.protocol, task.verifier, vault)
         if client.invitation is not None and client.invitation.task != task.digest:
             raise BadInput(
-                f"{state} is of another task than {name!r} as defined there; give it a state file of its own"
+                f"{state} belongs to a different task than {name!r} as defined there; use a separate state file"
             )
         if client.verdict is not None:
             return client.verdict
@@ -112,7 +112,7 @@ def join(server: Server, name: str, value: object, state: Path, most_epsilon: fl
         path = f"/tasks/{quote(name, safe='')}"
         invitation = client.invitation or server.message(f"{path}/session", None, Invitation)
         if invitation.task != task.digest:
-            raise Refused(Reason.WRONG_TASK, "the server invites to another task than it defines; not taking part")
+            raise Refused(Reason.WRONG_TASK, "the server invites to a different task than it defines; not taking part")
         challenge = server.message(f"{path}/commit", client.commit(invitation, value), Challenge)
         return client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
 

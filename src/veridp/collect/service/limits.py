@@ -50,5 +50,5 @@ async def read_body(request: Request, most: int) -> bytes:
             if len(found) > most:
                 raise Refused(Reason.OVERSIZED, f"a body of more than {most} bytes")
     except ClientDisconnect:
-        raise Refused(Reason.MALFORMED, "the body broke off") from None
+        raise Refused(Reason.MALFORMED, "the body is incomplete") from None
     return bytes(found)

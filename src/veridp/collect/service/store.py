@@ -121,9 +121,9 @@ def invite(connection: Connection, task: Task, token: bytes, now: float) -> Sess
     found = _find(connection, task, token)
     if found is None:
         _check_token(connection, task, token)
-        raise Refused(Reason.TASK_CLOSED, f"the task {task.name!r} is over")
+        raise Refused(Reason.TASK_CLOSED, f"the task {task.name!r} is closed")
     if found.verdict is None and now >= found.expires:
-        raise Refused(Reason.EXPIRED, "the session of this token expired, and the token with it")
+        raise Refused(Reason.EXPIRED, "the session of this token expired, which uses up the token")
     return found
 
 

@@ -142,4 +142,4 @@ def law(noise: Distribution) -> BallNoise:
         return Smooth(noise)
     if isinstance(noise, IntegerNoise):
         return Integer(noise)
-    raise NotExact(f"{noise} has no law in balls; compare without certified=True")
+    raise NotExact(f"{noise} has no certified distribution; compare without certified=True")

@@ -163,7 +163,7 @@ class Comparison:
     def delta_bounds(self, epsilon: float) -> Interval:
         """An interval that holds δ(ε): a point, up to rounding, unless losses had to be convolved on a lattice."""
         if not epsilon >= 0:
-            raise BadInput(f"epsilon = {epsilon!r} is not a privacy budget; give a number >= 0")
+            raise BadInput(f"epsilon must be a number >= 0, got {epsilon!r}")
         forward, backward = self.loss.delta(epsilon), self.loss.reversed.delta(epsilon)
         return Interval(max(forward.lower, backward.lower), max(forward.upper, backward.upper))
 

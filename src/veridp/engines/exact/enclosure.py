@@ -74,7 +74,7 @@ class Measures:
             return self._integrated(root, noise)
         if isinstance(noise, Integer):
             return self._summed(root, noise)
-        raise TypeError(f"the law of {root.noise} is neither continuous nor on the integers")
+        raise TypeError(f"the distribution of {root.noise} is neither continuous nor on the integers")
 
     # ------------------------------------------------------------------------------------------ closed forms
 

@@ -43,8 +43,7 @@ MOST_ERROR = 1e-7  # a loss that rounding may have changed by more, relatively, 
 LEAST_DENSITY = -700.0  # ln of a density; what is less likely has no probability that a float can hold
 MOST_LATTICE_POINTS = 2_000_000
 TOO_FAR_APART = (
-    "the locations of an output entry lie too far apart, for its noise, to be told from rounding; "
-    "use an engine that samples"
+    "the locations of an output entry are too far apart to separate its noise from rounding; use an engine that samples"
 )
 MOST_PANELS_OUT = 1500  # how many panels past the last break a convolution is still computed well
 

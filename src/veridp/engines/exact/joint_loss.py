@@ -113,12 +113,12 @@ class JointLoss(PrivacyLoss):
         if level < bottom:
             return self.masses()
         raise NotExact(
-            f"δ over {len(self.entries)} entangled numeric entries is out of reach; use an engine that samples"
+            f"δ over {len(self.entries)} entangled numeric entries cannot be computed; use an engine that samples"
         )
 
     def parts_above(self, level: float) -> list[EventMass]:
         raise NotExact(
-            f"the outputs above a level of loss, over {len(self.entries)} entangled entries, have no short name"
+            f"the outputs above a level of loss, over {len(self.entries)} entangled entries, have no short description"
         )
 
     def masses(self) -> tuple[float, float]:

@@ -130,7 +130,7 @@ def _log_measure(region: NoiseRegion, cuts: int) -> Array:
     if cuts == MOST_CUTS:
         raise NotExact(
             f"{', '.join(f'n{variable}' for variable in region.noise)} are entangled by conditions that link more than "
-            f"two at a time or go in circles (fixing {MOST_CUTS} does not make a tree); use an engine that samples"
+            f"two at a time or form cycles (fixing {MOST_CUTS} does not make a tree); use an engine that samples"
         )
     return _cut(region, cuts)
 

@@ -140,7 +140,7 @@ def rooted(forms: Sequence[Form]) -> NoiseNode:
             near[noise].update(other for other in coefficients if other != noise)
     if any(len(coefficients) > 2 for coefficients, _ in forms) or sum(map(len, near.values())) != 2 * len(noises) - 2:
         raise NotExact(
-            f"the conditions on {names} link more than two at a time or go in circles: they make no tree, and only "
+            f"the conditions on {names} link more than two at a time or form cycles, and only "
             f"trees are enclosed; compare without certified=True"
         )
     for root in sorted(noises, key=lambda noise: (not noise.distribution.integer, -len(near[noise]))):

@@ -23,6 +23,7 @@ from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.path import Path
 from veridp.kernel.replay import Listing
 from veridp.kernel.symbols import Symbol, Unknown
+from veridp.kernel.wording import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 SECONDS = 60.0
@@ -76,9 +77,8 @@ class Worst:
 
     def __str__(self) -> str:
         searched = ", ".join(self.searched)
-        return (
-            f"{self.comparison} (the worst of {self.tried} pairs: {searched}{'' if self.finished else '; cut short'})"
-        )
+        ended = "" if self.finished else "; cut short"
+        return f"{self.comparison} (the worst of {count_text(self.tried, 'pair')}: {searched}{ended})"
 
 
 def worst(

@@ -115,9 +115,7 @@ class ClosedData(Explored):
             try:
                 self._known[key] = explore(self.mechanism, data, defer=True)
             except NotExplorable as error:
-                raise type(error)(
-                    f"{error}; DP-Finder works on paths: veridp.sniper needs none, it looks at samples alone"
-                ) from None
+                raise type(error)(f"{error}; DP-Finder needs paths; veridp.sniper needs only samples") from None
         return self._known[key]
 
 

@@ -109,7 +109,7 @@ class ValuePairs(PairSource):
             if left != right and self.relation.adjacent(left, right):
                 return Pair(left, right, "random") if rng.random() < 0.5 else Pair(right, left, "random")
         raise BadInput(
-            f"adjacency {self.relation}: no neighbours were met among random inputs from {self.values!r}; "
+            f"adjacency {self.relation}: no neighbours were found among random inputs from {self.values!r}; "
             f"give a domain in which inputs have neighbours, or pairs to start from"
         )
 

@@ -19,6 +19,7 @@ from veridp.engines.finder.result import Restart, SearchSettings
 from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
 from veridp.engines.finder.workers import RestartPool
 from veridp.errors import BadInput
+from veridp.kernel.wording import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 SECONDS = 60.0
@@ -112,7 +113,7 @@ class FinderResult:
 
     def __str__(self) -> str:
         relation = "=" if self.verified == "exact" else ">="
-        count = "1 restart" if len(self.restarts) == 1 else f"{len(self.restarts)} restarts"
+        count = count_text(len(self.restarts), "restart")
         end = "" if self.finished else "; cut short"
         note = f"; {self.as_floats}" if self.as_floats else ""
         return (

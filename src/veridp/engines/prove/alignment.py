@@ -23,6 +23,7 @@ from veridp.engines.prove.shifts import Shift
 from veridp.engines.prove.wording import alignment_text
 from veridp.kernel.path import Path
 from veridp.kernel.replay import Replayed
+from veridp.kernel.wording import count_text
 from veridp.mechanism import Mechanism
 
 
@@ -199,9 +200,9 @@ class AlignmentProof(Proof):
     @property
     def extent(self) -> str:
         paths = sum(event.paths for event in self.events)
-        events = "1 event" if len(self.events) == 1 else f"{len(self.events)} events"
-        of_paths = "1 path" if paths == 1 else f"{paths} paths"
-        corners = "1 corner" if self.corners == 1 else f"{self.corners} corners"
+        events = count_text(len(self.events), "event")
+        of_paths = count_text(paths, "path")
+        corners = count_text(self.corners, "corner")
         return f"{events} (of {of_paths}), {corners} of the neighbourhood"
 
     @property

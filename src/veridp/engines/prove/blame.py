@@ -1,7 +1,7 @@
-"""Where a proof pays most, or fails: the condition or the released number, with its line in the author's code.
+"""The condition or released number that causes a proof's cost or failure, with its line in the author's code.
 
-What each requirement adds to the cost is told by the dual of the linear program at the worst event and corner; where
-there is no shift at all, by its Farkas ray: requirements that no shift meets together.
+The dual of the linear program at the worst event and corner gives what each requirement adds to the cost; if there is
+no shift at all, its Farkas ray gives requirements that no shift meets together.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from veridp.engines.prove.shifts import Shift, ShiftProblem, cheapest_shifts, pr
 from veridp.engines.prove.wording import moved_text
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
+from veridp.kernel.wording import number_text
 from veridp.mechanism import Mechanism
 from veridp.numerics.linear import Infeasible, solve
 
@@ -30,9 +31,9 @@ COST_TOLERANCE = 1e-9
 class Blame:
     """What costs most of a proof's ε, or keeps it from being finite, and where that is in the code.
 
-    `kind` tells whether it is a condition whose outcome is hard to keep, or a number of the output that leaks. `cost`
-    is its part of ε, or for a number what would be saved without it; inf where it is why there is no proof. A line of 0
-    is not known.
+    `kind` says whether it is a condition whose result is hard to keep, or a number of the output that leaks. `cost`
+    is its part of ε, or for a number what would be saved without it; inf if it is the reason that there is no proof. A
+    line of 0 is unknown.
     """
 
     kind: Literal["condition", "output"]
@@ -46,7 +47,7 @@ class Blame:
 
 
 def blame_of(mechanism: Mechanism, event: NoiseEvent, corner: Corner, shift: Shift) -> Blame | None:
-    """What is to blame for the cost of the event at the corner; None where it costs nothing.
+    """What causes the cost of the event at the corner; None if it costs nothing.
 
     A number is to blame if without it the event would cost less: the author can leave it out, or give it noise of its
     own. Else it is the condition (all those asked on one line together) with the largest part in the cost.
@@ -104,11 +105,12 @@ class _Worst:
         site = max(noises, key=lambda noise: noise.index).site if noises else return_site(self.mechanism)
         what = f"the released number {number.text()}"
         if not noises:
-            sentence = f"{what} carries no noise that could make up for a move of the data"
+            sentence = f"{what} has no noise to hide a change of the data"
         elif math.isinf(saved):
-            sentence = f"no shift of the noise keeps {what} as it is{self._where()}{_reasons(noises)}"
+            sentence = f"no shift of the noise keeps {what} the same{self._where()}{_reasons(noises)}"
         else:
-            sentence = f"keeping {what} as it is{self._where()} adds {saved:.6g} to the cost of {self.cost:.6g}"
+            moved = number_text(requirements_of(self.event)[len(self.event.conditions) + which].at(self.corner))
+            sentence = f"{what} shifts by {moved}{self._where()}: it costs {saved:.6g} of ε = {self.cost:.6g}"
         return Blame("output", sentence, site.file, site.line, saved)
 
     # ---------------------------------------------------------------------------------------------- conditions
@@ -135,16 +137,16 @@ class _Worst:
             every = [self.event.conditions[k] for k, part in enumerate(parts) if part > COST_TOLERANCE]
             texts = " and ".join(condition.text() for condition in every)
             together = "cannot both stay true" if len(every) == 2 else "cannot stay true"
-            sentence = f"{texts} {together}{self._where()}, by any shift of the noise{_reasons(noises)}"
+            sentence = f"{texts} {together}{self._where()}, whatever the shift of the noise{_reasons(noises)}"
             return Blame("condition", sentence, site.file, site.line, math.inf)
         moves = dict(zip(self.event.noises, shift.moves or (), strict=True))
         steps = ", ".join(moved_text(noise, moves[noise]) for noise in noises if moves[noise])
-        what = f"{asked[0].text()} true" if len(asked) == 1 else f"{len(asked)} comparisons as they are"
-        sentence = f"keeping {what}{self._where()} costs {by_line[site]:.6g} of {self.cost:.6g}: {steps}"
+        what = f"{asked[0].text()} true" if len(asked) == 1 else f"{len(asked)} comparisons the same"
+        sentence = f"keeping {what}{self._where()} costs {by_line[site]:.6g} of ε = {self.cost:.6g}: {steps}"
         return Blame("condition", sentence, site.file, site.line, by_line[site])
 
     def _where(self) -> str:
-        return f" where the data move by ({', '.join(f'{float(x):+g}' for x in self.corner)})"
+        return f" when the data move by ({', '.join(f'{float(x):+g}' for x in self.corner)})"
 
 
 def _reasons(noises: Sequence[Noise]) -> str:

@@ -85,7 +85,7 @@ def values_of(mechanism: Mechanism, size: int) -> list[Any]:
     sizes = range(size, size + adjacency.extra + 1)
     if any(len(domain) ** each > MANY_VALUES for each in sizes):
         raise BadInput(
-            f"{mechanism.name}: {len(domain)} values for each of {size} entries are too many data to go through; "
+            f"{mechanism.name}: {len(domain)} values for each of {size} entries give too many data sets to enumerate; "
             f"prove a smaller size, or give a domain of fewer values"
         )
     return _few([[list(chosen) for chosen in itertools.product(domain, repeat=each)] for each in sizes], mechanism)
@@ -95,7 +95,7 @@ def _few(lists: Sequence[list[Any]], mechanism: Mechanism) -> list[Any]:
     values = [value for part in lists for value in part]
     if len(values) > MANY_VALUES:
         raise BadInput(
-            f"{mechanism.name}: {len(values)} data are too many to go through; give a domain of fewer values"
+            f"{mechanism.name}: {len(values)} data sets are too many to enumerate; give a domain of fewer values"
         )
     return values
 

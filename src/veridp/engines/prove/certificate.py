@@ -196,7 +196,7 @@ def argument_text(value: object) -> str:
 def _entry(symbol: Symbol) -> str:
     found = ENTRY.fullmatch(symbol.name)
     if found is None:
-        raise BadInput(f"{symbol.name} is left open, but is no entry of the data; give it a value")
+        raise BadInput(f"{symbol.name} is open, but is not an entry of the data; give it a value")
     return found[1]
 
 

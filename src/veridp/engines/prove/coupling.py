@@ -156,7 +156,7 @@ def prove_on_values(mechanism: Mechanism, size: int) -> CouplingProof:
         ]
         pairs.append(CasePair(a, b, 0, tuple(couplings)))
     if not pairs:
-        raise NotExplorable(f"{mechanism.name}: no two data of its domain are neighbours under {mechanism.adjacency}")
+        raise NotExplorable(f"{mechanism.name}: no neighbours in its domain under {mechanism.adjacency}")
     return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
 
 

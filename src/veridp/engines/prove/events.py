@@ -78,7 +78,7 @@ def entry_of(symbol: Unknown) -> int:
     """Which entry of the data an open value is; raises NotExplorable where it is none."""
     found = ENTRY.fullmatch(symbol.name)
     if found is None:
-        raise NotExplorable(f"{symbol.name} is left open, but is no entry of the data; give it a value")
+        raise NotExplorable(f"{symbol.name} is open, but is not an entry of the data; give it a value")
     return int(found[1])
 
 

@@ -43,7 +43,7 @@ def phases_of(adjacency: Adjacency, period: int) -> list[Phases]:
     """
     phases = None if certified_word(adjacency) == LISTED else adjacency.phases(period)
     if phases is None:
-        raise NotInductive(f"there is no induction for neighbours under {adjacency.name}")
+        raise NotInductive(f"induction does not support neighbours under {adjacency.name}")
     return phases
 
 

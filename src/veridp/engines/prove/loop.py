@@ -63,7 +63,7 @@ class _Reader:
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism, self.function = mechanism, mechanism.function
         if type(self.function) is not FunctionType or hasattr(self.function, "__wrapped__"):
-            raise NotInductive(f"{mechanism.name} is not a plain function whose text can be read")
+            raise NotInductive(f"{mechanism.name} is not a plain function with readable source")
         self.definition = _definition(self.function, mechanism.name)
         arguments = self.definition.args
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -82,7 +82,7 @@ class _Reader:
         uses = [node for node in ast.walk(self.definition) if isinstance(node, ast.Name) and node.id == self.data]
         others = [node for node in uses if not loops or node not in ast.walk(loops[0].iter)]
         if others:
-            self.refuse(others[0], f"{self.data} other than in one loop over all of it")
+            self.refuse(others[0], f"{self.data} outside of a single loop over it")
         if not loops:
             raise NotInductive(f"{self.mechanism.name} has no loop over {self.data}")
         loop = loops[0]
@@ -254,7 +254,7 @@ class _Reader:
 
     def refuse(self, node: ast.AST, what: str) -> NoReturn:
         site = Site(self.function.__code__.co_filename, getattr(node, "lineno", 0))
-        raise NotInductive(f"{site}: an induction over the size does not understand {what}")
+        raise NotInductive(f"{site}: induction over the size does not support {what}")
 
 
 def _definition(function: FunctionType, name: str) -> ast.FunctionDef:
@@ -265,11 +265,11 @@ def _definition(function: FunctionType, name: str) -> ast.FunctionDef:
         tree = ast.parse(text)
         compiled = _nested(compile(text, code.co_filename, "exec", dont_inherit=True))
     except SyntaxError as error:
-        raise NotInductive(f"the text of {name} cannot be read: {error}") from None
+        raise NotInductive(f"the source of {name} cannot be read: {error}") from None
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     found = [node for node in functions if _first_line(node) == code.co_firstlineno]
     if len(found) != 1 or not any(_same_code(code, other) for other in compiled if other.co_name == code.co_name):
-        raise NotInductive(f"the text of {name} cannot be read, or is not what runs; define it as a plain function")
+        raise NotInductive(f"the source of {name} cannot be read, or is not what runs; define it as a plain function")
     return found[0]
 
 

@@ -44,7 +44,7 @@ def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool 
         found.append(paths)
     if all(isinstance(path.output, Raised) for paths in found for path in paths):
         raised = " or ".join(sorted({str(path.output) for paths in found for path in paths})[:MOST_SHOWN])
-        raise MechanismFailed(f"{mechanism.name} {raised} on every input of its domain; let it return something")
+        raise MechanismFailed(f"{mechanism.name} {raised} on every input of its domain; return an output")
     return found
 
 

@@ -55,7 +55,7 @@ def spot_check(checked: CheckResult, function: Callable[[Any, Any], Any], runs: 
     except CertificateFlaw as flaw:
         return replace(checked, rejection=Rejection(flaw.place, flaw.reason))
     close = f", {found.undecided} more were too close to a boundary to tell" if found.undecided else ""
-    finding = f"{found.told} random runs of the program are told right{close}; this is evidence and no proof"
+    finding = f"{found.told} random runs of the program agree{close}; this is evidence, not a proof"
     return replace(checked, steps=(*checked.steps, CheckStep("program", finding)))
 
 
@@ -113,7 +113,7 @@ def arguments_of(certificate: Stated, present: Mapping[str, object]) -> dict[str
             found[name] = Fraction(text) if RATIONAL.fullmatch(text) and "/" in text else ast.literal_eval(text)
         except (ValueError, SyntaxError, ZeroDivisionError):
             raise BadInput(
-                f"the argument {name} = {text} of the certificate is no literal; bind it in a function"
+                f"the argument {name} = {text} of the certificate is not a literal; bind it in a function"
             ) from None
     return found
 
@@ -416,7 +416,7 @@ def _matches(text: str, numbers: Sequence[float], output: Any) -> bool:
     try:
         pattern = _pattern(ast.parse(text.replace(NUMERIC, "..."), mode="eval").body)
     except (ValueError, SyntaxError):
-        raise BadInput(f"the output {text} is no Python literal; a spot check needs outputs that are") from None
+        raise BadInput(f"the output {text} is not a Python literal, which a spot check needs") from None
     left = list(numbers)
     return _alike(pattern, identity(output).tree, left) and not left
 

@@ -68,8 +68,8 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
     if polytopes is None:
         if not listed:
             raise BadInput(
-                f"{mechanism.name}: neighbours under {mechanism.adjacency} have no polytope of differences to prove "
-                f"over, and the domain {mechanism.domain!r} is no list of values to go through; give one (domain=[…]), "
+                f"{mechanism.name}: no proof method for '{mechanism.adjacency}' over a range yet; give a short list of "
+                f'values, e.g. domain=[0, 1] or --domain "[0, 1]", '
                 f"or use linf, l1 or monotone, or an adjacency with vertices"
             )
         return _value_by_value(mechanism, size)
@@ -79,13 +79,11 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
     except NotExplorable as error:
         if listed:
             return prove_on_values(mechanism, size)
-        raise type(error)(
-            f"{error}; or give it a domain that is a list of values, which a proof can go through"
-        ) from error
+        raise type(error)(f"{error}; or give it a list of values as its domain, which a proof can enumerate") from error
     check_noise(paths)
     if all(isinstance(path.output, Raised) for path in paths):
         replayed(mechanism, data, paths)
-        raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; let it return something")
+        raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; return an output")
     bounded = prove_by_bounds(mechanism, size, paths)
     if bounded is not None and math.isfinite(bounded.epsilon):
         return _replayed(bounded, data, paths)  # no shift of uniform noise has a price: nothing else would prove less

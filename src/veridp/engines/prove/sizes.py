@@ -67,7 +67,7 @@ class ProofForSizes:
         """The certificate of the induction; BadInput where there is none: each of the proofs has its own."""
         if self.induction is None:
             raise BadInput(
-                f"{self}: there is no one certificate for several sizes ({self.why_not}); take that of a size"
+                f"{self}: there is no single certificate for several sizes ({self.why_not}); use that of one size"
             )
         return self.induction.certificate
 

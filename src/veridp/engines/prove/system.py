@@ -94,11 +94,11 @@ def system_of(mechanism: Mechanism, size: int = 4) -> LoopSystem:
             forms |= _forms(path.output)
             if len(forms) > 1:
                 raise NotInductive(
-                    f"{mechanism.name} nests its outputs in several ways, of which the steps do not tell"
+                    f"{mechanism.name} nests its outputs in several ways, which the steps do not determine"
                 )
             check_noise([path])
             if isinstance(path.output, Raised):
-                raise NotInductive(f"{mechanism.name} {path.output} on some way through it")
+                raise NotInductive(f"{mechanism.name} {path.output} on some path")
             if not marks:
                 raise NotInductive(f"{mechanism.name} may end before its loop begins")
             entry = _segment(path, None, marks[0], loop, 0)
@@ -128,13 +128,13 @@ def _check_alike(system: LoopSystem, seen: Mapping[tuple[State, int, int, bool],
             raise NotInductive(f"the steps of {name} are not all alike")
     for state in {state for state, *_ in seen}:
         if state not in system.steps or state not in system.exits:
-            raise NotInductive(f"{name} comes to ever new states, as to {_text_of(state)}")
+            raise NotInductive(f"{name} keeps reaching new states, such as {_text_of(state)}")
         for ways in (system.steps[state], system.exits[state]):
             conditions = [step.conditions for step in ways.values()]
             if not cover_everything(conditions):
-                raise NotInductive(f"from {_text_of(state)}, {name} may go ways that a few queries do not show")
+                raise NotInductive(f"from {_text_of(state)}, {name} may take paths that a few queries do not show")
             if not are_disjoint(conditions):
-                raise NotInductive(f"what {name} does at {_text_of(state)} depends on more than is seen of it")
+                raise NotInductive(f"the behaviour of {name} at {_text_of(state)} depends on more than its state")
 
 
 def _state(mark: Mark, loop: Loop, number: int) -> State:
@@ -145,7 +145,7 @@ def _state(mark: Mark, loop: Loop, number: int) -> State:
 def _constant(name: str, value: object) -> str:
     """The value as text, so that what code can tell apart is not one state: 1, 1.0 and True, 0.0 and -0.0."""
     if type(value) not in PLAIN_TYPES:
-        raise NotInductive(f"{name} is a {type(value).__name__}, of which nothing is known from step to step")
+        raise NotInductive(f"{name} is a {type(value).__name__}, which induction cannot follow from step to step")
     return f"{float(value)!r}, {value.rational}" if type(value) is Written else repr(value)
 
 
@@ -214,7 +214,7 @@ class _Local:
         found = echelon([[terms.get(symbol, 0) for terms in (*vectors.values(), old)] for symbol in symbols])
         for k, name in enumerate(vectors):  # each is a pivot just if no variable follows from those before it
             if k not in found.pivots:
-                raise NotInductive(f"{name} always follows from other variables; leave it out")
+                raise NotInductive(f"{name} is determined by other variables; remove it")
         if len(found.pivots) > len(vectors):
             raise NotInductive("a step uses something that is not in its local variables")
         return {name: row[-1] for name, row in zip(vectors, found.rows, strict=True) if row[-1]}

@@ -14,22 +14,22 @@ from veridp.kernel.wording import number_text
 
 
 def alignment_text(event: NoiseEvent, corner: Sequence[float], shift: Shift) -> str:
-    """What is done to a run on D to get one on D' with the same output, and what it costs."""
+    """How the noise must shift for a run on D' to give the same output as on D, and what that costs."""
     moved = ", ".join(f"{value:+g}" for value in corner)
-    start = f"where the data move by ({moved}), a run that gives {event.output} is turned into one on the neighbour"
+    where = f"the same output {event.output} when the data move by ({moved})"
     if shift.moves is None:
-        return f"{start} by no shift of its noise that was found"
+        return f"no shift of the noise was found that gives {where}"
     moves = [(noise, move) for noise, move in zip(event.noises, shift.moves, strict=True) if move]
     if not moves:
-        return f"{start} as it is: cost 0"
+        return f"to give {where}, no noise needs to shift; that costs ε = 0"
     steps = " and ".join(moved_text(noise, move) for noise, move in moves)
-    costs = " + ".join(_cost(noise, move) for noise, move in moves)
-    return f"{start}: {steps}; cost {costs} = {number_text(Fraction(shift.cost))}"
+    costs, total = " + ".join(_cost(noise, move) for noise, move in moves), number_text(Fraction(shift.cost))
+    return f"to give {where}, {steps}; that costs ε = {total if costs == total else f'{costs} = {total}'}"
 
 
 def moved_text(noise: Noise, move: Fraction) -> str:
-    """What is done to the noise, as an order."""
-    return f"{'raise' if move > 0 else 'lower'} {noise_name(noise)} by {number_text(abs(move))}"
+    """By how much the noise must be higher or lower."""
+    return f"{noise_name(noise)} must be {number_text(abs(move))} {'higher' if move > 0 else 'lower'}"
 
 
 def _cost(noise: Noise, move: Fraction) -> str:

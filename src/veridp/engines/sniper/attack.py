@@ -87,9 +87,7 @@ class ThresholdAttack(OutputEvent):
         if self.tie in (0.0, 1.0):
             return (self.reached if self.tie else self.above)(outputs)
         if rng is None:
-            raise BadInput(
-                f"outputs that tie belong to this event with probability {self.tie:.6g}; give a generator for the coins"
-            )
+            raise BadInput(f"ties belong to this event with probability {self.tie:.6g}; give a generator to break them")
         scores = self.scorer(outputs)
         tied = (scores == self.level) & (rng.random(len(scores)) < self.tie)
         return np.asarray((scores > self.level) | tied)

@@ -34,17 +34,17 @@ GROWTH = 4
 
 @dataclass(frozen=True)
 class Spending:
-    """How the alpha of a level is divided: the shares of the last look, of the looks before it, of glances while the
-    search goes on and of the other thresholds of all looks. They add up to 1 at most."""
+    """How the alpha of a level is divided: the shares of the last look, of the looks before it, of early bounds during
+    the search and of the other thresholds of all looks. They add up to at most 1."""
 
     last: float = 0.775
     earlier: float = 0.03
-    glances: float = 0.02
+    early_bounds: float = 0.02
     others: float = 0.175
 
-    def glance(self, number: int) -> float:
-        """The share of the n-th glance, from 1 on: all of them together spend the glances' share (Σ 1/n² = π²/6)."""
-        return self.glances * 6 / (math.pi * number) ** 2
+    def early_bound(self, number: int) -> float:
+        """The share of the n-th early bound, from 1 on: together they spend `early_bounds` (Σ 1/n² = π²/6)."""
+        return self.early_bounds * 6 / (math.pi * number) ** 2
 
 
 ALL_AT_ONCE = Spending(1.0, 0.0, 0.0, 0.0)
@@ -151,7 +151,7 @@ def count(setting: Setting, task: CountTask) -> Counts:
 
 
 def counted(
-    crew: TaskPool, candidate: AttackCandidate, levels: Sequence[float], samples: int, key: tuple[int, ...]
+    pool: TaskPool, candidate: AttackCandidate, levels: Sequence[float], samples: int, key: tuple[int, ...]
 ) -> Iterator[tuple[int, int, Counts]]:
     """For both inputs, part by part: the side (0 is left), how many samples the part has, and its counts."""
     sizes = [min(PART, samples - start) for start in range(0, samples, PART)]
@@ -161,7 +161,7 @@ def counted(
         CountTask(inputs[side], candidate.attack, tuple(levels), size, (*key, side, number))
         for side, size, number in parts
     ]
-    for (side, size, _), counts in zip(parts, crew.run(count, tasks), strict=True):
+    for (side, size, _), counts in zip(parts, pool.run(count, tasks), strict=True):
         yield side, size, counts
 
 
@@ -172,7 +172,7 @@ def look_sizes(final: int) -> list[int]:
 
 
 def confirm(
-    crew: TaskPool,
+    pool: TaskPool,
     candidate: AttackCandidate,
     samples: int,
     alpha: float,
@@ -190,7 +190,7 @@ def confirm(
     totals: Counts = np.zeros((2, 1 + len(levels)), dtype=np.int64)
     done = 0
     for number, size in enumerate(sizes):
-        for side, part, counts in counted(crew, candidate, levels, size - done, (*key, number)):
+        for side, part, counts in counted(pool, candidate, levels, size - done, (*key, number)):
             totals[side] += counts
             yield (done + part / 2) / samples
         done = size
@@ -204,15 +204,15 @@ def confirm(
 
 
 def _share(number: int, of: int) -> float:
-    """How much of what the other thresholds may spend falls to this look: most of it to the last."""
+    """The part of the other thresholds' share that this look spends: the last spends most of it."""
     return 1.0 if of == 1 else 0.8 if number == of - 1 else 0.2 / (of - 1)
 
 
-def glance(
-    crew: TaskPool, candidate: AttackCandidate, samples: int, alpha: float, key: tuple[int, ...], delta: float = 0.0
+def early_bound(
+    pool: TaskPool, candidate: AttackCandidate, samples: int, alpha: float, key: tuple[int, ...], delta: float = 0.0
 ) -> Look:
-    """One look at so many fresh samples, while the search goes on."""
+    """A bound for the candidate from fresh samples, during the search."""
     totals = [0, 0]
-    for side, _, counts in counted(crew, candidate, (), samples, key):
+    for side, _, counts in counted(pool, candidate, (), samples, key):
         totals[side] += int(counts[0])
     return Look(candidate, candidate.attack, CountedBounds(totals[0], totals[1], samples, alpha), delta)

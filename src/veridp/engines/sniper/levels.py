@@ -1,7 +1,7 @@
-"""A search under way, level after level: contests between pairs, more pairs near the best, training, a playoff, and
-confirming the winner.
+"""A running search, level after level: contests between pairs, more pairs near the best, training, a playoff, and
+confirmation of the winner.
 
-What a level does follows from its plan alone. The clock decides where a search is cut, and nothing else.
+The plan alone determines what a level does. The clock decides only where a search is cut short.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, out_of_time
 from veridp.claim import Claim
 from veridp.engines.sniper.classifier import QUICK, ModelFamily
-from veridp.engines.sniper.confirm import Look, Spending, confirm, glance
-from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, scout, seed_for
+from veridp.engines.sniper.confirm import Look, Spending, confirm, early_bound
+from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, best_attack, seed_for
 from veridp.engines.sniper.pairs import PairStream, Source
 from veridp.engines.sniper.pilot import few_outputs
 from veridp.engines.sniper.playoff import playoff
 from veridp.engines.sniper.power import Goal
 from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismError
+from veridp.kernel.wording import count_text
 from veridp.sampling.sample import check_returns
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before
@@ -41,7 +42,7 @@ TRAINING_MARGIN = 0.3  # others than the best are trained too if they promise at
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
 EARLY = 2  # levels so far below the top only secure a bound soon: they try no models that take long, and settle nothing
-SCOUTING, GLANCING, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = range(7)  # the streams of the seed
+SEARCHING, EARLY_BOUNDS, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = range(7)  # the streams of the seed
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Failed:
 
 
 def attempt(setting: Setting, task: PairTask) -> AttackCandidate | Failed:
-    """What scouting the pair finds, or how the mechanism failed on it."""
+    """The best attack on the pair, or how the mechanism failed on it."""
     try:
-        return scout(setting, task)
+        return best_attack(setting, task)
     except MechanismError as error:
         return Failed(task.pair, type(error)(*error.args))
 
@@ -138,10 +139,10 @@ def _key(pair: Pair) -> frozenset[str]:
 
 @dataclass
 class Hunt:
-    """A search under way: what it has drawn, tried and certified so far."""
+    """A running search: what it has drawn, tried and certified so far."""
 
     plans: Sequence[LevelPlan]  # of the levels, ascending
-    crew: TaskPool
+    pool: TaskPool
     pairs: PairStream
     deadline: Deadline
     progress: Progress | None
@@ -152,7 +153,7 @@ class Hunt:
     failures: dict[frozenset[str], Failed] = field(default_factory=dict)
     drawn: int = 0
     tasks: int = 0  # of this level
-    glances: int = 0  # of this level
+    early_bounds: int = 0  # of this level
     champion: Pair | None = None  # of the level before
     finished: bool = False
     certified: Callable[[], object] = lambda: None  # called after each look
@@ -163,12 +164,12 @@ class Hunt:
 
     @property
     def setting(self) -> Setting:
-        setting: Setting = self.crew.setting
+        setting: Setting = self.pool.setting
         return setting
 
     @property
     def best(self) -> float:
-        """The best bound that is certified so far."""
+        """The best certified bound so far."""
         return max((look.epsilon for look in self.looks), default=0.0)
 
     def tell(self, stage: str, share: float) -> None:
@@ -176,16 +177,16 @@ class Hunt:
             self.progress(stage, min(max(share, 0.0), 1.0), max(0.0, self.best))
 
     def keep_time(self) -> None:
-        """Raise CutShort where the time is over; called between any two tasks.
+        """Raise CutShort when the time is over; called between any two tasks.
 
-        The first level goes on to its first bound: it takes a few hundred outputs, and leaves something to report.
+        The first level continues to its first bound: this takes a few hundred outputs, and gives a result to report.
         """
         if self.deadline.passed and (self.looks or not self.plan.level.below):
             raise out_of_time(self.deadline.seconds)
 
     def told(self) -> list[str]:
-        """What was searched, in sentences."""
-        moved = "1 move from the best" if self.moves == 1 else f"{self.moves} moves from the best"
+        """What was searched, in words."""
+        moved = f"{count_text(self.moves, 'move')} from the best"
         told = [*self.searched, *([moved] if self.moves else [])]
         if not self.finished:
             place = len(self.plans) - self.plan.level.below
@@ -219,10 +220,10 @@ class Hunt:
         self.finished = True
 
     def begin(self, plan: LevelPlan) -> None:
-        """Turn to the next level, whose samples and keys are its own."""
+        """Start the next level, with its own samples and keys."""
         self.plan = plan
-        self.crew.changes = plan.changes(self.crew.shared)
-        self.tasks = self.glances = self.moves = 0
+        self.pool.changes = plan.changes(self.pool.shared)
+        self.tasks = self.early_bounds = self.moves = 0
         self.failures = {}
 
     def climb(self, starting: Sequence[Pair], moving: bool) -> None:
@@ -260,8 +261,8 @@ class Hunt:
         return starting
 
     def prepare(self, pair: Pair) -> None:
-        """Plan by what a few samples tell: more where they are cheap to learn from."""
-        few, drawn = few_outputs(self.crew, pair.left, self.plan.samples, (PILOTING,))
+        """Adapt the plan to a few samples: draw more where they are cheap to learn from."""
+        few, drawn = few_outputs(self.pool, pair.left, self.plan.samples, (PILOTING,))
         self.drawn += drawn
         self.keep_time()
         if few:
@@ -274,18 +275,18 @@ class Hunt:
         left = list(entrants)
         candidates: list[AttackCandidate] = []
         for contests_left, effort in zip(reversed(range(len(efforts))), efforts, strict=True):
-            results = self.found(f"{name} of {len(left)} pairs", self.tasks_for(left, effort, effort))
+            results = self.found(f"{name} of {count_text(len(left), 'pair')}", self.tasks_for(left, effort, effort))
             if not results:
                 break
             candidates = sorted(results, key=lambda candidate: -candidate.promise)
-            self.glanced(candidates[0], effort)
-            left = self.heirs(candidates, len(left), last=contests_left == 1)
+            self.bound_early(candidates[0], effort)
+            left = self.advancing(candidates, len(left), last=contests_left == 1)
         return candidates
 
-    def heirs(self, candidates: Sequence[AttackCandidate], entered: int, last: bool) -> list[Entrant]:
-        """Those of the sorted candidates that go on, with the families that are worth more samples.
+    def advancing(self, candidates: Sequence[AttackCandidate], entered: int, last: bool) -> list[Entrant]:
+        """The best of the sorted candidates, with the families that are worth more samples.
 
-        Models that take long are tried in the last contest, on the best, and on all where the quick ones see nothing.
+        Slow models are tried in the last contest, on the best pairs, and on all where quick ones find nothing.
         """
         kept = max(entered // SHARE_KEPT, going_on(candidates, KEPT, KEPT_BY_TABLES))
         last = last and not self.plan.early
@@ -295,10 +296,10 @@ class Hunt:
         ]
 
     def found(self, stage: str, tasks: Sequence[PairTask]) -> list[AttackCandidate]:
-        """What the tasks find; pairs on which the mechanism fails are noted."""
+        """The candidates of the tasks; pairs on which the mechanism fails are recorded."""
         results: list[AttackCandidate] = []
         self.tell(stage, 0.0)
-        for number, (task, result) in enumerate(zip(tasks, self.crew.run(attempt, tasks), strict=True), start=1):
+        for number, (task, result) in enumerate(zip(tasks, self.pool.run(attempt, tasks), strict=True), start=1):
             if isinstance(result, Failed):
                 self.failures[_key(task.pair)] = result
             else:
@@ -314,7 +315,7 @@ class Hunt:
         first = self.tasks
         self.tasks += len(entrants)
         return [
-            PairTask(entrant.pair, samples, held_out, entrant.families, (SCOUTING, first + number))
+            PairTask(entrant.pair, samples, held_out, entrant.families, (SEARCHING, first + number))
             for number, entrant in enumerate(entrants)
         ]
 
@@ -338,8 +339,8 @@ class Hunt:
     def settled(self, best: list[AttackCandidate], challengers: list[AttackCandidate]) -> list[AttackCandidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
         enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
-        hopeful = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
-        found = self.contest("challenge", hopeful, self.plan.efforts[-1:]) if hopeful else []
+        admitted = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
+        found = self.contest("challenge", admitted, self.plan.efforts[-1:]) if admitted else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
 
     # ---------------------------------------------------------------------------------------- training and confirming
@@ -356,37 +357,37 @@ class Hunt:
         return sorted([*results, *others], key=lambda candidate: -candidate.promise)
 
     def winner(self, best: Sequence[AttackCandidate]) -> AttackCandidate:
-        """The best after a playoff, where there is more to learn than what refutes the claim."""
-        hopeful = [one for one in best if one.hoped(self.setting.goal) >= best[0].promise]
-        contenders = hopeful[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
+        """The winner of a playoff, unless the best candidate is expected to refute the claim anyway."""
+        admitted = [one for one in best if one.optimistic_bound(self.setting.goal) >= best[0].promise]
+        contenders = admitted[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
         claim, samples = self.plan.stop_at, self.plan.playoff
         refuting = claim is not None and claim.refuted_by(lambda _: best[0].promise)
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
             return best[0]
         winner, before = best[0], self.drawn
-        for standing in playoff(self.crew, contenders, samples, (PLAYING_OFF,), self.setting.goal):
+        for standing in playoff(self.pool, contenders, samples, (PLAYING_OFF,), self.setting.goal):
             winner, self.drawn = standing.best, before + standing.drawn
             self.tell(f"playoff of {len(contenders)} attacks", standing.share)
             self.keep_time()
         return winner
 
-    def glanced(self, candidate: AttackCandidate, samples: int) -> None:
+    def bound_early(self, candidate: AttackCandidate, samples: int) -> None:
         """Certify the candidate on a few fresh samples."""
-        self.glances += 1
-        alpha = self.plan.alpha * self.plan.spending.glance(self.glances)
-        key = (GLANCING, self.glances)
-        self.looks.append(glance(self.crew, candidate, samples, alpha, key, self.setting.goal.delta))
+        self.early_bounds += 1
+        alpha = self.plan.alpha * self.plan.spending.early_bound(self.early_bounds)
+        key = (EARLY_BOUNDS, self.early_bounds)
+        self.looks.append(early_bound(self.pool, candidate, samples, alpha, key, self.setting.goal.delta))
         self.drawn += 2 * samples
         self.certified()
 
     def confirmed(self, winner: AttackCandidate) -> None:
-        """Look at the winner until all samples are drawn.
+        """Confirm the winner until all samples are drawn.
 
         The top level ends as soon as the claim is refuted, or the bound is as tight as asked.
         """
         plan, before = self.plan, self.drawn
         looks = confirm(
-            self.crew, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal.delta, plan.spending
+            self.pool, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal.delta, plan.spending
         )
         for event in looks:
             if isinstance(event, float):

@@ -1,8 +1,7 @@
 """DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into a threshold attack.
 
-Algorithm 1 of the paper, with its parts exchangeable: which families are tried, and how the threshold is chosen. Left
-and right are told apart by one classifier, whose negative tells them apart the other way round: a pair and its
-reversal cost one training.
+Algorithm 1 of the paper, with its parts exchangeable: which families are tried, and how the threshold is chosen. One
+classifier distinguishes left from right, and its negative right from left: a pair and its reversal cost one training.
 """
 
 from __future__ import annotations
@@ -99,10 +98,10 @@ class AttackCandidate:
         """ln of the ratio of the held-out shares: an estimate, not a bound."""
         return math.log(self.left / self.right) if self.left and self.right else math.inf if self.left else -math.inf
 
-    def hoped(self, goal: Goal) -> float:
+    def optimistic_bound(self, goal: Goal) -> float:
         """The bound that the confirmation may come to if held-out luck was against the attack."""
         left, right = (np.array([round(share * self.held_out)], dtype=np.float64) for share in (self.left, self.right))
-        return float(goal.hoped(left, self.held_out, right, self.held_out)[0])
+        return float(goal.optimistic_bound(left, self.held_out, right, self.held_out)[0])
 
 
 class Stream:
@@ -125,7 +124,7 @@ class Stream:
             yield part
 
 
-def scout(setting: Setting, task: PairTask) -> AttackCandidate:
+def best_attack(setting: Setting, task: PairTask) -> AttackCandidate:
     """The most promising attack on the pair, in either direction."""
     pair, held_out = task.pair, min(task.held_out, MOST_HELD_OUT)
     sides = enumerate((pair.left, pair.right))

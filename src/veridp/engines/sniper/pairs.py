@@ -38,7 +38,7 @@ def sources_named(names: Iterable[str]) -> tuple[Source, ...]:
     for name in wanted:
         if name not in list(Source):
             known = ", ".join(Source)
-            raise BadInput(f"pairs from {name!r} are not known; give some of {known}, or pairs (left, right)")
+            raise BadInput(f"pairs = {name!r} is unknown; use some of {known}, or pairs (left, right)")
     return tuple(source for source in Source if source in wanted)
 
 
@@ -61,7 +61,7 @@ def given_pairs(pairs: Iterable[Any], relation: Adjacency | None) -> list[Pair]:
             )
         found.append(pair)
     if not found:
-        raise BadInput("no pairs were given; give at least one (left, right), or leave pairs out to have them searched")
+        raise BadInput("pairs is empty; give at least one (left, right), or omit pairs to search for them")
     return found
 
 

@@ -19,12 +19,13 @@ from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import Scorer, ThresholdAttack
 from veridp.engines.sniper.classifier import HIDDEN, ConstantModel, ModelFamily, Scale, network_of
 from veridp.engines.sniper.features import Columns, columns_for
-from veridp.engines.sniper.levels import SCOUTING, Hunt
+from veridp.engines.sniper.levels import SEARCHING, Hunt
 from veridp.engines.sniper.pair_attack import COLUMN_ROWS, MOST_NUMBERS, AttackCandidate, PairTask, Setting, seed_for
 from veridp.engines.sniper.pairs import Source
 from veridp.engines.sniper.power import HighestScores, paper_threshold
 from veridp.engines.sniper.training import TrainingRows
 from veridp.errors import BadInput
+from veridp.kernel.wording import count_text
 from veridp.sampling.outputs import concatenate
 
 C = 0.01  # the least probability of an event on the right
@@ -44,14 +45,14 @@ class PaperHunt(Hunt):
         self.begin(self.plan)
         n, families = self.plan.samples, self.plan.families
         tries = enumerate(itertools.product(pairs, families))
-        tasks = [PairTask(pair, n, n, (family,), (SCOUTING, number)) for number, (pair, family) in tries]
+        tasks = [PairTask(pair, n, n, (family,), (SEARCHING, number)) for number, (pair, family) in tries]
         best: AttackCandidate | None = None
-        for done, candidate in enumerate(self.crew.run(dp_sniper, tasks), start=1):  # lines 2 to 4
+        for done, candidate in enumerate(self.pool.run(dp_sniper, tasks), start=1):  # lines 2 to 4
             self.tried.add(done)
             self.drawn += candidate.drawn
             if best is None or candidate.promise > best.promise:  # line 5
                 best = candidate
-            self.tell(f"DP-Sniper on {len(tasks)} pairs", done / len(tasks))
+            self.tell(f"DP-Sniper on {count_text(len(tasks), 'pair')}", done / len(tasks))
             self.keep_time()
         if best is None:
             raise BadInput(f"{self.setting.mechanism.name}: no pair of neighbours to try; give pairs=[(left, right)]")

@@ -28,8 +28,8 @@ def piloted(setting: Setting, task: PilotTask) -> bool:
     return outputs.grouped(len(outputs) // SEEN_WELL) is not None
 
 
-def few_outputs(crew: TaskPool, data: object, samples: int, key: tuple[int, ...]) -> tuple[bool, int]:
+def few_outputs(pool: TaskPool, data: object, samples: int, key: tuple[int, ...]) -> tuple[bool, int]:
     """Whether so few outputs differ that each is seen often, among at most so many samples; and how many were drawn."""
     task = PilotTask(data, min(samples, MAX_PILOT_SAMPLES), key)
-    few = set(crew.run(piloted, [task] * crew.hands))
+    few = set(pool.run(piloted, [task] * pool.hands))
     return few == {True}, task.samples

@@ -1,8 +1,8 @@
-"""The playoff: attacks that held-out samples cannot tell apart are counted on many more, and the best of them goes on.
+"""The playoff: attacks that held-out samples cannot separate are counted on many more, and the best one is confirmed.
 
-Held-out samples are few beside those of the confirmation, and the best of many attacks on them is in part the luckiest.
-Here a few attacks, fixed beforehand, are counted by rounds: half of them go on to twice as many samples. Memory is
-needed for the counts alone. The confirmation draws samples of its own, so that nothing is to be paid for the choice.
+There are far fewer held-out samples than samples of the confirmation, and the best of many attacks on them is partly
+the luckiest. The playoff counts a few attacks, fixed in advance, in rounds: half of them advance to twice as many
+samples. It stores only the counts. The confirmation draws fresh samples, so the selection costs no α.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from veridp.engines.sniper.power import Goal
 from veridp.engines.sniper.tasks import TaskPool
 
 Floats = NDArray[np.float64]
-DOUBT = 1.0  # standard errors by which rates are read pessimistically: a few attacks leave less to luck than many
+DOUBT = 1.0  # standard errors by which rates are taken pessimistically: few attacks leave less to luck than many
 
 
 @dataclass
@@ -37,10 +37,10 @@ class Contender:
         levels = tuple(dict.fromkeys((*candidate.levels, *candidate.near)))
         return cls(candidate, levels, key, np.zeros((2, 1 + len(levels)), dtype=np.int64))
 
-    def count(self, crew: TaskPool, samples: int) -> Iterator[int]:
-        """Count until so many samples of either side are seen, telling after each part how many it had."""
+    def count(self, pool: TaskPool, samples: int) -> Iterator[int]:
+        """Count until `samples` of either side are seen; yield the size of each part."""
         key = (*self.key, self.samples)
-        for side, part, counts in counted(crew, self.candidate, self.levels, samples - self.samples, key):
+        for side, part, counts in counted(pool, self.candidate, self.levels, samples - self.samples, key):
             self.totals[side] += counts
             yield part
         self.samples = samples
@@ -51,12 +51,12 @@ class Contender:
         left, right = self.totals.astype(np.float64)
         return left, self.samples, right, self.samples
 
-    def hoped(self, goal: Goal) -> float:
-        """The bound that the confirmation may come to if luck was against the candidate here."""
-        return float(goal.hoped(*self.seen).max())
+    def optimistic_bound(self, goal: Goal) -> float:
+        """The bound that the confirmation may reach if the candidate was unlucky here."""
+        return float(goal.optimistic_bound(*self.seen).max())
 
     def settled(self, goal: Goal) -> AttackCandidate:
-        """The candidate with the threshold that has turned out best, and what that promises now."""
+        """The candidate with its best threshold so far, and the bound that it promises now."""
         bounds = goal.expected(*self.seen, DOUBT)
         best = int(np.argmax(bounds))
         left, right = (self.totals[:, best] / self.samples).tolist()
@@ -82,24 +82,25 @@ def _rounds(contenders: int) -> int:
 
 
 def playoff(
-    crew: TaskPool, candidates: Sequence[AttackCandidate], samples: int, key: tuple[int, ...], goal: Goal
+    pool: TaskPool, candidates: Sequence[AttackCandidate], samples: int, key: tuple[int, ...], goal: Goal
 ) -> Iterator[PlayoffState]:
-    """How it stands, after each part that is counted; two candidates at most are counted on `samples` of either input.
+    """The state after each counted part; at most two candidates are counted on `samples` of either input.
 
-    In each round before, twice as many are counted on half as many samples. Who has no hope is out.
+    Each earlier round counts twice as many candidates on half as many samples. Candidates advance only if their
+    optimistic bound reaches the leader's.
     """
     left = [Contender.of(candidate, (*key, number)) for number, candidate in enumerate(candidates)]
     rounds = _rounds(len(left))
     best, drawn = candidates[0], 0
     for number in range(rounds):
         for place, contender in enumerate(left):
-            for part in contender.count(crew, max(1, samples >> (rounds - 1 - number))):
+            for part in contender.count(pool, max(1, samples >> (rounds - 1 - number))):
                 drawn += part
                 yield PlayoffState(best, drawn, (number + place / len(left)) / rounds)
         standing = sorted(((one.settled(goal), one) for one in left), key=lambda pair: -pair[0].promise)
         best = standing[0][0]
         yield PlayoffState(best, drawn, (number + 1) / rounds)
         going_on = [one for _, one in standing[: (len(left) + 1) // 2]]
-        left = [one for one in going_on if one.hoped(goal) >= best.promise]
+        left = [one for one in going_on if one.optimistic_bound(goal) >= best.promise]
         if len(left) < 2:
             return

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 MOST_THRESHOLDS = 128  # from the scores of either side
 FREQUENCIES = 2  # that are told apart between one and its double
 DOUBT, DOUBT_PER_DECADE = 0.3, 0.5  # standard errors by which a held-out rate is read pessimistically
-HOPE = 1.5  # and by which it is read hopefully
+HOPE = 1.5  # and by which it is taken optimistically
 
 
 def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> int:
@@ -37,7 +37,7 @@ def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> i
 
     for name, value in (("omega", omega), ("alpha", alpha), ("c", c)):
         if not 0 < value < 1:
-            raise BadInput(f"{name} = {value!r} is out of range; give a number between 0 and 1")
+            raise BadInput(f"{name} must be in (0, 1), got {value!r}")
     return math.ceil(max(1 / omega**2, 4.0) * 2 * (1 - c) / c * float(erfinv(1 - 2 * alpha)) ** 2)
 
 
@@ -58,7 +58,7 @@ class Goal:
         doubt = DOUBT + DOUBT_PER_DECADE * np.log10((right_total + 1) / (np.asarray(right) + 1))
         return self.expected(left, left_total, right, right_total, doubt)
 
-    def hoped(self, left: Floats, left_total: int, right: Floats, right_total: int) -> Floats:
+    def optimistic_bound(self, left: Floats, left_total: int, right: Floats, right_total: int) -> Floats:
         """The bounds that events seen so often may come to if luck was against them."""
         return self.expected(left, left_total, right, right_total, -HOPE)
 

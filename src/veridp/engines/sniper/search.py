@@ -114,32 +114,32 @@ def search(
     kind, pairs_of_size = PaperHunt if paper else Hunt, PairStream(mechanism, mechanism.size)
 
     def work(reporter: Reporter) -> AttackResult:
-        crew, texts = TaskPool(setting, executor, workers), dict[Look, str]()
-        hunt = kind(plans, crew, pairs_of_size, deadline, reporter.progress)
+        pool, texts = TaskPool(setting, executor, workers), dict[Look, str]()
+        search_run = kind(plans, pool, pairs_of_size, deadline, reporter.progress)
 
         def finding(in_words: bool) -> AttackResult:
             return finding_of(
-                hunt.setting,
-                hunt.looks,
+                search_run.setting,
+                search_run.looks,
                 texts,
                 size=pairs_of_size.size,
                 claim=claim if claim is not None else mechanism.claim,
                 confidence=confidence,
-                outputs=min(DESCRIBED, hunt.plan.samples) if in_words else 0,
-                drawn=hunt.drawn,
-                tried=len(hunt.tried),
-                searched=tuple(hunt.told()),
-                finished=hunt.finished,
+                outputs=min(DESCRIBED, search_run.plan.samples) if in_words else 0,
+                drawn=search_run.drawn,
+                tried=len(search_run.tried),
+                searched=tuple(search_run.told()),
+                finished=search_run.finished,
                 seconds=deadline.spent,
             )
 
-        hunt.certified = lambda: reporter.best(finding(in_words=False))
-        hunt.completed = lambda: reporter.best(finding(in_words=True))
+        search_run.certified = lambda: reporter.best(finding(in_words=False))
+        search_run.completed = lambda: reporter.best(finding(in_words=True))
         try:
-            with crew:
-                hunt.run(*chosen)
+            with pool:
+                search_run.run(*chosen)
         except (CutShort, KeyboardInterrupt):
-            if not hunt.looks:
+            if not search_run.looks:
                 raise
         return finding(in_words=True)
 
@@ -164,7 +164,7 @@ def _families(models: Iterable[str] | None, paper: bool) -> tuple[ModelFamily, .
     wanted = [models] if isinstance(models, str) else list(models)
     for name in wanted:
         if name not in ALL:
-            raise BadInput(f"models = {name!r} is not known; give some of {', '.join(repr(str(f)) for f in ALL)}")
+            raise BadInput(f"models = {name!r} is unknown; use some of {', '.join(repr(str(f)) for f in ALL)}")
     return tuple(family for family in ALL if family in wanted)
 
 

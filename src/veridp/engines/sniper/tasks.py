@@ -1,7 +1,7 @@
-"""Tasks of a search, run side by side by a worker pool.
+"""Tasks of a search, run in parallel by a worker pool.
 
-A task is a function of the search's setting and an argument, and draws from streams of its own. The setting is sent to
-a worker once; `changes` to it go with each task.
+A task is a function of the search's setting and an argument, and draws from its own streams: results do not depend on
+the worker. The setting is sent to a worker once; `changes` to it are sent with each task.
 """
 
 from __future__ import annotations

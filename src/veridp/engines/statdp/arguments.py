@@ -105,7 +105,7 @@ def _is_whole(mechanism: Mechanism, name: str) -> bool:
         return True
     if annotation in (float, "float", inspect.Parameter.empty):
         return False
-    raise BadInput(f"{mechanism.name} needs a value for {name}, which is no number ({annotation}); give {name}=…")
+    raise BadInput(f"{mechanism.name} needs a value for {name}, which is not a number ({annotation}); give {name}=…")
 
 
 # ------------------------------------------------------------------------------------------------------ least noise

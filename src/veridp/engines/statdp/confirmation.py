@@ -11,6 +11,7 @@ from veridp.engines.statdp.inputs import InputTrial
 from veridp.engines.statdp.seeds import Seeds
 from veridp.engines.statdp.select import Clock, EventCandidate
 from veridp.engines.statdp.selection import Tell
+from veridp.kernel.wording import count_text
 from veridp.sampling.tally import tally
 
 AT_ONCE = 250_000  # runs between two looks at the clock, unless there are very many
@@ -76,6 +77,5 @@ class FreshCounts:
         events = sum(map(len, self.events.values()))
         if not events:
             return ["no event happened often enough to be tested"]
-        plural = "event" if events == 1 else "events"
-        pairs = "pair" if len(self.events) == 1 else "pairs"
-        return [f"{events} {plural} on {len(self.events)} {pairs} tested on {self.runs} fresh runs on either side"]
+        what = f"{count_text(events, 'event')} on {count_text(len(self.events), 'pair')}"
+        return [f"{what} tested on {self.runs} fresh runs on either side"]

@@ -160,10 +160,10 @@ def _claimed(mechanism: Mechanism, epsilon: float | None) -> tuple[Mechanism, Cl
     mechanism = mechanism.claiming(epsilon)
     claim = mechanism.claim
     if claim is None:
-        raise BadInput(f"{mechanism.name} claims no ε; give epsilon=…")
+        raise BadInput(f"{mechanism.name} has no claimed ε; give epsilon=…")
     if claim.delta:
         raise BadInput(
-            f"{mechanism.name} claims {claim}, and StatDP tests ε alone; use the exact engine or the sniper for δ > 0"
+            f"{mechanism.name} claims {claim}, but StatDP tests only ε; use the exact engine or the sniper for δ > 0"
         )
     return mechanism, claim
 
@@ -171,9 +171,9 @@ def _claimed(mechanism: Mechanism, epsilon: float | None) -> tuple[Mechanism, Cl
 def _check(selection_samples: int, samples: int, alpha: float) -> None:
     for name, count in (("selection_samples", selection_samples), ("samples", samples)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise BadInput(f"{name} = {count!r} is not a number of runs; give a whole number of at least 1")
+            raise BadInput(f"{name} must be an integer >= 1, got {count!r}")
     if not 0 < alpha < 1:
-        raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+        raise BadInput(f"alpha must be in (0, 1), got {alpha!r}")
 
 
 def _grid(claim: Claim, given: Sequence[float] | None) -> list[float]:
@@ -181,7 +181,7 @@ def _grid(claim: Claim, given: Sequence[float] | None) -> list[float]:
     wanted = (GRID * claim.epsilon).tolist() if given is None else [float(epsilon) for epsilon in given]
     for epsilon in wanted:
         if not (math.isfinite(epsilon) and epsilon >= 0):
-            raise BadInput(f"test_epsilons: {epsilon!r} is no test ε; give finite numbers >= 0")
+            raise BadInput(f"test_epsilons must be finite numbers >= 0, got {epsilon!r}")
     others = [epsilon for epsilon in wanted if not math.isclose(epsilon, claim.epsilon, rel_tol=1e-9)]
     return sorted({*others, claim.epsilon})
 

@@ -59,7 +59,7 @@ def log_p_values(left: Any, right: Any, runs: Any, epsilon: Any) -> NDArray[np.f
 def _check(left: Array, right: Array, runs: Array, epsilon: Array) -> None:
     counts = np.stack(np.broadcast_arrays(left, right, runs)) if left.size else np.zeros((3, 0))
     if not np.all((counts == np.floor(counts)) & (counts >= 0) & (counts <= np.minimum(counts[2], MOST_RUNS))):
-        raise BadInput("counts must be whole numbers with 0 <= count <= runs, the same number of runs on either side")
+        raise BadInput("counts must be integers with 0 <= count <= runs, the same number of runs on either side")
     if not np.all((epsilon >= 0) & np.isfinite(epsilon)):
         raise BadInput("a test ε must be a finite number >= 0")
 

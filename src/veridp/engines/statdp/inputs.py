@@ -50,7 +50,7 @@ def given_pairs(mechanism: Mechanism, pairs: Sequence[Any]) -> list[Pair]:
             try:
                 left, right = pair
             except (TypeError, ValueError):
-                raise BadInput(f"pairs: {pair!r} is no pair; give (left, right)") from None
+                raise BadInput(f"pairs: {pair!r} is not a pair; give (left, right)") from None
             pair = Pair(left, right, f"pair {number}")
         if not mechanism.adjacency.adjacent(pair.left, pair.right):
             raise BadInput(

@@ -99,7 +99,7 @@ def noise_free(mechanism: Mechanism, data: Any) -> Any:
     """
     output, again = (_run(mechanism, data, NoiseFree()) for _ in range(2))
     if encode([output]) != encode([again]):
-        raise NotExplorable(f"{mechanism.name} draws noise elsewhere than from rng: it cannot be run without noise")
+        raise NotExplorable(f"{mechanism.name} draws noise from elsewhere than rng; it cannot be run without noise")
     return output
 
 

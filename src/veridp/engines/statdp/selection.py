@@ -8,6 +8,7 @@ from veridp.engines.statdp.inputs import InputTrial, Trials
 from veridp.engines.statdp.seeds import Seeds
 from veridp.engines.statdp.select import Clock, EventCandidate, Scored, contenders, finalists, recounted, rescored
 from veridp.engines.statdp.shrink import choose
+from veridp.kernel.wording import count_text
 
 SECOND_LOOK = 2  # times as many runs again, for the candidates between which the first look cannot decide
 LOOKED_AT_AGAIN = 6  # trials at most
@@ -57,7 +58,7 @@ class Selection:
         sizes = sorted({trial.size for trial in self.tried})
         patterns = dict.fromkeys(trial.pattern for trial in self.tried)
         many, pairs = len(self.tried), len(self.trials.pairs)
-        what = f"{many} of {pairs} pairs" if many < pairs else f"{many} pair{'' if many == 1 else 's'}"
+        what = f"{many} of {pairs} pairs" if many < pairs else count_text(many, "pair")
         lengths = " and ".join(map(str, sizes))
         lines = [f"{what} of length {lengths} ({'; '.join(patterns)}), {self.runs} runs on either side"]
         if self.looked_again:

@@ -33,7 +33,7 @@ def recover(
     The result is not unbiased, and as good as the assumptions on the attack.
     """
     if not 0 <= eta < 1:
-        raise BadInput(f"eta = {eta!r} is no share of malicious to honest users; give a number from 0 to below 1")
+        raise BadInput(f"eta must be in [0, 1), got {eta!r}")
     p, q, size = oracle.p, oracle.q, oracle.size
     weight = p + (size - 1) * q if supported is None else supported
     total = (weight - size * q) / (p - q)  # Σ f_fake

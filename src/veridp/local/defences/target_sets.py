@@ -53,9 +53,9 @@ def detect(oracle: PureOracle, reports: Reports, *, alpha: float = 0.001) -> Sus
     if isinstance(oracle, GRR | SubsetSelection):
         raise BadInput(f"{oracle}: its reports do not support values independently; use SUE, OUE or OLH")
     if not 0 < alpha < 1:
-        raise BadInput(f"alpha = {alpha!r} is not the probability of a false alarm; give one between 0 and 1")
+        raise BadInput(f"alpha must be in (0, 1), got {alpha!r}")
     if not len(reports):
-        raise BadInput(f"{oracle}: there are no reports to look at")
+        raise BadInput(f"{oracle}: no reports to test")
     surprise = _surprise(oracle, _together(oracle, reports), len(reports))
     pairs = oracle.size * (oracle.size - 1) / 2
     group = _joined(surprise, math.log(pairs / alpha))

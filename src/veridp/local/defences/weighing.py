@@ -57,7 +57,7 @@ def weigh(oracle: PureOracle, reports: Reports) -> Weighing:
         raise BadInput(f"{oracle}: there are no reports to weigh")
     law = weight_law(oracle)
     if law.max() == 1:
-        raise BadInput(f"{oracle}: all reports weigh the same, honest or not; look at the estimates instead")
+        raise BadInput(f"{oracle}: all reports have the same weight, honest or not; use the estimates instead")
     observed = np.bincount(weights(oracle, reports), minlength=oracle.size + 1)
     expected = law * len(reports)
     pooled_observed, pooled_expected = _pooled(observed, expected)

@@ -178,7 +178,7 @@ class RAPPOR(FrequencyOracle):
         from veridp.local.kernels import add_bits
 
         if np.asarray(reports).dtype != self.report_type:
-            raise BadInput(f"{self}: an array of {np.asarray(reports).dtype} holds no reports of its own")
+            raise BadInput(f"{self}: an array of {np.asarray(reports).dtype} does not hold its reports")
         if len(reports) and reports["cohort"].max() >= self.cohorts:
             raise BadInput(f"{self}: a report is of cohort {reports['cohort'].max()}; there are {self.cohorts}")
         counts = np.zeros((self.cohorts, self.bits + 1), dtype=np.int64)
@@ -195,8 +195,8 @@ class RAPPOR(FrequencyOracle):
         values = np.linalg.svd(design, compute_uv=False)
         if len(values) < self.size or values[-1] < RANK * values[0]:
             raise BadInput(
-                f"{self}: {self.size} candidates cannot be told apart by {self.cohorts} cohorts of {self.bits} bits; "
-                f"use more cohorts or more bits"
+                f"{self}: {self.size} candidates cannot be distinguished by {self.cohorts} cohorts of {self.bits} "
+                f"bits; use more cohorts or more bits"
             )
         return np.asarray(np.linalg.pinv(design).reshape(self.size, self.cohorts, self.bits).transpose(1, 0, 2))
 

@@ -59,7 +59,7 @@ class OLH(Sized, PureOracle):
         best = min(round(math.exp(self.epsilon)) + 1, MOST_BUCKETS)
         object.__setattr__(self, "buckets", self.buckets or best)
         if not 2 <= self.buckets <= MOST_BUCKETS:
-            raise BadInput(f"buckets = {self.buckets} is not possible; give 2 to {MOST_BUCKETS}, or leave it out")
+            raise BadInput(f"buckets must be from 2 to {MOST_BUCKETS}, or omitted, got {self.buckets}")
 
     @cached_property
     def lie(self) -> float:
@@ -102,7 +102,7 @@ class OLH(Sized, PureOracle):
     def _parts(self, reports: Reports) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
         if np.asarray(reports).dtype != REPORT:
             raise BadInput(
-                f"{self}: an array of {np.asarray(reports).dtype} holds no reports of its own; they are of {REPORT}"
+                f"{self}: an array of {np.asarray(reports).dtype} does not hold its reports; they are of {REPORT}"
             )
         buckets = np.ascontiguousarray(reports["bucket"])
         if len(buckets) and buckets.max() >= self.buckets:

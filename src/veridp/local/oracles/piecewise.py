@@ -59,7 +59,7 @@ class PM(MeanOracle):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 4 <= self.levels <= 2**30:
-            raise BadInput(f"levels = {self.levels} is no grid; give a number from 4 to 2^30")
+            raise BadInput(f"levels must be from 4 to 2^30, got {self.levels}")
 
     @cached_property
     def window(self) -> int:
@@ -219,7 +219,7 @@ class HM(MeanOracle):
     def numbers(self, reports: Reports) -> Floats:
         if np.asarray(reports).dtype != HYBRID:
             raise BadInput(
-                f"{self}: an array of {np.asarray(reports).dtype} holds no reports of its own; they are of {HYBRID}"
+                f"{self}: an array of {np.asarray(reports).dtype} does not hold its reports; they are of {HYBRID}"
             )
         numbers = np.empty(len(reports))
         rounded = reports["rounded"]

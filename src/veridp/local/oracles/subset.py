@@ -41,7 +41,7 @@ class SubsetSelection(Sized, BitReports):
         best = max(1, round(self.size / (math.exp(self.epsilon) + 1)))
         object.__setattr__(self, "count", self.count or best)
         if not 1 <= self.count < self.size:
-            raise BadInput(f"count = {self.count} is not possible; give 1 to {self.size - 1}, or leave it out")
+            raise BadInput(f"count must be from 1 to {self.size - 1}, or omitted, got {self.count}")
 
     @cached_property
     def lie(self) -> float:

@@ -48,7 +48,7 @@ class BitReports(PureOracle):
 
         words = np.ascontiguousarray(reports)
         if words.dtype != np.uint64 or words.shape[1:] != (word_count(self.size),):
-            raise BadInput(f"{self}: an array of {words.dtype} and shape {words.shape} holds no reports of its own")
+            raise BadInput(f"{self}: an array of {words.dtype} and shape {words.shape} does not hold its reports")
         if spare := word_count(self.size) * WORD - self.size:
             strange = words[:, -1] >> np.uint64(WORD - spare)
             if strange.any():

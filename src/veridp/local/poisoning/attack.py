@@ -89,7 +89,7 @@ class Attack(ABC, Generic[CountsOrParts]):
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta < 1:
-            raise BadInput(f"beta = {self.beta!r} is no share of malicious users; give a number from 0 to below 1")
+            raise BadInput(f"beta must be in [0, 1), got {self.beta!r}")
 
     @abstractmethod
     def collect(self, values: ArrayLike, rng: Generator) -> Attacked[CountsOrParts]:

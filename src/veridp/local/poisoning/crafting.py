@@ -30,7 +30,7 @@ AT_ONCE = 1 << 18
 @singledispatch
 def random_reports(oracle: PureOracle, count: int, rng: Generator) -> Reports:
     """Reports drawn uniformly from all that the oracle's format allows."""
-    raise BadInput(f"no random reports are known for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
+    raise BadInput(f"random reports are not available for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
 
 
 @random_reports.register
@@ -66,7 +66,7 @@ def _random_bucket(oracle: OLH, count: int, rng: Generator) -> Reports:
 @singledispatch
 def random_rate(oracle: PureOracle) -> float:
     """How often a random report supports a given value."""
-    raise BadInput(f"no random reports are known for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
+    raise BadInput(f"random reports are not available for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
 
 
 @random_rate.register
@@ -108,7 +108,7 @@ class Craft:
 @singledispatch
 def craft(oracle: PureOracle, targets: Sequence[int], rng: Generator, *, mimic: bool = False) -> Craft:
     """The craft that supports the most targets; with `mimic`, the most that leaves the weights of reports honest."""
-    raise BadInput(f"no crafted reports are known for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
+    raise BadInput(f"crafted reports are not available for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,7 +144,7 @@ class AdaptiveMGA(MGA):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.boldness <= 1:
-            raise BadInput(f"boldness = {self.boldness!r} is no share of fake users; give a number from 0 to 1")
+            raise BadInput(f"boldness must be in [0, 1], got {self.boldness!r}")
 
     @cached_property
     def craft(self) -> Craft:

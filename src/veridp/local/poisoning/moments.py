@@ -125,4 +125,4 @@ def made_up(oracle: MeanOracle, inner: float, count: int, rng: Generator) -> Rep
         below = np.clip(np.floor(place), 0, oracle.levels - 2)
         points = below + (rng.random(count) < place - below)
         return np.asarray(2 * points + 1 - oracle.levels, dtype=np.int32)
-    raise BadInput(f"no made-up reports are known for {oracle}; use SR or PM")
+    raise BadInput(f"forged reports are not available for {oracle}; use SR or PM")
