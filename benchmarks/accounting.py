@@ -22,8 +22,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from veridp.accounting.calibration import gaussian_delta
-from veridp.accounting.composition import Composition
-from veridp.accounting.lattice import Part
+from veridp.accounting.lattice import Composition, Part
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 

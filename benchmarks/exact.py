@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import veridp
 from veridp.engines.exact import Comparison, compare
 from veridp.errors import VeridpError
-from veridp.sampling.sample import sample
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import sample, tally
 
 SVT1 = veridp.catalogue["svt1"]
 LEFT, RIGHT = [10.0] * 9 + [-10.0], [9.0] * 9 + [-9.0]

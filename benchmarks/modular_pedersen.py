@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from veridp.collect.commitments.entrywise import Entrywise
-from veridp.collect.context import Context
-from veridp.collect.layout import Layout
+from veridp.collect.layout import Context, Layout
 
 # The largest primes below a power of two such that half of one less is a prime as well.
 SAFE_PRIMES = {128: 2**128 - 15449, 256: 2**256 - 36113, 512: 2**512 - 38117}

@@ -18,8 +18,7 @@ import numba
 import numpy as np
 import psutil
 
-from veridp.sampling.sample import sample
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import sample, tally
 
 QUERIES = [1.0] * 10
 SCALE = 10.0

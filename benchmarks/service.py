@@ -28,7 +28,7 @@ import psutil
 import uvloop
 
 from veridp.collect import Task
-from veridp.collect.service.crowd import STEPS, Rehearsal, rehearse
+from veridp.collect.service.http_client import STEPS, Rehearsal, rehearse
 from veridp.collect.service.store import token_hash
 
 ADMIN = secrets.token_hex(16)

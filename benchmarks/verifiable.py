@@ -22,11 +22,10 @@ from modular_pedersen import ModularPedersen
 from veridp.collect import Task, scheme
 from veridp.collect.commitments import Scheme
 from veridp.collect.comparison import Compared, compared_frequencies, compared_means
-from veridp.collect.context import Context
-from veridp.collect.layout import Layout
+from veridp.collect.layout import Context, Layout
 from veridp.collect.messages import Commit, Opening, encode
-from veridp.collect.verify import packed_values
-from veridp.local.study.people import adult_ages
+from veridp.collect.session import packed_values
+from veridp.local.study.run import adult_ages
 
 CONTEXT = Context(bytes(32), bytes(16))
 SECRET = bytes(range(32))

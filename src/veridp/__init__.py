@@ -7,8 +7,7 @@ from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknown, unknowns
 from veridp.mechanism import Mechanism, adapters, mechanism
 from veridp.sampling.outputs import Outputs
-from veridp.sampling.sample import sample
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import sample, tally
 
 __all__ = [
     "Mechanism",

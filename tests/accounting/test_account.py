@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridp.accounting import (
-    GuaranteeBasis,
-    Leaf,
-    Parallel,
-    PostProcessed,
-    Repeated,
-    Sequential,
-    Subsampled,
-    account,
-)
-from veridp.accounting.by_dp_accounting import INSTALL
+from veridp.accounting import GuaranteeBasis, Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled, account
+from veridp.accounting.account import INSTALL
 from veridp.accounting.domination import Domination
 from veridp.accounting.renyi import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.adjacency import adjacency

@@ -27,9 +27,9 @@ from veridp.accounting import (
     sequential,
 )
 from veridp.accounting.calibration import gaussian_delta, gaussian_scale
-from veridp.accounting.concentrated import concentrated
 from veridp.accounting.domination import Domination
 from veridp.accounting.pairs import Envelope, Finite, LaplacePair
+from veridp.accounting.renyi import concentrated
 from veridp.adjacency import OwnAdjacency, Scaled, adjacency
 from veridp.engines.exact import compare
 from veridp.errors import BadInput

@@ -23,8 +23,7 @@ import veridp
 from veridp.engines.exact import law
 from veridp.engines.exact.entry_loss import Numbers
 from veridp.engines.exact.event import NumberSpan
-from veridp.sampling.sample import sample
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import sample, tally
 
 FALSE_ALARM = 1e-7
 FEW = 20  # cells that expect fewer are counted together

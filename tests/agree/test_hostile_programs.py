@@ -25,8 +25,8 @@ from veridp.errors import VeridpError
 from veridp.kernel.distributions import Distribution, exact
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine
-from veridp.kernel.identity import Raised
 from veridp.kernel.noise import Exponential, Laplace, Normal
+from veridp.kernel.output import Raised
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Listing
 from veridp.mechanism import as_mechanism

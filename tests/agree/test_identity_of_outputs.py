@@ -12,7 +12,7 @@ import veridp
 from veridp import Mechanism, exact, explore, mechanism, prove, sample, sniper, statdp
 from veridp.claim import Standing
 from veridp.errors import BadOutput, MechanismFailed
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised
 from veridp_check.checker import check
 
 LEFT, RIGHT = [5.5], [4.5]

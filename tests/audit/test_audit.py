@@ -118,7 +118,7 @@ def test_a_reused_seed_is_shown_at_its_line(name: str, words: str) -> None:
 
 
 def test_a_seed_that_follows_from_rng_is_no_mistake() -> None:
-    from veridp.audit.randomness import reused_noise
+    from veridp.audit.caveats import reused_noise
 
     assert reused_noise(AuditCase.of(load(f"{MISTAKES}:seeded_from_rng"), 3, 0.05, 0)) == []
 

@@ -9,8 +9,8 @@ import pytest
 
 import veridp
 from veridp.audit.case import AuditCase
+from veridp.audit.caveats import look_for_caveats
 from veridp.audit.findings import Findings
-from veridp.audit.growth import look_for_caveats
 from veridp.budget import Deadline
 
 

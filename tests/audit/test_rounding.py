@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from veridp.audit.case import AuditCase
-from veridp.audit.rounding import rounded_witness
+from veridp.audit.witness import rounded_witness
 from veridp.claim import CLAIM_TOLERANCE, Interval, Witness
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.mechanism import Mechanism

@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from veridp import budget
 from veridp.budget import Deadline
 from veridp.budget import child_process as module
-from veridp.budget.child_process import NOTHING, Reporter, attempt, contained, inside, listening
-from veridp.budget.threads import one_thread_for_good
+from veridp.budget.child_process import NOTHING, Reporter, attempt, contained, inside, listening, one_thread_for_good
 from veridp.errors import BadOutput, CutShort, MechanismFailed, WorkerLost
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")

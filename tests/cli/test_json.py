@@ -81,7 +81,8 @@ def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from veridp.collect import Task
     from veridp.collect.messages import SessionVerdict
     from veridp.collect.reasons import Reason, Refused
-    from veridp.collect.service import joining, store
+    from veridp.collect.service import http_client as joining
+    from veridp.collect.service import store
     from veridp.collect.service.database import Database
 
     def join(server: object, name: str, value: str, *_: object) -> SessionVerdict:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from veridp.collect.commitments import SCHEMES, Scheme, ggm, scheme
 from veridp.collect.commitments.hashed import BLAKE2B
 from veridp.collect.commitments.ristretto import ORDER, multiples, second_generator
-from veridp.collect.context import Context, digest
-from veridp.collect.layout import Layout
+from veridp.collect.layout import Context, Layout, digest
 from veridp.collect.reasons import Reason, Refused
 from veridp.errors import BadInput
 

@@ -12,7 +12,7 @@ import pytest
 from veridp.collect import Task
 from veridp.collect.comparison import compared_frequencies, compared_means
 from veridp.local import PM, SR
-from veridp.local.study.people import adult_ages
+from veridp.local.study.run import adult_ages
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,8 +19,7 @@ import pytest
 
 from veridp.collect import SCHEMES, Client, FileVault, MemoryVault, Reason, Refused, Session, SessionStage, Task
 from veridp.collect.attacks import new_session, play_honest
-from veridp.collect.challenge import promise, selected
-from veridp.collect.context import Context
+from veridp.collect.layout import Context, promise, selected
 from veridp.collect.messages import Challenge, Opening, SessionVerdict
 from veridp.errors import BadInput
 

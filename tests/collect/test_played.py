@@ -13,7 +13,7 @@ from veridp.collect.attacks import VerifiedCollection, forged, play_honest, play
 from veridp.local import GRR, SR
 from veridp.local.poisoning.attack import CheckedProtocol, Freedom, Unchecked
 from veridp.local.poisoning.frequency import MGA, RIA
-from veridp.local.poisoning.means import IPA, OPA, LargestInput
+from veridp.local.poisoning.numeric import IPA, OPA, LargestInput
 
 
 @pytest.mark.parametrize("kind", SCHEMES)

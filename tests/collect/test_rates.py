@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridp.collect.rates import Rates, log_ratio, rates
+from veridp.collect.harmless import Rates, log_ratio, rates
 from veridp.errors import BadInput
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.kernel.access import leaf_names
-from veridp.kernel.template import tree_of
+from veridp.kernel.output import leaf_names, tree_of
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from veridp.errors import BadInput, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, Select, unknown, unknowns
-from veridp.kernel.identity import Raised
 from veridp.kernel.noise import Binomial, Exponential, Geometric, Laplace, Normal, Poisson, Uniform
+from veridp.kernel.output import Raised
 from veridp.kernel.path import Fork, leaves
 from veridp.kernel.symbols import Noise, Relation, Unknown
 

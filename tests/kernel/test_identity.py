@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.errors import BadOutput
-from veridp.kernel.identity import Raised
-from veridp.kernel.template import Kind, Slot, Template, identity
+from veridp.kernel.output import Kind, Raised, Slot, Template, identity
 from veridp.sampling.encode import encode
 
 texts = st.sampled_from(["", "#", "1", "1.0", "True", "None", "nan", "[1, 2]", "'", "\\x23", "raises E", "{'a': 1}"])

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from veridp.engines.exact.ball_noise import law
+from veridp.engines.exact.noise import law
 from veridp.kernel import noise as d
 from veridp.kernel.distributions import GENERATOR_METHODS, ScaledNoise
 from veridp.kernel.scripted import ScriptedGenerator

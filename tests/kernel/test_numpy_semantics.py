@@ -19,7 +19,7 @@ import pytest
 from veridp.errors import BadOutput, ExplorationDisagrees, MechanismFailed, NotExplorable
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised
 from veridp.kernel.path import Fork, Path, leaves
 from veridp.kernel.replay import Listing
 from veridp.kernel.symbols import Noise

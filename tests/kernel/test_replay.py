@@ -17,7 +17,7 @@ import veridp
 from veridp.errors import ExplorationDisagrees, Nondeterministic, NotExplorable
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknowns
-from veridp.kernel.interior import Inside
+from veridp.kernel.feasibility import Inside
 from veridp.kernel.noise import Laplace
 from veridp.kernel.replay import Listing, Replayed
 from veridp.kernel.scripted import ScriptedGenerator

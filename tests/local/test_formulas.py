@@ -37,17 +37,21 @@ from veridp.local import (
     postprocess,
 )
 from veridp.local.kernels import (
+    GRAIN,
     add_bits,
     add_discrete_laplace,
+    exp_below,
+    log_above,
+    lying_rate,
     noisy_words,
     packed,
     random_subsets,
+    rounded_rate,
     stream,
     unpacked,
 )
 from veridp.local.oracles.hadamard import walsh_hadamard
 from veridp.local.oracles.hashing import buckets_under
-from veridp.local.rates import GRAIN, exp_below, log_above, lying_rate, rounded_rate
 
 EPSILONS = (0.1, 0.5, 1.0, math.log(3), 3.0, 6.0)
 
@@ -189,7 +193,7 @@ def test_noise_variances_by_integration(epsilon: float, value: float) -> None:
 
 
 def test_the_hybrid_is_never_worse_than_both_and_starts_at_the_papers_point() -> None:
-    from veridp.local.oracles.piecewise import MIXING_STARTS
+    from veridp.local.oracles.means import MIXING_STARTS
 
     assert pytest.approx(0.61, abs=0.005) == MIXING_STARTS
     for epsilon in np.linspace(0.1, 8, 60):

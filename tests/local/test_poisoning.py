@@ -26,7 +26,7 @@ from veridp.local.poisoning import (
     LargestInput,
     Unchecked,
 )
-from veridp.local.poisoning.crafting import random_rate, random_reports
+from veridp.local.poisoning.attack import random_rate, random_reports
 from veridp.local.study import adult_ages
 from veridp.local.weights import weight_law
 

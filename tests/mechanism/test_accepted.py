@@ -9,7 +9,7 @@ import pytest
 
 import veridp
 from veridp.engines.prove.induction import prove_for_every_size
-from veridp.engines.prove.sizes import prove_sizes
+from veridp.engines.prove.search import prove_sizes
 from veridp.errors import BadInput
 from veridp.mechanism import as_mechanism
 

@@ -9,9 +9,8 @@ from fractions import Fraction
 import pytest
 
 from veridp.errors import NotSolved
-from veridp.numerics import integer_program as whole
-from veridp.numerics.integer_program import solve_whole
-from veridp.numerics.linear import Infeasible, LinearProgram, solve
+from veridp.numerics import linear as whole
+from veridp.numerics.linear import Infeasible, LinearProgram, solve, solve_whole
 
 
 def test_random_programs_have_the_least_cost_of_all_whole_numbers():

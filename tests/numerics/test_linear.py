@@ -10,9 +10,8 @@ import z3
 
 from veridp.errors import NotSolved
 from veridp.numerics import linear, simplex
-from veridp.numerics.hints import Hint, hints
 from veridp.numerics.linear import Infeasible, LinearProgram, solve
-from veridp.numerics.simplex import Vertex
+from veridp.numerics.simplex import Hint, Vertex, hints
 
 Row = tuple[dict[int, Fraction], Fraction, bool]
 

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from veridp.errors import BadOutput, Nondeterministic
-from veridp.kernel.identity import Raised
 from veridp.kernel.noise import Laplace
+from veridp.kernel.output import Raised
 from veridp.sampling import batch as batched
 from veridp.sampling.batch import batch_outputs
 from veridp.sampling.outputs import Outputs

@@ -13,7 +13,7 @@ from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.sampling import compiled as module
 from veridp.sampling.compiled import compiled_outputs
-from veridp.sampling.one_by_one import scalar_outputs
+from veridp.sampling.encode import scalar_outputs
 from veridp.sampling.sample import sample
 from veridp.sampling.tape import Unfit
 

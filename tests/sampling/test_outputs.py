@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.errors import BadOutput
-from veridp.kernel.identity import DictItems, Raised
-from veridp.kernel.template import Kind, identity
+from veridp.kernel.output import DictItems, Kind, Raised, identity
 from veridp.sampling.encode import encode, encode_array
 from veridp.sampling.outputs import Outputs, concatenate
 

@@ -17,7 +17,7 @@ import pytest
 from scipy import integrate, stats
 
 from veridp.errors import BadInput
-from veridp.kernel.identity import DictItems
+from veridp.kernel.output import DictItems
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
@@ -327,7 +327,7 @@ def test_a_mixture_of_truth_values_and_numbers(reading: str) -> None:
 @pytest.mark.parametrize("function", [svt, arg_max, arg_max_by_hand, two_sided_geometric])
 def test_compiled_code_gives_what_the_plain_function_gives_with_the_same_generator(function: Any) -> None:
     from veridp.sampling.compiled import compiled_outputs
-    from veridp.sampling.one_by_one import scalar_outputs
+    from veridp.sampling.encode import scalar_outputs
 
     data = 5 if function is two_sided_geometric else QUERIES
     compiled = compiled_outputs(function, data, np.random.default_rng(3), 5000)

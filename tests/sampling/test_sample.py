@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, Nondeterministic, WorkerLost
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised
 from veridp.mechanism import Mechanism, mechanism
 from veridp.sampling import blocks
 from veridp.sampling import worker_pool as pool

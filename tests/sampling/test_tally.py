@@ -11,8 +11,7 @@ import pytest
 
 from veridp.errors import BadInput
 from veridp.sampling.blocks import LARGE_BLOCK
-from veridp.sampling.sample import sample
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import sample, tally
 
 
 def svt(rng, queries):
@@ -78,7 +77,7 @@ def test_bad_events_are_reported() -> None:
 
 
 MEMORY = """
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import tally
 
 def peak():  # getrusage would tell of the process that started this one
     with open("/proc/self/status") as status:

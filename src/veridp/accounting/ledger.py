@@ -24,10 +24,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from veridp.accounting.concentrated import concentrated
 from veridp.accounting.domination import Domination
-from veridp.accounting.recording import leaf_of_call
-from veridp.accounting.renyi import epsilon_of_zcdp, zcdp_within
+from veridp.accounting.release import leaf_of_call
+from veridp.accounting.renyi import concentrated, epsilon_of_zcdp, zcdp_within
 from veridp.accounting.simple import basic_charge, exactly
 from veridp.accounting.tree import Leaf, ReleaseNode
 from veridp.claim import Claim

@@ -24,10 +24,9 @@ from veridp.budget.alarm import OutOfTime, at_most
 from veridp.errors import BadInput, BadOutput, CutShort, MechanismFailed, NotExact, NotExplorable, VeridpError
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, unknowns
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised, Template
 from veridp.kernel.path import Path, entries_of, outline_of
 from veridp.kernel.symbols import Relation, Unknown
-from veridp.kernel.template import Template
 from veridp.mechanism import Function, Mechanism
 
 Norm = float  # 1, 2 or inf

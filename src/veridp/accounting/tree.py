@@ -198,7 +198,7 @@ class Leaf(ReleaseNode):
         What is accounted is then a guarantee only if no neighbours are told apart better than these two; who knows
         that they are not says so with `dominating`, and it counts as a claim.
         """
-        from veridp.accounting.losses import pairs_of
+        from veridp.accounting.domination import pairs_of
 
         mechanism = comparison.mechanism
         basis = GuaranteeBasis.CLAIMED if dominating else GuaranteeBasis.EXACT

@@ -10,12 +10,11 @@ from typing import Any
 from veridp.adjacency import Adjacency, Domain
 from veridp.audit import explored, sampled
 from veridp.audit.case import AuditCase
+from veridp.audit.caveats import look_for_caveats, reused_noise
 from veridp.audit.composed import compare_with_ledger
 from veridp.audit.findings import Findings
-from veridp.audit.growth import look_for_caveats
 from veridp.audit.pilot import run_again, run_once
-from veridp.audit.randomness import reused_noise
-from veridp.audit.rounding import rounded_witness
+from veridp.audit.witness import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt
 from veridp.claim import Verdict

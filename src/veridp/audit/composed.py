@@ -10,16 +10,16 @@ from veridp.audit.findings import Findings
 from veridp.claim import Witness
 from veridp.confidence import log_ratio_lower
 from veridp.errors import VeridpError
-from veridp.kernel.identity import output_of
-from veridp.sampling.tally import tally
+from veridp.kernel.output import output_of
+from veridp.sampling.sample import tally
 
 RUNS = 50_000  # on either side, that an exact witness is attacked with
 
 
 def compare_with_ledger(findings: Findings) -> None:
     """Note what the mechanisms that it calls cost together, beside what was found; nothing where it calls none."""
-    from veridp.accounting.composed_function import ComposedBounds, ledger_of
-    from veridp.accounting.recording import recording
+    from veridp.accounting.composing import ComposedBounds, ledger_of
+    from veridp.accounting.release import recording
 
     case, witness = findings.case, findings.witness
     with recording() as recorder:

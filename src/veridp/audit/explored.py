@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from veridp.audit.exactly import certified_witness, class_witnesses, exact_witness
 from veridp.audit.findings import Findings
+from veridp.audit.witness import certified_witness, class_witnesses, exact_witness
 from veridp.budget import time_left
 from veridp.budget.child_process import listening
 from veridp.claim import Remark, as_floats_note
 from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import count_text
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Worst

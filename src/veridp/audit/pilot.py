@@ -15,7 +15,7 @@ import numpy as np
 from veridp.audit.case import AuditCase
 from veridp.budget import check, time_left
 from veridp.errors import BadOutput, MechanismFailed
-from veridp.kernel.identity import Raised, output_of
+from veridp.kernel.output import Raised, output_of
 from veridp.sampling.blocks import Reading
 from veridp.sampling.plan import Order
 from veridp.sampling.sample import check_returns, sample

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from veridp.audit.exactly import exact_witness
 from veridp.audit.findings import Findings
+from veridp.audit.witness import exact_witness
 from veridp.budget import time_left
 from veridp.budget.child_process import listening
 from veridp.claim import Claim, Witness

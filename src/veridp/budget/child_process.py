@@ -1,27 +1,19 @@
-"""Runs work where it can be stopped: in a child process with a deadline and a limit on its memory.
-
-A finite budget has to hold whatever the code does: a compiled call that does not return, a loop that catches every
-exception, a list of 2^31 entries. No signal stops these, so the work runs in a forked child that is ended from
-outside. Until then the child reports the best that it has, and that is what remains if it is ended.
-
-The child starts with a copy of everything, so nothing has to be sent to it. What comes back is pickled, except for
-objects that both processes know. Changes that the work makes to other objects stay in the child.
-
-Only Linux forks safely enough. Elsewhere work runs in this process under `at_most`, which stops Python code unless it
-catches BaseException, and does not stop a compiled call; `check` alone watches the memory there.
-"""
+"""Runs work where it can be stopped: in a child process with a deadline and a memory limit."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import importlib
 import io
 import math
+import multiprocessing
 import os
 import pickle
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -30,11 +22,12 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import cloudpickle
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from veridp.budget import (
     LOOK_AT_MEMORY,
@@ -47,8 +40,68 @@ from veridp.budget import (
     within,
 )
 from veridp.budget.alarm import OutOfTime, at_most, shielded
-from veridp.budget.threads import without_parents_threads
 from veridp.errors import CutShort, WorkerLost
+
+# -------------------------------------------------------------------------------------------------------------- parent
+# What a worker process owes the process that started it.
+
+
+def end_with_parent() -> None:
+    """End this process when the one that wanted it ends, however that ends: a pool's worker would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
+# ------------------------------------------------------------------------------------------------------------- threads
+# The threads of numerical libraries: how many of them a process may use.
+
+
+def one_thread() -> Any:
+    """Give BLAS and OpenMP one thread each, until `restore_original_limits` is called on the result.
+
+    It reaches the libraries that are loaded already.
+    """
+    return threadpool_limits(1)
+
+
+def one_thread_for_good() -> None:
+    """As `one_thread`, once for each thread of each process: a forked process does not count as its parent."""
+    _once(os.getpid(), threading.get_ident())
+
+
+@functools.cache
+def _once(process: int, thread: int) -> Any:
+    return one_thread()
+
+
+def without_parents_threads() -> None:
+    """Call OpenMP code without threads in this forked process.
+
+    If the parent used such threads, OpenMP believes that they exist here too, and waits for them for ever.
+    """
+    threadpool_limits(1, user_api="openmp")
+
+
+# ------------------------------------------------------------------------------------------------------- child process
+# Runs work where it can be stopped: in a child process with a deadline and a limit on its memory.
+#
+# A finite budget has to hold whatever the code does: a compiled call that does not return, a loop that catches every
+# exception, a list of 2^31 entries. No signal stops these, so the work runs in a forked child that is ended from
+# outside. Until then the child reports the best that it has, and that is what remains if it is ended.
+#
+# The child starts with a copy of everything, so nothing has to be sent to it. What comes back is pickled, except for
+# objects that both processes know. Changes that the work makes to other objects stay in the child.
+#
+# Only Linux forks safely enough. Elsewhere work runs in this process under `at_most`, which stops Python code unless
+# it
+# catches BaseException, and does not stop a compiled call; `check` alone watches the memory there.
+
 
 T = TypeVar("T")
 GRACE = 0.8  # seconds past its deadline after which the child is ended

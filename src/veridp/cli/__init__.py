@@ -20,12 +20,11 @@ from veridp.cli.exact import show_exact
 from veridp.cli.explore import show_paths
 from veridp.cli.finder import show_found
 from veridp.cli.local import app as local_commands
-from veridp.cli.output import accept_any_text, complain
+from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
 from veridp.cli.prove import show_proof
 from veridp.cli.schema import show_schema
 from veridp.cli.sniper import show_attack
 from veridp.cli.statdp import show_detection
-from veridp.cli.status import NOT_JUDGED
 from veridp.errors import VeridpError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -60,7 +59,7 @@ def veridp(
 
 
 def main() -> None:
-    """Run the command line: the exit status is one of `veridp.cli.status`, or 130 where it was interrupted."""
+    """Run the command line: the exit status is one of `veridp.cli.output`, or 130 where it was interrupted."""
     accept_any_text()
     try:
         status = _status()

@@ -13,8 +13,7 @@ import typer
 from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.cli.options import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
-from veridp.cli.output import print_json, progress_bar, show, show_json, user_code
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, print_json, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
 from veridp.target import load
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from veridp.accounting import Account
-    from veridp.accounting.composed_function import ComposedBounds
+    from veridp.accounting.composing import ComposedBounds
     from veridp.budget import Progress
     from veridp.engines.sniper.result import AttackResult
     from veridp.mechanism import Mechanism
@@ -106,7 +105,7 @@ class _Attack:
 def _line(
     mechanism: Mechanism, size: int | None, delta: float | None, seconds: float, attack: _Attack | None
 ) -> ComposedBounds:
-    from veridp.accounting.composed_function import line
+    from veridp.accounting.composing import line
 
     if attack is None:
         return line(mechanism, size, delta=delta, seconds=seconds)

@@ -23,8 +23,7 @@ from veridp.cli.options import (
     Values,
     chosen_mechanism,
 )
-from veridp.cli.output import complain, progress_bar, show, show_json, user_code, write_report
-from veridp.cli.status import FAILS, HOLDS, NOT_JUDGED
+from veridp.cli.output import FAILS, HOLDS, NOT_JUDGED, complain, progress_bar, show, show_json, user_code, write_report
 from veridp.errors import BadInput, VeridpError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 
 from veridp.claim import Claim
 from veridp.cli.options import AsJson
-from veridp.cli.output import complain, show, show_json, user_code
-from veridp.cli.status import FAILS
+from veridp.cli.output import FAILS, complain, show, show_json, user_code
 from veridp.errors import BadInput, BudgetSpent
 from veridp.target import load
 

@@ -14,8 +14,7 @@ from rich.text import Text
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
 from veridp.cli.options import Arg, AsJson, Epsilon, Relation, Size, Time, Values, chosen_mechanism
-from veridp.cli.output import show, show_json, user_code
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, show, show_json, user_code
 from veridp.errors import BadInput
 from veridp_check import CheckResult, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable

@@ -13,14 +13,13 @@ import typer
 
 from veridp.budget import Deadline
 from veridp.cli.options import AsJson, Confidence, Time
-from veridp.cli.output import show, show_json
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, show, show_json
 from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from veridp.collect.service.joining import Server
+    from veridp.collect.service.http_client import Server
 
 TOKENS_AT_ONCE = 20_000
 ADMIN_VARIABLE, CLIENT_VARIABLE = "VERIDP_ADMIN_TOKEN", "VERIDP_TOKEN"
@@ -51,8 +50,7 @@ def serve(
 ) -> int:
     """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN."""
     _need_extra()
-    from veridp.collect.service.running import run
-    from veridp.collect.service.settings import ServiceSettings
+    from veridp.collect.service.running import ServiceSettings, run
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
@@ -130,7 +128,7 @@ def take_part(
     """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
     _need_extra()
     from veridp.collect.reasons import Refused
-    from veridp.collect.service.joining import join
+    from veridp.collect.service.http_client import join
 
     try:
         with _server(server, token_file, CLIENT_VARIABLE, authorities, seconds) as asked:
@@ -197,7 +195,7 @@ def verify_log(
 ) -> int:
     """Verify every session of a log again, offline, and estimate from it; exit 1 if anything is wrong."""
     _need_extra()
-    from veridp.collect.service.standing import status
+    from veridp.collect.service.status import status
     from veridp.collect.transcript import audit
 
     try:
@@ -250,7 +248,7 @@ def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
     import time
 
     from veridp.collect.service import store
-    from veridp.collect.service.standing import status_of
+    from veridp.collect.service.status import status_of
 
     with _reading(url) as connection:
         return status_of(connection, store.get_task(connection, name), time.time(), confidence)
@@ -283,7 +281,7 @@ def _reading(url: str) -> Iterator[Connection]:
 def _server(
     url: str, token_file: Path | None, variable: str, authorities: Path | None, seconds: float = 60.0
 ) -> Server:
-    from veridp.collect.service.joining import Server
+    from veridp.collect.service.http_client import Server
 
     return Server(url, _token(token_file, variable), Deadline(seconds), authorities)
 

@@ -26,10 +26,9 @@ from veridp.cli.options import (
     literal,
     seconds,
 )
-from veridp.cli.output import progress_bar, show, show_json, status_line, user_code, write_report
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, status_line, user_code, write_report
 from veridp.errors import BadInput, VeridpError
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import count_text
 from veridp.mechanism import Mechanism
 from veridp.result import Result
 

@@ -10,7 +10,7 @@ from veridp.budget import Deadline
 from veridp.cli.options import Arg, AsJson, Data, Epsilon, Size, Target, Time, chosen_data, chosen_mechanism
 from veridp.cli.output import show, show_json, user_code
 from veridp.kernel.explore import MAX_PATHS, explore
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised
 from veridp.report.tree import path_lines, path_tree
 from veridp.sampling.sample import check_returns
 

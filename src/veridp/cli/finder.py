@@ -26,8 +26,7 @@ from veridp.cli.options import (
     chosen_mechanism,
     seconds,
 )
-from veridp.cli.output import progress_bar, show, show_json, user_code
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code
 
 if TYPE_CHECKING:
     from veridp.engines.finder import FinderResult, Restart

@@ -1,4 +1,4 @@
-"""What commands show: results on stdout, everything else on stderr."""
+"""What commands print, and their exit statuses: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from veridp.budget import Progress
 from veridp.errors import BadInput, MechanismFailed
 from veridp.kernel.site import raised_at
+
+# -------------------------------------------------------------------------------------------------------------- status
+# The exit statuses of all commands; docs/audit.md says for each command what they mean.
+
+
+HOLDS = 0  # nothing speaks against what was asked about
+FAILS = 1  # a claim is refuted, a budget exceeded, a certificate rejected, a report refused
+NOT_JUDGED = 2  # there is no answer; one line on stderr says why
+
+
+# -------------------------------------------------------------------------------------------------------------- output
+# What commands show: results on stdout, everything else on stderr.
+
 
 UNBOUNDED = 1_000_000  # columns
 JSON_VERSION = 1  # of the documents that --json prints: raised when a field changes its meaning or goes

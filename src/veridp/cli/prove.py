@@ -11,8 +11,7 @@ import typer
 from veridp.budget import Deadline
 from veridp.claim import with_assumptions
 from veridp.cli.options import Arg, AsJson, Delta, Epsilon, Relation, Size, Target, Time, Values, chosen_mechanism
-from veridp.cli.output import show, show_json, status_line, user_code, write_report
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, show, show_json, status_line, user_code, write_report
 from veridp.errors import CutShort, NotExact, NotExplorable
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from veridp.cli.options import (
     literal,
     seconds,
 )
-from veridp.cli.output import progress_bar, show, show_json, user_code
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import count_text
 
 if TYPE_CHECKING:
     from veridp.engines.sniper import AttackResult
@@ -101,7 +100,7 @@ def show_attack(
                 progress=progress,
             )
     if plot is not None:
-        from veridp.report.sniper import plot_profile
+        from veridp.report.plot import plot_profile
 
         plot_profile(finding, plot)
     if as_json:

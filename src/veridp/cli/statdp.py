@@ -11,8 +11,7 @@ import typer
 
 from veridp.budget import Deadline
 from veridp.cli.options import Arg, AsJson, Epsilon, Relation, Seed, Size, Target, Values, chosen_mechanism, seconds
-from veridp.cli.output import progress_bar, show, show_json, user_code
-from veridp.cli.status import FAILS, HOLDS
+from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
 
 MOST_LEVELS = 1000

@@ -7,17 +7,14 @@ entry is selected that neither side can choose, and the client opens as much as 
 
 from __future__ import annotations
 
-from veridp.collect.client import Client
+from veridp.collect.client import Client, FileVault, MemoryVault
 from veridp.collect.commitments import SCHEMES, scheme
 from veridp.collect.frequency import VGRR, VOLH, VOUE
-from veridp.collect.harmless import Harmless
+from veridp.collect.harmless import Harmless, Rates, rates
 from veridp.collect.numeric import GRRHO, PMHO, SRHO
-from veridp.collect.rates import Rates, rates
 from veridp.collect.reasons import Reason, Refused
-from veridp.collect.session import Session, SessionStage
+from veridp.collect.session import Session, SessionStage, Verifier
 from veridp.collect.task import MECHANISMS, Task
-from veridp.collect.vault import FileVault, MemoryVault
-from veridp.collect.verify import Verifier
 
 __all__ = [
     "GRRHO",

@@ -7,19 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.collect.challenge import selected
-from veridp.collect.client import Client
+from veridp.collect.client import Client, MemoryVault
 from veridp.collect.commitments import SECRET_BYTES
-from veridp.collect.context import NONCE_BYTES, SESSION_BYTES, Context
 from veridp.collect.guarantee import SOME_SESSION, corners, expected, scores, sum_over_blocks
 from veridp.collect.harmless import Harmless
-from veridp.collect.layout import Counts, Layout
+from veridp.collect.layout import NONCE_BYTES, SESSION_BYTES, Context, Counts, Layout, selected
 from veridp.collect.messages import Commit, Opening, SessionVerdict
 from veridp.collect.numeric import OfNumbers
-from veridp.collect.session import Session
+from veridp.collect.session import Session, packed_values
 from veridp.collect.task import Task
-from veridp.collect.vault import MemoryVault
-from veridp.collect.verify import packed_values
 from veridp.local.poisoning.attack import Freedom
 
 PLAYS = 64

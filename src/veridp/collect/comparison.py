@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from veridp.collect.attacks import play_honest
-from veridp.collect.context import SESSION_BYTES
 from veridp.collect.guarantee import SOME_SESSION, PoisoningStanding, Robustness, robustness
+from veridp.collect.layout import SESSION_BYTES
 from veridp.collect.messages import encode
 from veridp.collect.numeric import OfNumbers
 from veridp.collect.task import Task
-from veridp.local.study.people import People
+from veridp.local.study.run import People
 
 SESSIONS = 256  # over which the scores of a hashed protocol are averaged
 

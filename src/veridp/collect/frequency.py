@@ -12,9 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.collect.context import digest
 from veridp.collect.harmless import Harmless, Outputs, ScaledMean
-from veridp.collect.layout import Counts, Layout
+from veridp.collect.layout import Counts, Layout, digest
 from veridp.errors import BadInput
 
 AT_ONCE = 1 << 21  # hashes that are computed together

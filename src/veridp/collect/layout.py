@@ -1,10 +1,4 @@
-"""What is committed to: blocks of small numbers, of which a fixed count of each is opened.
-
-Every protocol of harmless opening has this one form. A client commits to `blocks` vectors of `length` entries, each
-a number below `values`. In each block one entry is selected; the client opens `floors[v]` entries of every value v, the
-selected one among them, and the verifier accepts exactly that. What stays closed is free: an accepted vector is any
-that has at least `floors[v]` entries of each value.
-"""
+"""What is committed to, what every hash is bound to, and which entries a challenge selects."""
 
 from __future__ import annotations
 
@@ -13,8 +7,51 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
+from veridp.collect.reasons import Reason, Refused
 from veridp.errors import BadInput
+
+# ------------------------------------------------------------------------------------------------------------- context
+# What every hash is bound to: what it is for, the task and the session.
+
+
+TASK_BYTES = 32
+SESSION_BYTES = 16
+NONCE_BYTES = 32
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Context:
+    """A session of a task: the digest of the task's definition, and the number that the server gave the session."""
+
+    task: bytes
+    session: bytes
+
+    def digest(self, purpose: bytes, *parts: bytes) -> bytes:
+        """The BLAKE2b digest of the parts for this purpose, task and session; no two lists of parts give one input."""
+        return digest(purpose, self.task, self.session, *parts)
+
+
+def digest(purpose: bytes, *parts: bytes) -> bytes:
+    """The BLAKE2b digest of the parts, each with its length before it, for a purpose of at most 16 bytes."""
+    state = blake2b(digest_size=DIGEST_BYTES, person=purpose)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.digest()
+
+
+# -------------------------------------------------------------------------------------------------------------- layout
+# What is committed to: blocks of small numbers, of which a fixed count of each is opened.
+#
+# Every protocol of harmless opening has this one form. A client commits to `blocks` vectors of `length` entries, each
+# a number below `values`. In each block one entry is selected; the client opens `floors[v]` entries of every value v,
+# the
+# selected one among them, and the verifier accepts exactly that. What stays closed is free: an accepted vector is any
+# that has at least `floors[v]` entries of each value.
+
 
 LARGEST = 1 << 20  # entries of a vector
 MOST_VALUES = 1 << 16
@@ -102,3 +139,41 @@ class Layout:
             choices.append(itertools.combinations(places, floor - (block[selected] == value)))
         for parts in itertools.product(*choices):
             yield tuple(sorted((selected, *itertools.chain(*parts))))
+
+
+# ----------------------------------------------------------------------------------------------------------- challenge
+# Which entries are selected: by a nonce that the server fixed before it saw the commitments.
+
+
+WORD = 1 << 64
+
+
+def promise(context: Context, nonce: bytes) -> bytes:
+    """The digest that the server sends before the commitments; it binds the server to the nonce."""
+    return context.digest(b"veridp promise", nonce)
+
+
+def check_promise(context: Context, nonce: bytes, promised: bytes) -> None:
+    """Refuse a nonce other than the promised one."""
+    if promise(context, nonce) != promised:
+        raise Refused(Reason.BROKEN_PROMISE, "the nonce is not the one that the server promised; do not open")
+
+
+def selected(context: Context, nonce: bytes, commitment: bytes, layout: Layout) -> tuple[int, ...]:
+    """The index selected in each block: uniform and out of the reach of either side.
+
+    The server is bound to the nonce when it sees the commitment, and the client to the commitment when it sees the
+    nonce. Anybody who has both can compute it again.
+    """
+    seed = digest(b"veridp select", context.task, context.session, nonce, commitment)
+    limit = WORD - WORD % layout.length  # words from here on would favour low indices
+    chosen: list[int] = []
+    counter = 0
+    while len(chosen) < layout.blocks:
+        words = blake2b(seed + counter.to_bytes(8, "big"), digest_size=64).digest()
+        for start in range(0, 64, 8):
+            word = int.from_bytes(words[start : start + 8], "big")
+            if word < limit:
+                chosen.append(word % layout.length)
+        counter += 1
+    return tuple(chosen[: layout.blocks])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgpack
 
-from veridp.collect.context import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, TASK_BYTES, Context
+from veridp.collect.layout import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, TASK_BYTES, Context
 from veridp.collect.reasons import Reason, Refused
 
 VERSION = 1

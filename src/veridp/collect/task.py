@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
 from veridp.collect.commitments import DEFAULT_SCHEME, SCHEMES, scheme
-from veridp.collect.context import digest
 from veridp.collect.frequency import VGRR, VOLH, VOUE
-from veridp.collect.harmless import Harmless
+from veridp.collect.harmless import CLOSENESS, Harmless, rates
+from veridp.collect.layout import digest
 from veridp.collect.numeric import GRRHO, PMHO, SRHO
-from veridp.collect.rates import CLOSENESS, rates
-from veridp.collect.verify import Verifier
+from veridp.collect.session import Verifier
 from veridp.errors import BadInput
 
 OF_ITEMS: dict[str, type[VGRR] | type[VOUE] | type[VOLH]] = {kind.name: kind for kind in (VGRR, VOUE, VOLH)}

@@ -14,9 +14,8 @@ from typing import BinaryIO
 import msgpack
 import numpy as np
 
-from veridp.collect.challenge import promise
-from veridp.collect.context import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, Context
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
+from veridp.collect.layout import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, Context, promise
 from veridp.collect.messages import LONGEST, Challenge, Commit, Opening, SessionVerdict, decode, encode
 from veridp.collect.reasons import Refused
 from veridp.collect.session import Session, SessionStage

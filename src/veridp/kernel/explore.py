@@ -23,8 +23,8 @@ from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import RUN, Affine, Condition, Decider, Key, affine, decided
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.generator import Size, StandInGenerator
-from veridp.kernel.identity import Raised, failed, leaf_key
-from veridp.kernel.identity import raised as raised_output
+from veridp.kernel.output import Raised, failed, leaf_key
+from veridp.kernel.output import raised as raised_output
 from veridp.kernel.path import PLAIN, Fork, Option, Path, Step, entries_of, map_leaves, outline_of, output_text
 from veridp.kernel.site import Site, here, raised_at
 from veridp.kernel.stand_ins import RAISED, Symbolic

@@ -21,8 +21,7 @@ from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.site import here
 from veridp.kernel.stand_ins import Symbolic, first_symbolic, noting_errors, objects
-from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
-from veridp.kernel.wording import sum_text
+from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown, sum_text
 
 Key = tuple[object, ...]  # an operation, and its operands: expressions by identity, numbers by value
 

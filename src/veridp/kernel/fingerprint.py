@@ -41,7 +41,7 @@ import numpy as np
 
 from veridp.errors import NotExplorable
 from veridp.kernel.generator import StandInGenerator
-from veridp.kernel.instructions import LIBRARIES
+from veridp.kernel.site import LIBRARIES
 from veridp.kernel.stand_ins import Symbolic
 
 MAX_OBJECTS = 200_000  # that one function can reach

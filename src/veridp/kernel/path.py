@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from veridp.errors import BadOutput
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select, affine
-from veridp.kernel.identity import Raised, leaf_text, tree_text
+from veridp.kernel.output import Kind, Raised, Slot, Template, constant, kind_of, leaf_text, tree_of, tree_text
 from veridp.kernel.site import Site
-from veridp.kernel.symbols import Noise, Symbol, Unknown
-from veridp.kernel.template import Kind, Slot, Template, constant, kind_of, tree_of
-from veridp.kernel.wording import number_text
+from veridp.kernel.symbols import Noise, Symbol, Unknown, number_text
 
 
 @dataclass(frozen=True, eq=False)

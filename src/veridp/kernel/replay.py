@@ -27,11 +27,11 @@ from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.explore import Run, Way, follow
 from veridp.kernel.expressions import Affine, Condition, Select
-from veridp.kernel.identity import Raised, leaf_key
-from veridp.kernel.instructions import Trace, traced
-from veridp.kernel.interior import Inside
+from veridp.kernel.feasibility import Inside
+from veridp.kernel.output import Raised, leaf_key
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
 from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator
+from veridp.kernel.site import Trace, traced
 from veridp.kernel.state import Watch
 from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
 from veridp.mechanism import Mechanism

@@ -7,22 +7,16 @@ helps against them, `study/` the evaluation. Only the command line and the repor
 from __future__ import annotations
 
 from veridp.local import defences, poisoning, postprocess
-from veridp.local.choice import choose
-from veridp.local.counts import Counts
-from veridp.local.estimate import Estimate
+from veridp.local.estimate import Counts, Estimate
 from veridp.local.oracle import FrequencyOracle, Labelled, Oracle, PureOracle
-from veridp.local.oracles.attributes import SMP, SPL
+from veridp.local.oracles.attributes import SMP, SPL, KeyValue
 from veridp.local.oracles.binned import BinnedGRR
 from veridp.local.oracles.bloom import RAPPOR, RapporDevice
-from veridp.local.oracles.direct import GRR
+from veridp.local.oracles.frequency import GRR, OUE, SUE, SubsetSelection
 from veridp.local.oracles.hadamard import Hadamard
 from veridp.local.oracles.hashing import OLH
-from veridp.local.oracles.keyvalue import KeyValue
-from veridp.local.oracles.means import SR, LaplaceMean, MeanOracle
-from veridp.local.oracles.moments import Moments
-from veridp.local.oracles.piecewise import HM, PM
-from veridp.local.oracles.subset import SubsetSelection
-from veridp.local.oracles.unary import OUE, SUE
+from veridp.local.oracles.means import HM, PM, SR, LaplaceMean, MeanOracle, Moments
+from veridp.local.plan import choose
 
 __all__ = [
     "GRR",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
+from veridp.local.estimate import Counts
 from veridp.local.oracle import Oracle, Reports
 
 Column = NDArray[Any] | list[bytes]

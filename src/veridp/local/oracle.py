@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from veridp.adjacency import Domain, adjacency
 from veridp.budget import Progress
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
-from veridp.local.estimate import Estimate, Floats
-from veridp.local.rates import checked_epsilon
+from veridp.local.estimate import Counts, Estimate, Floats
+from veridp.local.kernels import checked_epsilon
 from veridp.mechanism import Function, Mechanism
 
 Reports = NDArray[Any]

@@ -1,4 +1,4 @@
-"""What is collected, and how: the oracle, its ε and its domain, as one document that users and servers share."""
+"""What is collected, and how: the oracle, its ε and its domain, as one document for users and servers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadInput
-from veridp.local.choice import choose
 from veridp.local.oracle import FrequencyOracle, Labelled, Oracle
 from veridp.local.oracles.binned import BinnedGRR
 from veridp.local.oracles.bloom import RAPPOR
-from veridp.local.oracles.direct import GRR
+from veridp.local.oracles.frequency import GRR, OUE, SUE, SubsetSelection
 from veridp.local.oracles.hadamard import Hadamard
 from veridp.local.oracles.hashing import OLH
-from veridp.local.oracles.means import SR, LaplaceMean
-from veridp.local.oracles.piecewise import HM, PM
-from veridp.local.oracles.subset import SubsetSelection
-from veridp.local.oracles.unary import OUE, SUE
+from veridp.local.oracles.means import HM, PM, SR, LaplaceMean
+
+# -------------------------------------------------------------------------------------------------------------- choice
+# Which oracle to use for d values at ε: the one of least variance.
+
+
+CANDIDATES: tuple[type[FrequencyOracle], ...] = (GRR, Hadamard, OLH, OUE, SubsetSelection, SUE)
+VARIANCE_TOLERANCE = 1e-6  # relative: variances closer than this are equal
+
+
+def choose(d: int, epsilon: float, *, report_bits: float = math.inf) -> FrequencyOracle:
+    """The frequency oracle of least variance for d values, among those whose reports have at most so many bits.
+
+    The variance is that of the estimate of a rare value; where it is the same, the smaller report decides.
+
+    >>> choose(4, 1.0).name, choose(1000, 1.0, report_bits=70).name
+    ('grr', 'olh')
+    """
+    fitting = [oracle for kind in CANDIDATES if (oracle := kind(d, epsilon)).report_bits <= report_bits]  # type: ignore[call-arg]
+    if not fitting:
+        raise BadInput(
+            f"no oracle for {d} values has reports of {report_bits:g} bits; GRR needs {GRR(d, epsilon).report_bits}"
+        )
+    least = min(float(oracle.variance(1)) for oracle in fitting)
+    best = [oracle for oracle in fitting if float(oracle.variance(1)) <= least * (1 + VARIANCE_TOLERANCE)]
+    return min(best, key=lambda oracle: oracle.report_bits)
+
+
+# ---------------------------------------------------------------------------------------------------------------- plan
+# What is collected, and how: the oracle, its ε and its domain, as one document that users and servers share.
+
 
 OF_LABELS: dict[str, type[FrequencyOracle]] = {
     kind.name: kind for kind in (GRR, SUE, OUE, OLH, Hadamard, SubsetSelection)

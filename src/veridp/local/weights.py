@@ -9,10 +9,8 @@ import numpy as np
 from veridp.errors import BadInput
 from veridp.local.estimate import Floats
 from veridp.local.oracle import PureOracle
-from veridp.local.oracles.direct import GRR
+from veridp.local.oracles.frequency import GRR, OUE, SUE, SubsetSelection
 from veridp.local.oracles.hashing import OLH
-from veridp.local.oracles.subset import SubsetSelection
-from veridp.local.oracles.unary import OUE, SUE
 
 
 @singledispatch

@@ -1,12 +1,9 @@
-"""Linear programs in rational numbers, solved exactly.
-
-A float solver tells which basis is optimal; the answer is the rational solution of that basis, checked to be feasible
-and, by its dual, optimal. Where the floats err, exact simplex steps go on from there (`simplex`). A program without a
-solution is shown to have none by a Farkas ray. Nothing of the floats is left in an answer.
-"""
+"""Linear programs in rational numbers, solved exactly; some variables may be whole."""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,9 +11,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from veridp.numerics.hints import Hint, hints
+from veridp.errors import NotSolved
 from veridp.numerics.rational import Rational
-from veridp.numerics.simplex import ZERO, Basis, IntegerProgram, IntegerRow, Vertex, completed, optimum
+from veridp.numerics.simplex import ZERO, Basis, Hint, IntegerProgram, IntegerRow, Vertex, completed, hints, optimum
+
+# -------------------------------------------------------------------------------------------------------------- linear
+# Linear programs in rational numbers, solved exactly.
+#
+# A float solver tells which basis is optimal; the answer is the rational solution of that basis, checked to be
+# feasible
+# and, by its dual, optimal. Where the floats err, exact simplex steps go on from there (`simplex`). A program without
+# a
+# solution is shown to have none by a Farkas ray. Nothing of the floats is left in an answer.
 
 
 class LinearProgram:
@@ -110,3 +116,63 @@ def _vertex(program: IntegerProgram, hint: Hint) -> Vertex:
         with suppress(ZeroDivisionError):
             return Vertex(program, Basis(tuple(hint.priced), tuple(hint.positive)))
     return Vertex(program, completed(program, [*hint.priced, *hint.tight], [*hint.positive, *hint.idle]))
+
+
+# ----------------------------------------------------------------------------------------------------- integer program
+# Linear programs some of whose variables must be whole numbers: branch and bound on exact optima.
+
+
+MAX_BRANCHES = 500
+
+
+def solve_whole(programs: Sequence[LinearProgram]) -> list[Answer]:
+    """The answer to each program in whole numbers, where these are asked for; else as `solve` has it.
+
+    The prices of an answer are those of the last program without that demand. Raises NotSolved where the search for
+    whole numbers does not end soon enough.
+    """
+    tightened = [_tightened(program) if program.whole else program for program in programs]
+    return [_branched(program, answer) for program, answer in zip(tightened, solve(tightened), strict=True)]
+
+
+def _branched(program: LinearProgram, answer: Answer) -> Answer:
+    """The cheapest answer in whole numbers: the first to be met, when cheaper bounds go first."""
+    if isinstance(answer, Infeasible) or (split := _fractional(program, answer)) is None:
+        return answer
+    numbers = itertools.count()
+    pending = [(answer.cost, next(numbers), program, answer)]
+    for _ in range(MAX_BRANCHES):
+        if not pending:
+            return Infeasible(())
+        _, _, program, answer = heapq.heappop(pending)
+        if (split := _fractional(program, answer)) is None:
+            return answer
+        below = math.floor(answer.values[split])
+        sides = [
+            program.with_rows([*program.rows, row])
+            for row in (IntegerRow({split: -1}, below, False, 1), IntegerRow({split: 1}, -below - 1, False, 1))
+        ]
+        for side, found in zip(sides, solve(sides), strict=True):
+            if isinstance(found, Vertex):
+                heapq.heappush(pending, (found.cost, next(numbers), side, found))
+    raise NotSolved(f"no cheapest shift of integer noise found in {MAX_BRANCHES} branches; try a smaller size")
+
+
+def _fractional(program: LinearProgram, answer: Vertex) -> int | None:
+    """A variable that should be whole and is not; the first."""
+    return next((column for column in sorted(program.whole) if answer.values[column].denominator != 1), None)
+
+
+def _tightened(program: LinearProgram) -> LinearProgram:
+    """The program with rows over whole variables alone rounded to what these can reach."""
+    return program.with_rows([_rounded(row) if row.terms.keys() <= program.whole else row for row in program.rows])
+
+
+def _rounded(row: IntegerRow) -> IntegerRow:
+    step = math.gcd(*row.terms.values())
+    if not step:
+        return row
+    if row.equal and row.constant % step:
+        return IntegerRow({}, -1, False, 1)  # never met
+    terms = {column: value // step for column, value in row.terms.items()}
+    return IntegerRow(terms, row.constant // step, row.equal, 1)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from veridp.claim import Claim, with_assumptions
 from veridp.engines.exact import Comparison, Worst
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import count_text
 
 SAME_LOSS = 1e-9  # losses this close are shown as one number
 

@@ -1,4 +1,4 @@
-"""Plots of an exact comparison: the two distributions, and the privacy profile."""
+"""Plots: the distributions and privacy profile of an exact comparison, and what an attack certifies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,39 @@ from numpy.typing import NDArray
 from veridp.engines.exact import Comparison
 from veridp.engines.exact.entry_loss import EntryLoss
 from veridp.engines.exact.loss import Mixture, PrivacyLoss, Product
+from veridp.engines.sniper import AttackResult
 from veridp.errors import BadInput, NotExact, extra
+
+# -------------------------------------------------------------------------------------------------------------- sniper
+# A picture of what an attack certifies: the privacy profile that no honest claim can be below.
+
+
+def plot_profile(finding: AttackResult, path: Path) -> None:
+    """Write a picture (PNG, SVG or PDF by its ending) of the certified δ against ε, with the claim in it."""
+    with extra("plot", "plots need"):
+        from matplotlib.figure import Figure
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.subplots()
+    epsilons = [point.epsilon for point in finding.profile]
+    deltas = [point.delta for point in finding.profile]
+    axes.plot(epsilons, deltas, label=f"certified: δ is at least this, confidence {finding.confidence:g}")
+    axes.fill_between(epsilons, deltas, alpha=0.2)
+    if finding.claim is not None:
+        axes.plot([finding.claim.epsilon], [finding.claim.delta], "o", label=f"claimed {finding.claim}")
+    axes.set_xlabel("ε")
+    axes.set_ylabel("δ")
+    axes.set_ylim(bottom=0.0)
+    axes.set_title(str(finding))
+    axes.legend()
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--plot {path}: {error}; give a file that ends in .png, .svg or .pdf") from None
+
+
+# ---------------------------------------------------------------------------------------------------------------- plot
+# Plots of an exact comparison: the two distributions, and the privacy profile.
+
 
 Array = NDArray[np.float64]
 MOST_BARS = 24

@@ -10,8 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from veridp.kernel.path import Fork, Path, Step, output_text
-from veridp.kernel.symbols import Noise
-from veridp.kernel.wording import number_text
+from veridp.kernel.symbols import Noise, number_text
 
 
 def path_tree(title: str, paths: Sequence[Path], show: int) -> Tree:

@@ -12,13 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadOutput, Nondeterministic
-from veridp.kernel.identity import Raised, output_of, raised
-from veridp.kernel.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
-from veridp.sampling.arena import Arena, borrowed
+from veridp.kernel.output import (
+    DTYPES,
+    Kind,
+    Raised,
+    Slot,
+    Template,
+    Tree,
+    constant,
+    kind_of,
+    kind_of_dtype,
+    output_of,
+    raised,
+    tree_of,
+)
 from veridp.sampling.batch_number import Batch
 from veridp.sampling.drawing import BatchGenerator, RowGenerator
 from veridp.sampling.outputs import OutputRows, Outputs, assemble
-from veridp.sampling.tape import MANY_PATHS, NearRows, Pending, Stop, Tape, Unfit
+from veridp.sampling.tape import MANY_PATHS, Arena, NearRows, Pending, Stop, Tape, Unfit, borrowed
 
 Mechanism = Callable[[Any, Any], Any]
 TRIAL_ROWS = 64  # of the first run of a trial that are handed to the plain function; of later runs, fewer

@@ -17,10 +17,10 @@ import numpy as np
 
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.errors import MechanismError, MechanismHung
+from veridp.kernel.output import shown
 from veridp.kernel.site import raised_at
-from veridp.kernel.template import shown
 from veridp.sampling.batch import batch_outputs
-from veridp.sampling.one_by_one import scalar_outputs, vectorised_outputs
+from veridp.sampling.encode import scalar_outputs, vectorised_outputs
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool, cores
 

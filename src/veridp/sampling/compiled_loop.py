@@ -17,7 +17,7 @@ import numpy as np
 from numba.core import types as _types
 from numpy.typing import NDArray
 
-from veridp.kernel.template import DTYPES, Kind, Slot, Template, Tree
+from veridp.kernel.output import DTYPES, Kind, Slot, Template, Tree
 from veridp.sampling.outputs import Outputs, code_type
 from veridp.sampling.tape import Unfit
 

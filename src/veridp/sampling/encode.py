@@ -1,16 +1,32 @@
-"""Outputs from the Python values, or from the array, that a mechanism returned."""
+"""Outputs from the Python values, or from the array, that a mechanism returned; and the one-by-one reading, which
+calls it once for each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.errors import BadOutput
-from veridp.kernel.template import DTYPES, Kind, Slot, Template, Tree, constant, kind_of, kind_of_dtype, tree_of
+from veridp.errors import BadOutput, VeridpError
+from veridp.kernel.output import (
+    DTYPES,
+    Kind,
+    Slot,
+    Template,
+    Tree,
+    constant,
+    failed,
+    kind_of,
+    kind_of_dtype,
+    output_of,
+    tree_of,
+)
 from veridp.sampling.outputs import OutputRows, Outputs, assemble
+
+# -------------------------------------------------------------------------------------------------------------- encode
+# Outputs from the Python values, or from the array, that a mechanism returned.
 
 
 class _Group:
@@ -105,3 +121,38 @@ def _shaped(leaves: Sequence[Tree], shape: tuple[int, ...]) -> Tree:
         return leaves[0]
     step = len(leaves) // shape[0] if shape[0] else 0
     return tuple(_shaped(leaves[start * step : (start + 1) * step], shape[1:]) for start in range(shape[0]))
+
+
+# ---------------------------------------------------------------------------------------------------------- one by one
+# The one-by-one reading: the function as it is, called once for each output.
+
+
+def scalar_outputs(function: Callable[[Any, Any], Any], data: object, rng: np.random.Generator, count: int) -> Outputs:
+    """`count` outputs of the function, one after the other from one generator; a run that raises has an output too."""
+    return encode([output_of(function, rng, data) for _ in range(count)])
+
+
+def vectorised_outputs(
+    function: Callable[[Any, Any, int], Any], data: object, rng: np.random.Generator, count: int
+) -> Outputs:
+    """`count` outputs from the author's own function of `(rng, data, count)`.
+
+    It returns an array whose first axis counts the outputs, or a sequence of outputs, or Outputs.
+    """
+    try:
+        returned = function(rng, data, count)
+    except VeridpError:
+        raise
+    except (Exception, SystemExit) as error:  # of which of the outputs, nobody can say
+        raise failed(error) from error
+    scalar = isinstance(returned, np.ndarray) and returned.ndim == 0
+    if scalar or not isinstance(returned, np.ndarray | list | tuple | Outputs):
+        raise BadOutput(
+            f"its vectorised function returned {type(returned).__name__}; "
+            f"return an array whose first axis counts the outputs, or a list of outputs"
+        )
+    if len(returned) != count:
+        raise BadOutput(f"its vectorised function returned {len(returned)} outputs where {count} were asked for")
+    if isinstance(returned, Outputs):
+        return returned
+    return encode_array(returned) if isinstance(returned, np.ndarray) else encode(returned)

@@ -10,8 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.kernel.identity import Raised
-from veridp.kernel.template import DTYPES, Kind, Slot, Template, identity, leaf_kind, mark_not_finite
+from veridp.kernel.output import DTYPES, Kind, Raised, Slot, Template, identity, leaf_kind, mark_not_finite
 
 Rows = slice | NDArray[np.intp]
 

@@ -1,15 +1,11 @@
-"""One run of a mechanism on many rows of draws at once: what it did, and how it splits where the rows part.
-
-Every operation of a run on a batch is an event on its tape: a draw or a result (an array, one value per row), or a
-decision (the value that all remaining rows agree on). Where rows disagree on a decision, the run goes on with the
-largest part of them; each other part is queued with a copy of the tape so far that ends in its own decision. A queued
-run starts the mechanism from its beginning. While it is on recorded events it computes nothing: results are those of
-the run that it left, of which it looks only at its own rows, and only if it needs them.
-"""
+"""One run of a mechanism on many rows of draws at once: what it did, how it splits where the rows part, and the
+memory it uses."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,7 +13,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.kernel.site import here
-from veridp.sampling.arena import Arena
+
+# --------------------------------------------------------------------------------------------------------------- arena
+# Memory for the arrays of one batch, kept for the next: fresh pages from the system cost as much as the arithmetic.
+
+
+SIZE = 2**27
+ALIGNMENT = 64
+
+
+class Arena:
+    """Hands out arrays one after the other; all of them become free at once."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(SIZE, dtype=np.uint8)
+        self._used = 0
+
+    def empty(self, count: int, dtype: Any) -> NDArray[Any]:
+        """An array whose content is undefined; ordinary memory where the arena is full."""
+        size = count * np.dtype(dtype).itemsize
+        start = self._used
+        if start + size > SIZE:
+            return np.empty(count, dtype=dtype)
+        self._used = start + -(-size // ALIGNMENT) * ALIGNMENT
+        return self._memory[start : start + size].view(dtype)
+
+    def clear(self) -> None:
+        self._used = 0
+
+
+_idle = threading.local()
+
+
+@contextmanager
+def borrowed() -> Iterator[Arena]:
+    """An arena that nobody else uses until the context ends; nothing that it handed out may outlive that."""
+    idle: list[Arena] = _idle.__dict__.setdefault("arenas", [])
+    arena = idle.pop() if idle else Arena()
+    try:
+        yield arena
+    finally:
+        arena.clear()
+        idle.append(arena)
+
+
+# ---------------------------------------------------------------------------------------------------------------- tape
+# One run of a mechanism on many rows of draws at once: what it did, and how it splits where the rows part.
+#
+# Every operation of a run on a batch is an event on its tape: a draw or a result (an array, one value per row), or a
+# decision (the value that all remaining rows agree on). Where rows disagree on a decision, the run goes on with the
+# largest part of them; each other part is queued with a copy of the tape so far that ends in its own decision. A
+# queued
+# run starts the mechanism from its beginning. While it is on recorded events it computes nothing: results are those of
+# the run that it left, of which it looks only at its own rows, and only if it needs them.
+
 
 Values = NDArray[Any]
 Selection = NDArray[np.intp]

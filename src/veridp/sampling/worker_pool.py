@@ -1,8 +1,4 @@
-"""The worker pool: runs tasks here, in worker processes, in threads, or on any executor; results come in order.
-
-A worker that dies does not lose the run: the tasks that were under way are run again, each alone, and only one that
-ends its worker over and over is given up.
-"""
+"""Runs the blocks of a job in order: here, in worker processes, in threads, or on any executor."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import os
 import pickle
 import signal
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -30,15 +27,66 @@ from concurrent.futures import (
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import cloudpickle
 
-from veridp.budget.child_process import inside
-from veridp.budget.parent import end_with_parent
-from veridp.budget.threads import without_parents_threads
+from veridp.budget.child_process import end_with_parent, inside, without_parents_threads
 from veridp.errors import BadInput, WorkerLost
-from veridp.sampling.shipping import packed
+
+# ------------------------------------------------------------------------------------------------------------ shipping
+# Pickles for other processes: functions of scripts, notebooks and files that nobody can import go along by value.
+
+
+_lock = threading.Lock()
+
+
+def packed(value: object) -> bytes:
+    """The value as bytes that a fresh process with the same sys.path can unpickle."""
+    with _lock:  # the list of modules to pickle by value is global
+        local = [module for module in _outside_modules() if not _importable(module)]
+        for module in local:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            data: bytes = cloudpickle.dumps(value)
+        finally:
+            for module in local:
+                cloudpickle.unregister_pickle_by_value(module)
+    return data
+
+
+def _outside_modules() -> list[ModuleType]:
+    """The modules that belong neither to Python nor to an installed package."""
+    installed = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib")})
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(module, ModuleType) and file and not file.startswith(installed):
+            found.append(module)
+    return [module for module in found if sys.modules.get(module.__name__) is module]
+
+
+def _importable(module: ModuleType) -> bool:
+    """Whether importing its name along sys.path would find the file that it came from."""
+    path: list[str] | None = None
+    spec: ModuleSpec | None = None
+    parts = module.__name__.split(".")
+    for end in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:end]), path)
+        if spec is None:
+            return False
+        path = list(spec.submodule_search_locations or ())
+    return spec is not None and spec.origin == module.__file__
+
+
+# --------------------------------------------------------------------------------------------------------- worker pool
+# The worker pool: runs tasks here, in worker processes, in threads, or on any executor; results come in order.
+#
+# A worker that dies does not lose the run: the tasks that were under way are run again, each alone, and only one that
+# ends its worker over and over is given up.
+
 
 Shared = TypeVar("Shared")
 Argument = TypeVar("Argument")

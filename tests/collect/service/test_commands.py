@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from veridp.budget import Deadline
-from veridp.collect.service.joining import Server, task_at
+from veridp.collect.service.http_client import Server, task_at
 from veridp.errors import BadInput
 
 ADMIN = "an admin token of the tests"

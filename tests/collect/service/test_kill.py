@@ -15,7 +15,7 @@ import pytest
 
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.messages import Challenge, Invitation, SessionVerdict, decode, encode
-from veridp.collect.service.crowd import Connection, Rehearsal, rehearse
+from veridp.collect.service.http_client import Connection, Rehearsal, rehearse
 from veridp.collect.transcript import audit
 
 CLIENTS = 2000

@@ -13,7 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from veridp.collect.service.crowd import rehearse
+from veridp.collect.service.http_client import rehearse
 
 ADMIN = "an admin token of the tests"
 # All rows at once: the page replaces them every two seconds.

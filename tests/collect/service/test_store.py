@@ -26,12 +26,9 @@ from veridp.collect.attacks import new_session
 from veridp.collect.messages import Commit, Invitation, Opening, decode, encode
 from veridp.collect.service import store
 from veridp.collect.service.app import application
-from veridp.collect.service.commit_queue import CommitQueue
-from veridp.collect.service.database import Database
-from veridp.collect.service.limits import Limiter
-from veridp.collect.service.schema import metadata
-from veridp.collect.service.session_cache import LARGEST_COMMITMENT, MOST_SESSIONS, Remembered
-from veridp.collect.service.settings import ServiceSettings
+from veridp.collect.service.commit_queue import LARGEST_COMMITMENT, MOST_SESSIONS, CommitQueue, Remembered
+from veridp.collect.service.database import Database, metadata
+from veridp.collect.service.running import Limiter, ServiceSettings
 from veridp.collect.service.verifier_pool import Judges, Known
 from veridp.errors import BadInput
 

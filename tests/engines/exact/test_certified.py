@@ -18,17 +18,16 @@ from hypothesis import strategies as st
 
 import veridp
 from veridp.claim import Claim, Interval
-from veridp.engines.exact.ball_noise import law
-from veridp.engines.exact.certified import certify, enclose, outputs
-from veridp.engines.exact.enclosure import Measures
+from veridp.engines.exact.certified import Measures, certify, enclose, outputs
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.exact.exponential import Piecewise
 from veridp.engines.exact.masses import log_masses
+from veridp.engines.exact.noise import law
 from veridp.engines.exact.pieces import DistributionPiece, factors
 from veridp.errors import NotExact
 from veridp.kernel import noise as d
 from veridp.kernel.explore import explore
-from veridp.kernel.template import Template
+from veridp.kernel.output import Template
 from veridp.numerics.balls import FIRST_BITS, ball
 
 SVT_PAIR = [10] * 9 + [-10], [9] * 9 + [-9]

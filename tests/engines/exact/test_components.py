@@ -9,9 +9,9 @@ import pytest
 
 from veridp import catalogue
 from veridp.engines.exact import compare
-from veridp.engines.exact.components import Component, Splitter, kind_of
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.masses import log_masses
+from veridp.engines.exact.measure import Component, Splitter, kind_of
 from veridp.engines.exact.pieces import DistributionPiece, factors
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Condition

@@ -16,7 +16,7 @@ from scipy import stats
 import veridp
 from veridp.engines.exact import compare
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
-from veridp.kernel.template import Kind, Slot, Template
+from veridp.kernel.output import Kind, Slot, Template
 from veridp.sampling.encode import encode
 
 FALSE_ALARM = 1e-6

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from veridp.audit.exactly import exact_witness
+from veridp.audit.witness import exact_witness
 from veridp.claim import Claim
 from veridp.engines.exact import compare
 

@@ -12,7 +12,7 @@ import pytest
 import veridp
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.finder.events import End, EventForm, Forms, draw_ends
-from veridp.kernel.template import Kind, Slot, Template
+from veridp.kernel.output import Kind, Slot, Template
 
 SAMPLED = ["at", "at3", "gap_svt", "noisy_max1", "noisy_max3", "smart_sum", "truncated_geometric", "rappor"]
 

@@ -11,10 +11,9 @@ import pytest
 import veridp
 from veridp.engines.exact.distribution import law
 from veridp.engines.finder.events import End, EventForm, Forms
-from veridp.engines.finder.explored import ClosedData, OpenData, data_unknowns, log_probability
 from veridp.engines.finder.indicator import Draws, Indicator, values_of_numbers
 from veridp.engines.finder.neighbourhood import Patch, patches
-from veridp.engines.finder.problem import Problem, Spot
+from veridp.engines.finder.problem import ClosedData, OpenData, Problem, Spot, data_unknowns, log_probability
 from veridp.mechanism import as_mechanism
 
 COUNT = 20_000

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from veridp.engines.finder.relax import (
+from veridp.engines.finder.indicator import (
     And,
     AtLeast,
     Blend,

@@ -15,7 +15,7 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import OwnAdjacency, adjacency
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
-from veridp.engines.prove.wording import alignment_text
+from veridp.engines.prove.explanation import alignment_text
 from veridp.errors import BadInput, NotAffine
 
 

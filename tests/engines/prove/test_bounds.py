@@ -106,7 +106,7 @@ def test_a_height_that_is_affine_is_bounded_at_the_ends_of_its_cells():
 
 def _bounds_of(mech: Mechanism) -> BoundedProof:
     from veridp.engines.prove.bounds import prove_by_bounds
-    from veridp.engines.prove.paths import explored
+    from veridp.engines.prove.events import explored
     from veridp.kernel.expressions import unknowns
 
     proof = prove_by_bounds(mech, 1, explored(mech, unknowns("data", 1)[0]))

@@ -17,7 +17,7 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import adjacency
 from veridp.engines.exact import compare
 from veridp.engines.prove import AlignmentProof, CouplingProof, prove
-from veridp.engines.prove.pieces import probability
+from veridp.engines.prove.events import probability
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.noise import Binomial, Geometric, Uniform

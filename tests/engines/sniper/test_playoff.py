@@ -14,10 +14,10 @@ from veridp.adjacency import Pair
 from veridp.budget import Level
 from veridp.confidence import log_ratio_lower
 from veridp.engines.sniper import search
+from veridp.engines.sniper.attack import Goal
 from veridp.engines.sniper.classifier import ModelFamily
+from veridp.engines.sniper.confirm import PlayoffState, playoff
 from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, best_attack
-from veridp.engines.sniper.playoff import PlayoffState, playoff
-from veridp.engines.sniper.power import Goal
 from veridp.engines.sniper.tasks import TaskPool
 from veridp.mechanism import as_mechanism
 

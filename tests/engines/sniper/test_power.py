@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from veridp.confidence import log_ratio_lower
-from veridp.engines.sniper.power import (
+from veridp.engines.sniper.attack import (
     Goal,
     HighestScores,
     best_thresholds,

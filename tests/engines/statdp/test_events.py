@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.engines.statdp.candidates import NoiseFreeOutput, propose_axes
+from veridp.engines.statdp.candidates import FeatureCondition, FeatureEvent, NoiseFreeOutput, propose_axes
 from veridp.engines.statdp.counting import Families
-from veridp.engines.statdp.events import FeatureCondition, FeatureEvent
 from veridp.engines.statdp.features import (
     Distance,
     EntryFeature,
@@ -21,8 +20,7 @@ from veridp.engines.statdp.features import (
     Shown,
     SummaryFeature,
 )
-from veridp.kernel.identity import Raised
-from veridp.kernel.template import Kind
+from veridp.kernel.output import Kind, Raised
 from veridp.sampling.encode import encode
 
 INF = math.inf

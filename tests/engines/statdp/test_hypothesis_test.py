@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from veridp.engines.statdp import log_p_values, p_values
-from veridp.engines.statdp.distributions import Exceeded, Thinned
+from veridp.engines.statdp.hypothesis_test import Exceeded, Thinned
 from veridp.errors import BadInput
 
 

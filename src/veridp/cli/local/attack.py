@@ -30,7 +30,7 @@ from veridp.errors import BadInput
 if TYPE_CHECKING:
     from veridp.local.plan import Plan
     from veridp.local.poisoning import Attacked, FrequencyAttack, MeanAttack
-    from veridp.local.poisoning.moments import FineGrained
+    from veridp.local.poisoning.numeric import FineGrained
 
 ON_LABELS = ("rpa", "ria", "mga", "adaptive")
 ON_MEANS = ("opa", "ipa", "largest-input")
@@ -210,9 +210,7 @@ def _on_means(stream: _Stream, name: str, beta: float, theta: float | None) -> l
 
 
 def _on_moments(stream: _Stream, name: str, beta: float, mean: float | None, variance: float | None) -> list[Outcome]:
-    from veridp.local.oracles.means import SR
-    from veridp.local.oracles.moments import Moments
-    from veridp.local.oracles.piecewise import PM
+    from veridp.local.oracles.means import PM, SR, Moments
     from veridp.local.poisoning import FineGrained, FineGrainedInput
 
     if mean is None or variance is None:

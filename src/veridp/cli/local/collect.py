@@ -29,7 +29,7 @@ from veridp.errors import BadInput
 
 if TYPE_CHECKING:
     from veridp.budget import Progress
-    from veridp.local.counts import Counts
+    from veridp.local.estimate import Counts
     from veridp.local.plan import Plan
 
 OwnSeed = Annotated[
@@ -159,7 +159,7 @@ def _document(plan: Plan, estimate: Any, mean: Any, confidence: float) -> dict[s
 
 def _added(files: list[Path]) -> tuple[Plan, Counts]:
     """The plan that all documents share, and their counts together."""
-    from veridp.local.counts import Counts
+    from veridp.local.estimate import Counts
     from veridp.local.plan import Plan
 
     plan: Plan | None = None

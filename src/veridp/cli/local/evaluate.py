@@ -12,8 +12,7 @@ from rich.table import Table
 from veridp.cli.local.options import Column, Errors, FileFormat, Format, OnError, Range, chosen_ends
 from veridp.cli.local.tables import RowTally, batches, tell, usable
 from veridp.cli.options import AsJson, Seed
-from veridp.cli.output import progress_bar, show, show_json, write_report
-from veridp.cli.status import HOLDS, NOT_JUDGED
+from veridp.cli.output import HOLDS, NOT_JUDGED, progress_bar, show, show_json, write_report
 from veridp.errors import BadInput
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from veridp.collect.context import Context
-from veridp.collect.layout import Layout
+from veridp.collect.layout import Context, Layout
 from veridp.errors import BadInput
 
 SECRET_BYTES = 32

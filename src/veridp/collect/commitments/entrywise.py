@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from veridp.collect.context import Context
-from veridp.collect.layout import Layout
+from veridp.collect.layout import Context, Layout
 from veridp.collect.reasons import Reason, Refused
 
 

@@ -15,8 +15,7 @@ from typing import ClassVar
 from veridp.collect.commitments import ggm
 from veridp.collect.commitments.entrywise import Entrywise, check_length, split
 from veridp.collect.commitments.ggm import SEED_BYTES, Hash
-from veridp.collect.context import DIGEST_BYTES, Context
-from veridp.collect.layout import Layout
+from veridp.collect.layout import DIGEST_BYTES, Context, Layout
 from veridp.collect.reasons import Reason, Refused
 from veridp.errors import extra
 

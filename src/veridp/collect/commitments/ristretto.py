@@ -12,8 +12,7 @@ from hashlib import blake2b, sha512
 from types import ModuleType
 
 from veridp.collect.commitments.entrywise import Entrywise, split
-from veridp.collect.context import Context
-from veridp.collect.layout import Layout
+from veridp.collect.layout import Context, Layout
 from veridp.collect.reasons import Reason, Refused
 from veridp.errors import extra
 

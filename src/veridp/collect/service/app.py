@@ -24,15 +24,11 @@ from starlette.routing import Route
 from veridp.collect.messages import Commit, Message, Opening, decode, encode
 from veridp.collect.reasons import Reason, Refused
 from veridp.collect.service import store
-from veridp.collect.service.commit_queue import CommitQueue
+from veridp.collect.service.commit_queue import CommitQueue, Remembered
 from veridp.collect.service.database import Database
-from veridp.collect.service.limits import Limiter, read_body
-from veridp.collect.service.metrics import Metrics
 from veridp.collect.service.openapi import document
-from veridp.collect.service.page import CONTENT_POLICY, page
-from veridp.collect.service.session_cache import Remembered
-from veridp.collect.service.settings import ServiceSettings
-from veridp.collect.service.standing import status_of
+from veridp.collect.service.running import Limiter, ServiceSettings, read_body
+from veridp.collect.service.status import CONTENT_POLICY, Metrics, page, status_of
 from veridp.collect.service.verifier_pool import Judges, Known
 from veridp.collect.session import SessionStage
 from veridp.collect.task import NAME, Task

@@ -1,4 +1,4 @@
-"""One writer for a process: what is asked at once is written in one transaction, and answered when it is durable."""
+"""One writer per process: concurrent requests share a transaction; recent sessions are cached."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import queue
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -15,6 +16,41 @@ from sqlalchemy.exc import DBAPIError
 
 from veridp.collect.reasons import Refused
 from veridp.collect.service.database import Database
+from veridp.collect.session import Session
+from veridp.collect.task import Task
+
+# ------------------------------------------------------------------------------------------------------- session cache
+# Sessions that a process has seen lately, so that the next step of a client need not ask the database first.
+
+
+MOST_SESSIONS = 10_000
+LARGEST_COMMITMENT = 8192  # bytes; sessions with longer ones are read again, so that memory stays bounded
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Sessions as they were, by task and token. They may have gone on meanwhile, by another process.
+
+    What they hold never changes, and what they lack may have come: who goes on from one makes the change conditional
+    on the stage, and looks again where it is another one.
+    """
+
+    sessions: OrderedDict[tuple[str, bytes], Session] = field(default_factory=OrderedDict)
+
+    def keep(self, task: Task, token: bytes, session: Session) -> None:
+        if session.commit is not None and len(session.commit.commitment) > LARGEST_COMMITMENT:
+            return
+        self.sessions[task.name, token] = session
+        if len(self.sessions) > MOST_SESSIONS:
+            self.sessions.popitem(last=False)
+
+    def take(self, task: Task, token: bytes) -> Session | None:
+        return self.sessions.pop((task.name, token), None)
+
+
+# -------------------------------------------------------------------------------------------------------- commit queue
+# One writer for a process: what is asked at once is written in one transaction, and answered when it is durable.
+
 
 MOST_TOGETHER = 256
 TRIES = 5  # of a step alone, when the database gives up on it (a deadlock, a lost connection)

@@ -1,4 +1,4 @@
-"""Connections to SQLite or PostgreSQL, and the migrations that bring a database up to date."""
+"""The tables, connections to SQLite or PostgreSQL, and the migrations that bring a database up to date."""
 
 from __future__ import annotations
 
@@ -12,10 +12,68 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from veridp.errors import BadInput
+
+# -------------------------------------------------------------------------------------------------------------- schema
+# The tables: tasks, the hashes of their tokens, and sessions. `migrations/` makes and changes them.
+
+
+metadata = MetaData()
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("token", LargeBinary, primary_key=True),  # its hash
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("task", Text, ForeignKey("tasks.name"), nullable=False),
+    Column("token", LargeBinary, nullable=False),
+    Column("nonce", LargeBinary, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("commitment", LargeBinary),
+    Column("opening", LargeBinary),
+    Column("outputs", LargeBinary),
+    UniqueConstraint("task", "token", name="one_session_per_token"),
+    Index("sessions_by_stage", "task", "stage", "reason", "expires"),
+)
+
+
+# ------------------------------------------------------------------------------------------------------------ database
+# Connections to SQLite or PostgreSQL, and the migrations that bring a database up to date.
+
 
 MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
 BUSY_MS = 60_000

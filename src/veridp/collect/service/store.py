@@ -27,12 +27,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from veridp.collect.context import NONCE_BYTES, SESSION_BYTES, Context
 from veridp.collect.estimate import Attendance
 from veridp.collect.harmless import Outputs
+from veridp.collect.layout import NONCE_BYTES, SESSION_BYTES, Context
 from veridp.collect.messages import Commit, Opening, decode, encode
 from veridp.collect.reasons import Reason, Refused
-from veridp.collect.service.schema import sessions, tasks, tokens
+from veridp.collect.service.database import sessions, tasks, tokens
 from veridp.collect.session import Checks, Session, SessionStage
 from veridp.collect.task import Task
 from veridp.collect.transcript import attendance

@@ -9,13 +9,13 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from veridp.budget.parent import end_with_parent
+from veridp.budget.child_process import end_with_parent
 from veridp.collect.commitments import scheme
 from veridp.collect.layout import Layout
 from veridp.collect.messages import Challenge, Commit, Opening, SessionVerdict
 from veridp.collect.reasons import Reason, Refused
+from veridp.collect.session import Verifier
 from veridp.collect.task import Task
-from veridp.collect.verify import Verifier
 
 MOST_TOGETHER = 32
 TRIES = 3

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
+from veridp.engines.exact.distribution import factors_of, replayed_paths, within_floats
 from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.loss import Atom, Mixture, Peak, PrivacyLoss, Product
-from veridp.engines.exact.paths import factors_of, replayed_paths, within_floats
 from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
 from veridp.errors import BadInput, MechanismFailed, NotExact
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 if TYPE_CHECKING:

@@ -1,24 +1,83 @@
-"""The law of a mechanism's output on one input: probabilities of discrete outputs, densities of numeric ones."""
+"""The distribution of a mechanism's output: on one input, or with the data left open."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.lattice import without_overlap
+from veridp.engines.exact.loss import PrivacyLoss
 from veridp.engines.exact.masses import log_masses
-from veridp.engines.exact.paths import replayed_paths
-from veridp.engines.exact.pieces import ClassKey, Factor, factors
-from veridp.kernel.path import outline_of
-from veridp.kernel.template import Slot, Template, identity
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
+from veridp.engines.exact.space import loss_between, loss_of_factors
+from veridp.errors import MechanismFailed, NotAffine, NotExact, VeridpError
+from veridp.kernel.distributions import Number, exact
+from veridp.kernel.explore import explore, walk
+from veridp.kernel.expressions import Condition, unknowns
+from veridp.kernel.output import Raised, Slot, Template, identity
+from veridp.kernel.path import Path, condition_with_values, leaves, outline_of, with_values
+from veridp.kernel.replay import Listing
+from veridp.kernel.stand_ins import Symbolic
+from veridp.kernel.symbols import Unknown
 from veridp.mechanism import Function, Mechanism, as_mechanism
+
+# --------------------------------------------------------------------------------------------------------------- paths
+# The paths that the exact engine works on, each list held against plain runs before anything rests on it.
+
+
+Read = TypeVar("Read")
+
+
+@contextmanager
+def within_floats() -> Iterator[None]:
+    """Turns a number that floats cannot hold into NotExact."""
+    try:
+        yield
+    except OverflowError:
+        raise NotExact("a number of the mechanism or its data is beyond what floats hold; rescale the data") from None
+
+
+def paths_of(mechanism: Mechanism, data: Any) -> Sequence[Path]:
+    """All paths on this data, as few as can be: what only decides the output stays undecided there.
+
+    They are not replayed: call `replay` on the data of a pair that something is concluded from.
+    """
+    return _listed(mechanism, data, tuple)[0]
+
+
+def replayed_paths(mechanism: Mechanism, data: Any) -> Sequence[Path]:
+    """All paths on this data, after plain runs agreed with them; ExplorationDisagrees where one does not."""
+    paths, listing = _listed(mechanism, data, tuple)
+    listing.replay()
+    return paths
+
+
+def factors_of(mechanism: Mechanism, data: Any, split: bool = True) -> tuple[list[Factor], Listing]:
+    """The factors of all paths on this data, which need never be kept all at once, and what to replay of them."""
+    return _listed(mechanism, data, lambda paths: factors(paths, split))
+
+
+def _listed(mechanism: Mechanism, data: Any, read: Callable[[Iterator[Path]], Read]) -> tuple[Read, Listing]:
+    """What is read from the paths; code that does more with an undecided value than to release it is explored fully."""
+    listing = Listing(mechanism, data, defer=True)
+    try:
+        return read(listing.watch(walk(mechanism, data, defer=True))), listing
+    except (MechanismFailed, NotAffine):
+        listing = Listing(mechanism, data, defer=False)
+        return read(listing.watch(walk(mechanism, data))), listing
+
+
+# -------------------------------------------------------------------------------------------------------- distribution
+# The law of a mechanism's output on one input: probabilities of discrete outputs, densities of numeric ones.
+
 
 RELATION = 1e-9  # how far, relatively, numbers of an output may be off a relation that they must keep
 
@@ -100,3 +159,65 @@ def law(mechanism: Mechanism | Function, data: Any, **arguments: Any) -> OutputD
     """The exact law of the mechanism's output on this input."""
     parts = factors(replayed_paths(as_mechanism(mechanism, **arguments), data))
     return OutputDistribution([replace(part, classes=without_overlap(part.classes, ())) for part in parts])
+
+
+# --------------------------------------------------------------------------------------------------- open distribution
+# The law of a mechanism's output with the data left open: explored once, used for many inputs.
+
+
+MAX_PATH_RATIO = 4  # leaving the data open may find at most so many times the paths of one input: else it does not pay
+
+
+@dataclass(frozen=True, eq=False)
+class OpenLaw:
+    """Paths whose conditions name the entries of the data; and their classes, where the outputs do not."""
+
+    paths: Sequence[Path]
+    classes: dict[ClassKey, list[DistributionPiece]] | None
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, size: int, count: int) -> OpenLaw | None:
+        """The law for data of this size, of which one input had `count` paths.
+
+        None where the mechanism does to data what symbols cannot express, or where that takes far more paths.
+        """
+        try:
+            paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=MAX_PATH_RATIO * count)
+        except VeridpError:
+            return None
+        if any(isinstance(path.output, Raised) for path in paths):
+            return None  # code that fails on symbols need not fail on numbers
+        discrete = not any(isinstance(leaf, Symbolic) for path in paths for leaf in leaves(path.output))
+        return cls(paths, _interned(factors(paths, split=False)[0].classes) if discrete else None)
+
+    def loss(self, left: Sequence[float], right: Sequence[float]) -> PrivacyLoss:
+        """The loss between two inputs."""
+        if self.classes is None:
+            return loss_between(*(with_values(self.paths, _values(data)) for data in (left, right)))
+        return loss_of_factors(*([Factor(None, self._at(_values(data)))] for data in (left, right)))
+
+    def _at(self, values: Mapping[Unknown, Number]) -> dict[ClassKey, list[DistributionPiece]]:
+        known: dict[int, Condition | bool] = {}
+        found: dict[ClassKey, list[DistributionPiece]] = {}
+        for key, pieces in (self.classes or {}).items():
+            for piece in pieces:
+                told = [condition_with_values(condition, values, known) for condition in piece.conditions]
+                if not any(condition is False for condition in told):
+                    kept = tuple(condition for condition in told if condition is not True)
+                    found.setdefault(key, []).append(DistributionPiece(piece.weight, kept, ()))  # type: ignore[arg-type]
+        return found
+
+
+def _values(data: Sequence[Any]) -> dict[Unknown, Number]:
+    return {Unknown(f"data[{index}]"): exact(value) for index, value in enumerate(data)}
+
+
+def _interned(classes: dict[ClassKey, list[DistributionPiece]]) -> dict[ClassKey, list[DistributionPiece]]:
+    """The classes with equal conditions made one object, so that each is worked out once."""
+    known: dict[object, Condition] = {}
+
+    def one(piece: DistributionPiece) -> DistributionPiece:
+        single = [known.setdefault(key, c) for key, c in zip(piece.key[1], piece.conditions, strict=True)]
+        return DistributionPiece(piece.weight, tuple(single), piece.numbers)
+
+    return {key: [one(piece) for piece in pieces] for key, pieces in classes.items()}

@@ -17,8 +17,7 @@ from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_ratio
 from veridp.engines.exact.noise import as_float
 from veridp.engines.exact.pieces import DistributionPiece
-from veridp.engines.exact.tail import limit, limit_of, rises_without_bound
-from veridp.engines.exact.window import Window, windows
+from veridp.engines.exact.tail import Window, limit, limit_of, rises_without_bound, windows
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition

@@ -14,9 +14,8 @@ from veridp.engines.exact.pieces import ClassKey, DistributionPiece
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.identity import leaf_key
+from veridp.kernel.output import Slot, is_finite_number, leaf_key
 from veridp.kernel.symbols import Relation
-from veridp.kernel.template import Slot, is_finite_number
 
 Classes = dict[ClassKey, list[DistributionPiece]]
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from veridp.engines.exact.components import Component, Splitter
 from veridp.engines.exact.curve import Density, moderate, slacks
+from veridp.engines.exact.elimination import Middle, Ray, log_measures
+from veridp.engines.exact.measure import Component, Splitter
 from veridp.engines.exact.noise import as_float, numeric
-from veridp.engines.exact.pieces import DistributionPiece
-from veridp.engines.exact.star import Middle, Ray, log_measures
-from veridp.engines.exact.sums import collapsed
+from veridp.engines.exact.pieces import DistributionPiece, collapsed
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise as Symbol

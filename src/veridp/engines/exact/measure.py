@@ -1,17 +1,11 @@
-"""The measure of a set of noise: the integral of independent densities over linear inequalities.
-
-Variables are eliminated along the tree that the inequalities make of them: what hangs below a variable is a function
-of that variable alone, in closed form where nothing hangs below, else by quadrature between breakpoints. Inequalities
-that do not make a tree are cut open by fixing a variable, over which is then integrated.
-
-Many measures of one structure are computed at once: constants may be arrays, an entry for each.
-"""
+"""The measure of a set of noise: the integral of independent densities over linear conditions, component by
+component."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,8 +15,106 @@ from numpy.typing import NDArray
 from veridp.engines.exact.elimination import Tree, tree_root
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution
-from veridp.numerics.components import components
+from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.symbols import Noise, Symbol
 from veridp.numerics.quadrature import Grid, edges, panels, whole_numbers
+from veridp.numerics.rational import components
+
+# ---------------------------------------------------------------------------------------------------------- components
+# Conditions taken apart into components that share no noise, so that what many paths share is worked out once.
+
+
+class Component:
+    """Conditions that hang together by their noise, which is numbered as they name it.
+
+    Components of the same `kind` are the same but for which draws their noise comes from.
+    """
+
+    __slots__ = ("conditions", "kind", "ranks")
+
+    def __init__(self, conditions: tuple[Condition, ...], ranks: dict[Symbol, int], kind: int) -> None:
+        self.conditions = conditions
+        self.ranks = ranks
+        self.kind = kind
+
+
+Kinds = dict[Hashable, int]
+
+
+class Splitter:
+    """Takes lists of conditions apart, one after the other; what a list begins with like the last is not done again.
+
+    Splitters that share `kinds` tell the same kinds.
+    """
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._last: list[Condition] = []
+        self._so_far: list[tuple[Component, ...]] = [()]  # what each beginning of the last list comes to
+
+    def split(self, conditions: Sequence[Condition]) -> tuple[Component, ...]:
+        """The components that the conditions make."""
+        same = 0
+        for mine, before in zip(conditions, self._last, strict=False):
+            if mine is not before:
+                break
+            same += 1
+        del self._last[same:], self._so_far[same + 1 :]
+        for condition in conditions[same:]:
+            self._so_far.append(self._joined(self._so_far[-1], condition))
+        self._last += conditions[same:]
+        return self._so_far[-1]
+
+    def _joined(self, components: tuple[Component, ...], condition: Condition) -> tuple[Component, ...]:
+        """The components after one more condition, which ties together all those that it touches."""
+        terms = condition.slack.terms
+        touching = [component for component in components if not terms.keys().isdisjoint(component.ranks)]
+        conditions: tuple[Condition, ...] = ()
+        ranks: dict[Symbol, int] = {}
+        for component in touching:
+            before = len(ranks)
+            ranks |= {symbol: before + rank for symbol, rank in component.ranks.items()} if before else component.ranks
+            conditions += component.conditions
+        told: list[Hashable] = [component.kind for component in touching]
+        told += condition.relation, condition.slack.constant
+        for symbol, factor in terms.items():
+            rank = ranks.get(symbol)
+            if rank is None:
+                ranks[symbol] = len(ranks)
+            told += factor, _kind(symbol) if rank is None else rank
+        kind = self._kinds.setdefault(tuple(told), len(self._kinds))
+        joined = Component((*conditions, condition), ranks, kind)
+        return (*(component for component in components if component not in touching), joined)
+
+
+def kind_of(components: Sequence[Component], numbers: Sequence[Affine]) -> Hashable:
+    """What the components, and expressions in noise, are but for which draws their noise comes from.
+
+    It may tell apart what is the same, but takes nothing for the same that is not.
+    """
+    places: dict[Symbol, Hashable] = {}
+    for number in numbers:
+        for symbol in number.terms:
+            ranks = ((place, c.ranks[symbol]) for place, c in enumerate(components) if symbol in c.ranks)
+            places.setdefault(symbol, next(ranks, None) or (len(places), _kind(symbol)))
+    told = tuple([(n.constant, *[(places[s], factor) for s, factor in n.terms.items()]) for n in numbers])
+    return tuple([component.kind for component in components]), told
+
+
+def _kind(symbol: Symbol) -> Hashable:
+    return symbol.distribution if isinstance(symbol, Noise) else symbol
+
+
+# ------------------------------------------------------------------------------------------------------------- measure
+# The measure of a set of noise: the integral of independent densities over linear inequalities.
+#
+# Variables are eliminated along the tree that the inequalities make of them: what hangs below a variable is a function
+# of that variable alone, in closed form where nothing hangs below, else by quadrature between breakpoints.
+# Inequalities
+# that do not make a tree are cut open by fixing a variable, over which is then integrated.
+#
+# Many measures of one structure are computed at once: constants may be arrays, an entry for each.
+
 
 Array = NDArray[np.float64]
 MOST_CUTS = 2  # how many variables may be fixed to make a tree

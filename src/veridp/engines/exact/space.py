@@ -8,25 +8,21 @@ from fractions import Fraction
 from functools import cached_property
 
 from veridp.budget import check
-from veridp.engines.exact.components import Component, Kinds, Splitter, kind_of
 from veridp.engines.exact.entry_loss import Numbers, along
 from veridp.engines.exact.event import ExactEvent, LinearEntry
-from veridp.engines.exact.gaussian import product
-from veridp.engines.exact.joint_loss import JointLoss
+from veridp.engines.exact.joint_loss import JointLoss, product
 from veridp.engines.exact.lattice import without_overlap
 from veridp.engines.exact.loss import Atom, Mixture, PrivacyLoss
 from veridp.engines.exact.masses import ClassShare, Masses
-from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
-from veridp.engines.exact.sums import collapsed
+from veridp.engines.exact.measure import Component, Kinds, Splitter, kind_of
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, collapsed, factors
 from veridp.errors import NotExact
-from veridp.kernel.access import leaf_names
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine
+from veridp.kernel.output import Slot, leaf_names
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Symbol
-from veridp.kernel.template import Slot
-from veridp.numerics.components import components
-from veridp.numerics.rational import echelon
+from veridp.numerics.rational import components, echelon
 
 Combination = tuple[Number, ...]
 CERTAIN = ClassShare(1, ())

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp.engines.exact.ball_noise import End
 from veridp.engines.exact.curve import slacks
+from veridp.engines.exact.noise import End
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution, ExponentialNoise
 from veridp.kernel.expressions import Condition
 from veridp.kernel.symbols import Noise, Relation, Symbol
-from veridp.numerics.components import components
+from veridp.numerics.rational import components
 
 Form = tuple[dict[Noise, Fraction], Fraction]  # coefficients and a constant: the form is to be >= 0
 

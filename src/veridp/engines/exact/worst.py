@@ -15,15 +15,13 @@ from veridp.budget import Deadline, out_of_time
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval, Witness
 from veridp.engines.exact.compare import Comparison
-from veridp.engines.exact.open_distribution import OpenLaw
-from veridp.engines.exact.paths import paths_of, replayed_paths, within_floats
+from veridp.engines.exact.distribution import OpenLaw, paths_of, replayed_paths, within_floats
 from veridp.engines.exact.space import loss_between
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
 from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.path import Path
 from veridp.kernel.replay import Listing
-from veridp.kernel.symbols import Symbol, Unknown
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import Symbol, Unknown, count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 SECONDS = 60.0

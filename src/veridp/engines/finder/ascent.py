@@ -15,10 +15,8 @@ from veridp.adjacency import Patch
 from veridp.budget import Deadline
 from veridp.budget.alarm import OutOfTime, at_most
 from veridp.engines.exact.space import loss_between
-from veridp.engines.finder.explored import Explored
-from veridp.engines.finder.indicator import Draws
-from veridp.engines.finder.problem import DrawnProblem, Problem
-from veridp.engines.finder.relax import SHARPNESS
+from veridp.engines.finder.indicator import SHARPNESS, Draws
+from veridp.engines.finder.problem import DrawnProblem, Explored, Problem
 from veridp.errors import CutShort, NotExact
 
 Array = NDArray[np.float64]

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
-from veridp.kernel.access import leaf_names
 from veridp.kernel.expressions import Affine, Condition, Select
-from veridp.kernel.identity import leaf_key
+from veridp.kernel.output import Kind, Slot, Template, constant, leaf_key, leaf_names, tree_of
 from veridp.kernel.path import Path, kind_of_expression, outline_of
-from veridp.kernel.template import Kind, Slot, Template, constant, tree_of
 
 MANY_FORMS = 256  # past this, forms are drawn and not listed
 FEW_PATHS = 8

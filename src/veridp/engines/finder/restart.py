@@ -26,10 +26,9 @@ from veridp.engines.finder.ascent import (
 )
 from veridp.engines.finder.estimate import SampleMoments, adaptive, multivariate_clt
 from veridp.engines.finder.events import EventForm, Forms, draw_ends
-from veridp.engines.finder.explored import ClosedData, Explored, OpenData
 from veridp.engines.finder.indicator import Draws
 from veridp.engines.finder.neighbourhood import PairSource, pair_source, patches
-from veridp.engines.finder.problem import Problem, Spot, with_ends
+from veridp.engines.finder.problem import ClosedData, Explored, OpenData, Problem, Spot, with_ends
 from veridp.engines.finder.result import Restart, SearchSettings, StartingPoint
 from veridp.errors import CutShort, NotExact
 

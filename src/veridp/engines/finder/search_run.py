@@ -19,7 +19,7 @@ from veridp.engines.finder.result import Restart, SearchSettings
 from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
 from veridp.engines.finder.workers import RestartPool
 from veridp.errors import BadInput
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 SECONDS = 60.0

@@ -14,12 +14,12 @@ from veridp.budget.alarm import OutOfTime, at_most
 from veridp.claim import Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
 from veridp.engines.exact import compare
+from veridp.engines.exact.distribution import replayed_paths
 from veridp.engines.exact.event import ExactEvent
-from veridp.engines.exact.paths import replayed_paths
-from veridp.engines.finder.explored import log_probability
+from veridp.engines.finder.problem import log_probability
 from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.mechanism import Mechanism
-from veridp.sampling.tally import tally
+from veridp.sampling.sample import tally
 
 MOST_SAMPLES = 10**7
 PILOT = 20_000  # samples that tell how fast samples are drawn; they are not counted

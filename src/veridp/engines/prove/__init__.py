@@ -8,8 +8,7 @@ from veridp.engines.prove.alignment import AlignmentProof, Proof
 from veridp.engines.prove.bounds import BoundedProof
 from veridp.engines.prove.coupling import CouplingProof
 from veridp.engines.prove.induction import Induction, prove_for_every_size
-from veridp.engines.prove.search import prove
-from veridp.engines.prove.sizes import ProofForSizes, prove_sizes
+from veridp.engines.prove.search import ProofForSizes, prove, prove_sizes
 
 __all__ = [
     "AlignmentProof",

@@ -1,21 +1,16 @@
-"""What a mechanism does, case by case: on each value of a finite domain, or where data alone decide, on each region.
-
-In a case the mechanism is one or several *parts*: sets of events that decide disjoint entries of the output by noise
-that no other part uses. So the probabilities of their outputs multiply, and what they cost adds up.
-"""
+"""The differences between neighbours, and what a mechanism does on each value of a finite domain."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from veridp.adjacency import Adjacency, Domain, is_interval
-from veridp.engines.prove.events import NoiseEvent, events_of
-from veridp.engines.prove.paths import explored_values
-from veridp.engines.prove.pieces import WeightedEvent, piece_of
+from veridp.adjacency import Adjacency, Domain, is_interval, is_registered
+from veridp.engines.prove.events import NoiseEvent, WeightedEvent, events_of, explored_values, piece_of
 from veridp.errors import BadInput
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition
@@ -23,7 +18,43 @@ from veridp.kernel.path import Path, entries_of, outline_of, symbols_of
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
 from veridp.mechanism import Mechanism
-from veridp.numerics.components import components
+from veridp.numerics.rational import components
+from veridp_check.document import ADJACENCIES, LISTED
+
+# ---------------------------------------------------------------------------------------------------------- neighbours
+# The neighbours that a proof speaks of: their interval, and the word by which a certificate calls their relation.
+
+
+def interval_of(mechanism: Mechanism) -> tuple[Fraction, Fraction] | None:
+    """The ends between which the data are one number, where any two of these are neighbours; else None."""
+    match mechanism.domain:
+        case (int() | float() as low, int() | float() as high) if (
+            mechanism.adjacency.single and is_interval(mechanism.domain) and low < high
+        ):
+            return Fraction(low), Fraction(high)
+    return None
+
+
+def interval_text(mechanism: Mechanism) -> str:
+    """For which numbers alone a proof holds, where these are of an interval; nothing where they are not."""
+    ends = interval_of(mechanism)
+    return "" if ends is None else f"for numbers from {float(ends[0]):g} to {float(ends[1]):g}"
+
+
+def certified_word(relation: Adjacency) -> str:
+    """The relation in the words of certificates: its name where the checker knows it, else `listed`.
+
+    What is proved of a listed relation rests on its polytopes alone: the checker has no other way to know it.
+    """
+    return relation.name if is_registered(relation) and relation.name in ADJACENCIES else LISTED
+
+
+# --------------------------------------------------------------------------------------------------------------- cases
+# What a mechanism does, case by case: on each value of a finite domain, or where data alone decide, on each region.
+#
+# In a case the mechanism is one or several *parts*: sets of events that decide disjoint entries of the output by noise
+# that no other part uses. So the probabilities of their outputs multiply, and what they cost adds up.
+
 
 MANY_VALUES = 1000  # data sets that are gone through one by one
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from veridp.adjacency import Box, Polytope
-from veridp.engines.prove.alignment_search import Alignment, CornerShifts
+from veridp.engines.prove.alignment import Alignment, CornerShifts
+from veridp.engines.prove.cases import certified_word, interval_of
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.neighbours import certified_word, interval_of
-from veridp.engines.prove.rules import Rule
-from veridp.engines.prove.shifts import Shift
+from veridp.engines.prove.shifts import Rule, Shift
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Symbol

@@ -17,14 +17,13 @@ from fractions import Fraction
 
 from veridp.adjacency import Hull, Polytope
 from veridp.budget import check
-from veridp.engines.prove.alignment_search import Alignment, cheapest
+from veridp.engines.prove.alignment import Alignment, cheapest
 from veridp.engines.prove.cases import OutputPart
-from veridp.engines.prove.events import entry_of, is_equality
-from veridp.engines.prove.pieces import WeightedEvent
+from veridp.engines.prove.events import WeightedEvent, entry_of, is_equality
 from veridp.engines.prove.shifts import Requirement, ShiftProblem
 from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.output import Template
 from veridp.kernel.symbols import Noise, Relation, Unknown
-from veridp.kernel.template import Template
 from veridp.numerics.linear import Infeasible, LinearProgram, solve
 
 NO_DIFFERENCE = Hull(((),))  # between two given values: constants differ, and nothing is left open

@@ -18,9 +18,8 @@ import numpy as np
 
 from veridp.engines.prove.recording import RecordedDraw, RecordingGenerator
 from veridp.errors import BadInput, MechanismFailed
-from veridp.kernel.identity import DictItems, Raised, leaf_key, leaf_text, raised
+from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text, raised
 from veridp.kernel.path import entries_of, outline_of
-from veridp.kernel.template import identity, is_finite_number
 from veridp_check.alignment_reader import Certificate
 from veridp_check.bounds_reader import Enclosed
 from veridp_check.checker import CheckResult, CheckStep, Rejection

@@ -1,30 +1,34 @@
-"""The search for a proof: by alignment of open data, by couplings where data or chance decide, by bounds of densities
-where any two data are neighbours, or value by value."""
+"""The search for a proof, for one size or beyond one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from veridp.budget import Deadline
-from veridp.budget.child_process import contained
+from veridp.budget.child_process import Reporter, contained
+from veridp.claim import Claim, Interval
 from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
-from veridp.engines.prove.cases import has_finite_domain
+from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
-from veridp.engines.prove.neighbours import certified_word, interval_of
-from veridp.engines.prove.paths import check_noise, explored, replayed
-from veridp.engines.prove.pieces import piece_of
+from veridp.engines.prove.events import check_noise, explored, piece_of, replayed
+from veridp.engines.prove.induction import Induction, prove_for_every_size
 from veridp.engines.prove.regions import is_on_data
-from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotSolved
+from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotInductive, NotSolved
 from veridp.kernel.expressions import unknowns
-from veridp.kernel.identity import Raised
+from veridp.kernel.output import Raised
 from veridp.kernel.path import Path
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp_check.checker import check
 from veridp_check.document import LISTED
+
+# -------------------------------------------------------------------------------------------------------------- search
+# The search for a proof: by alignment of open data, by couplings where data or chance decide, by bounds of densities
+# where any two data are neighbours, or value by value.
+
 
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
@@ -137,3 +141,90 @@ def _on_values(proof: Proof) -> Proof | None:
     except BadInput:  # too many values
         return None
     return on_values if math.isfinite(on_values.epsilon) else None
+
+
+# --------------------------------------------------------------------------------------------------------------- sizes
+# Proofs beyond one size: for every size up to one, and for every size at all where an induction goes through.
+
+
+@dataclass(frozen=True, eq=False)
+class ProofForSizes:
+    """Proofs for the sizes from 1 on, and the induction that covers all sizes, or why there is none."""
+
+    proofs: tuple[Proof, ...]
+    induction: Induction | None
+    why_not: str = ""
+    finished: bool = True  # whether all sizes that were asked for were tried
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that holds for all the sizes of `scope`; inf if it is not proved for one of them."""
+        return max(proof.epsilon for proof in self.proofs) if self.induction is None else self.induction.epsilon
+
+    @property
+    def claim(self) -> Claim | None:
+        return self.proofs[-1].claim
+
+    @property
+    def bounds(self) -> Interval:
+        """For the sizes of `scope`: proofs bound ε from above."""
+        return Interval(0.0, self.epsilon)
+
+    @property
+    def witness(self) -> None:
+        """Proofs have none."""
+        return None
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        return tuple(f"size {proof.size}: {proof.extent}" for proof in self.proofs)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that the proofs of the sizes took together."""
+        return sum(proof.seconds for proof in self.proofs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proof for the last size as plain data, and what holds for all."""
+        sizes = {"epsilon": self.epsilon, "scope": self.scope, "why_not": self.why_not}
+        return {**self.proofs[-1].to_dict(), "sizes": sizes, "finished": self.finished}
+
+    @property
+    def scope(self) -> str:
+        return f"for sizes 1..{self.proofs[-1].size}" if self.induction is None else "for every size"
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """The certificate of the induction; BadInput where there is none: each of the proofs has its own."""
+        if self.induction is None:
+            raise BadInput(
+                f"{self}: there is no single certificate for several sizes ({self.why_not}); use that of one size"
+            )
+        return self.induction.certificate
+
+    def __str__(self) -> str:
+        who = f"{self.proofs[-1].mechanism} under {self.proofs[-1].mechanism.adjacency}"
+        proved = f"{self.epsilon:.6g}-DP is proved" if math.isfinite(self.epsilon) else "no alignment found"
+        return f"{who}: {proved} {self.scope}"
+
+
+def prove_sizes(
+    mechanism: Mechanism | Function, size: int | None = None, *, seconds: float = math.inf, **arguments: Any
+) -> ProofForSizes:
+    """Proofs for all sizes from 1 to this one, and for every size if an induction over the queries goes through.
+
+    Cut short, the proofs of the sizes until then; CutShort where there is none.
+    """
+    bound = as_mechanism(mechanism, **arguments).stating(size=size)
+    return contained(lambda reporter: _proofs(bound, reporter), Deadline(seconds), known=(bound,))
+
+
+def _proofs(mechanism: Mechanism, reporter: Reporter) -> ProofForSizes:
+    proofs: list[Proof] = []
+    for size in range(1, mechanism.size + 1):
+        proofs.append(prove(mechanism, size))
+        reporter.best(ProofForSizes(tuple(proofs), None, "cut short", finished=False))
+    try:
+        return ProofForSizes(tuple(proofs), prove_for_every_size(mechanism))
+    except NotInductive as reason:
+        return ProofForSizes(tuple(proofs), None, str(reason))

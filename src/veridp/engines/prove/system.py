@@ -16,16 +16,15 @@ from fractions import Fraction
 from typing import Any
 
 from veridp.engines.prove.convex import are_disjoint, cover_everything
+from veridp.engines.prove.events import check_noise
 from veridp.engines.prove.loop import PLAIN_TYPES, Loop, Mark, loop_of, marked_paths
-from veridp.engines.prove.paths import check_noise
 from veridp.errors import NotInductive
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition, affine
-from veridp.kernel.identity import NUMERIC, Raised, leaf_text
+from veridp.kernel.output import NUMERIC, Raised, constant, leaf_text
 from veridp.kernel.path import Fork, Path, entries_of, outline_of
 from veridp.kernel.symbols import Noise, Symbol, Unknown
-from veridp.kernel.template import constant
 from veridp.mechanism import Mechanism
 from veridp.numerics.rational import echelon
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp.adjacency import BY_NAME
-from veridp.engines.prove.cases import has_finite_domain, values_of
+from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of, values_of
 from veridp.engines.prove.certificate import argument_text
-from veridp.engines.prove.neighbours import certified_word, interval_of
 from veridp.mechanism import Mechanism
 from veridp_check.alignment_reader import Certificate, DifferenceBox
 from veridp_check.bounds_reader import Enclosed

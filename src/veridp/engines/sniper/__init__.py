@@ -6,8 +6,7 @@ Classifiers" (S&P 2021). A mechanism is only run, never read: everything rests o
 `confirm` (what is certified, and why it holds).
 """
 
-from veridp.engines.sniper.attack import ThresholdAttack
-from veridp.engines.sniper.power import sample_size
+from veridp.engines.sniper.attack import ThresholdAttack, sample_size
 from veridp.engines.sniper.result import AttackResult, ProfilePoint
 from veridp.engines.sniper.search import search
 

@@ -1,7 +1,8 @@
-"""The threshold attack: a set of outputs, those whose score is above a level, that tells two inputs apart."""
+"""The threshold attack, and how much a threshold can certify."""
 
 from __future__ import annotations
 
+import math
 import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,12 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
 from veridp.engines.sniper.classifier import Model, ModelFamily
 from veridp.engines.sniper.features import Columns
 from veridp.errors import BadInput
 from veridp.sampling.encode import encode
 from veridp.sampling.events import OutputEvent
 from veridp.sampling.outputs import Outputs
+
+# -------------------------------------------------------------------------------------------------------------- attack
+# The threshold attack: a set of outputs, those whose score is above a level, that tells two inputs apart.
+
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -111,3 +117,158 @@ class _Above:
     def __call__(self, outputs: Outputs) -> Truths:
         scores = self.scorer(outputs)
         return scores >= self.level if self.inclusive else scores > self.level
+
+
+# --------------------------------------------------------------------------------------------------------------- power
+# How much a threshold can certify: the paper's c-power and sample size, and the bound that is aimed at instead.
+#
+# Bichsel, Steffen, Bogunovic, Vechev, "DP-Sniper: Black-Box Discovery of Differential Privacy Violations using
+# Classifiers" (S&P 2021). Its Algorithm 1 takes the outputs of the highest scores, so many that their probability on
+# the right is c; that is `paper_threshold`. No fixed c suits all: c = 0.01 hides strong events that are rarer, and for
+# weak frequent ones it wastes samples. `best_thresholds` looks for those that promise the largest *certified* bound
+# once the confirmation has drawn all its samples.
+
+
+MOST_THRESHOLDS = 128  # from the scores of either side
+FREQUENCIES = 2  # that are told apart between one and its double
+DOUBT, DOUBT_PER_DECADE = 0.3, 0.5  # standard errors by which a held-out rate is read pessimistically
+HOPE = 1.5  # and by which it is taken optimistically
+
+
+def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> int:
+    """How many samples Algorithm 1 needs to come within omega of the best c-power, with probability 1 - alpha.
+
+    Guideline 1: N = max{1/ω², 4} · 2(1-c)/c · (erf⁻¹(1-2α))².
+
+    >>> f"{sample_size():.3g}"
+    '1.07e+07'
+    """
+    from scipy.special import erfinv
+
+    for name, value in (("omega", omega), ("alpha", alpha), ("c", c)):
+        if not 0 < value < 1:
+            raise BadInput(f"{name} must be in (0, 1), got {value!r}")
+    return math.ceil(max(1 / omega**2, 4.0) * 2 * (1 - c) / c * float(erfinv(1 - 2 * alpha)) ** 2)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the confirmation will do: so many samples of either side, at this alpha, for a claim with this delta."""
+
+    final: int
+    alpha: float
+    delta: float = 0.0
+
+    def promised(self, left: Floats, left_total: int, right: Floats, right_total: int) -> Floats:
+        """The bounds to expect from events that were seen so often on held-out samples.
+
+        The best of many events is in part the luckiest, and the rarer events are, the more of them there are and the
+        more luck can do: so the rates of rare ones are read with more doubt.
+        """
+        doubt = DOUBT + DOUBT_PER_DECADE * np.log10((right_total + 1) / (np.asarray(right) + 1))
+        return self.expected(left, left_total, right, right_total, doubt)
+
+    def optimistic_bound(self, left: Floats, left_total: int, right: Floats, right_total: int) -> Floats:
+        """The bounds that events seen so often may come to if luck was against them."""
+        return self.expected(left, left_total, right, right_total, -HOPE)
+
+    def expected(self, left: Floats, left_total: int, right: Floats, right_total: int, doubt: Floats | float) -> Floats:
+        """The bounds to expect if rates are by so many standard errors worse than they were seen to be."""
+        from scipy.special import ndtr
+
+        above = clopper_pearson_lower(left, left_total, ndtr(-doubt))
+        below = clopper_pearson_upper(right, right_total, ndtr(-doubt))
+        bounds = log_ratio_lower(above * self.final, self.final, below * self.final, self.final, self.alpha, self.delta)
+        return np.atleast_1d(bounds)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Take the outputs whose score is above `level`, and those at it with probability `tie`.
+
+    `promise` is the bound to expect, `left` and `right` the shares of held-out outputs that are taken.
+    """
+
+    level: float
+    tie: float
+    promise: float
+    left: float
+    right: float
+
+
+def best_thresholds(left: Floats, right: Floats, goal: Goal, most: int = 1) -> list[Threshold]:
+    """The thresholds whose certified bounds promise to be the largest, from the sorted scores of held-out outputs.
+
+    Of those whose events are about equally frequent, the best one alone. Ties are taken whole: with the counts that
+    belong to it, a bound is never best between tie = 0 and tie = 1 but for the width of the intervals, and an event
+    without a coin can be checked by anybody.
+    """
+    levels = candidate_levels(left, right)
+    hits, misses = _at_least(left, levels), _at_least(right, levels)
+    promises = goal.promised(hits, len(left), misses, len(right))
+    frequencies = np.floor(FREQUENCIES * np.log2(hits + misses))
+    order = np.argsort(-promises, kind="stable")
+    _, first = np.unique(frequencies[order], return_index=True)
+    shares = hits / len(left), misses / len(right)
+    return [
+        Threshold(float(levels[place]), 1.0, float(promises[place]), *(float(share[place]) for share in shares))
+        for place in order[np.sort(first)[:most]]
+    ]
+
+
+def profile_levels(left: Floats, right: Floats, epsilons: Floats) -> Floats:
+    """For each ε the level at which P[left] - e^ε P[right] is largest on these sorted scores."""
+    levels = candidate_levels(left, right)
+    gains = _at_least(left, levels) / len(left) - np.exp(epsilons)[:, None] * _at_least(right, levels) / len(right)
+    return np.asarray(levels[np.argmax(gains, axis=1)])
+
+
+def candidate_levels(left: Floats, right: Floats) -> Floats:
+    """Sorted scores worth a threshold: all if they are few, else some at every order of magnitude of probability."""
+    return np.unique(np.concatenate([_ranked(left), _ranked(right)]))
+
+
+def _ranked(scores: Floats) -> Floats:
+    steps = np.flatnonzero(np.diff(scores))
+    if len(steps) < MOST_THRESHOLDS:
+        return np.asarray(scores[np.concatenate([[0], steps + 1])])
+    ranks = np.unique(np.geomspace(1, len(scores), MOST_THRESHOLDS).astype(np.intp))
+    return scores[len(scores) - ranks]
+
+
+def _at_least(scores: Floats, levels: Floats) -> Floats:
+    """How many of the sorted scores are at least the level."""
+    return (len(scores) - np.searchsorted(scores, levels, side="left")).astype(np.float64)
+
+
+# ------------------------------------------------------------------------------------------ Algorithm 1 of the paper
+
+
+class HighestScores:
+    """The highest of many scores, as values and how often each occurs: memory for the highest ones alone."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.total = 0
+        self.values: Floats = np.zeros(0)
+        self.counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def add(self, scores: Floats) -> None:
+        self.total += len(scores)
+        values, counts = np.unique(scores, return_counts=True)
+        merged, places = np.unique(np.concatenate([self.values, values]), return_inverse=True)
+        totals = np.bincount(places, weights=np.concatenate([self.counts, counts])).astype(np.int64)
+        above = np.cumsum(totals[::-1])[::-1] - totals  # how many scores exceed each value
+        needed = above < self.keep
+        self.values, self.counts = merged[needed], totals[needed]
+
+
+def paper_threshold(highest: HighestScores, c: float) -> tuple[float, float]:
+    """t and q of the threshold attack whose mass on the right samples is c, ties included (Algorithm 1, lines 5-7).
+
+    With N scores, t is the ⌈cN⌉-th highest, and q makes up what the scores above t leave of cN.
+    """
+    wanted = c * highest.total
+    above = np.cumsum(highest.counts[::-1])[::-1] - highest.counts
+    place = int(np.flatnonzero(above < max(wanted, 1e-12))[0])  # values ascend: the lowest that is still needed
+    return float(highest.values[place]), float(min(1.0, (wanted - above[place]) / highest.counts[place]))

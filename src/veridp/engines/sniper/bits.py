@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.engines.sniper.features import Column, FeatureLayout, Leaves
-from veridp.kernel.template import Kind
+from veridp.kernel.output import Kind
 
 Floats = NDArray[np.float64]
 LAST_BITS = 4

@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.kernel.access import parts
-from veridp.kernel.identity import DictItems, Raised
-from veridp.kernel.template import Kind, Slot, Template, leaf_kind, mark_not_finite
+from veridp.kernel.output import DictItems, Kind, Raised, Slot, Template, leaf_kind, mark_not_finite, parts
 from veridp.sampling.outputs import Outputs
 
 Floats = NDArray[np.float64]

@@ -13,16 +13,14 @@ from dataclasses import dataclass, field, replace
 from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, out_of_time
 from veridp.claim import Claim
+from veridp.engines.sniper.attack import Goal
 from veridp.engines.sniper.classifier import QUICK, ModelFamily
-from veridp.engines.sniper.confirm import Look, Spending, confirm, early_bound
-from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, best_attack, seed_for
+from veridp.engines.sniper.confirm import Look, Spending, confirm, early_bound, playoff
+from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, best_attack, few_outputs, seed_for
 from veridp.engines.sniper.pairs import PairStream, Source
-from veridp.engines.sniper.pilot import few_outputs
-from veridp.engines.sniper.playoff import playoff
-from veridp.engines.sniper.power import Goal
 from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismError
-from veridp.kernel.wording import count_text
+from veridp.kernel.symbols import count_text
 from veridp.sampling.sample import check_returns
 
 STAGES = 2  # contests ahead of the last training, each with more samples than the one before

@@ -1,8 +1,4 @@
-"""DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into a threshold attack.
-
-Algorithm 1 of the paper, with its parts exchangeable: which families are tried, and how the threshold is chosen. One
-classifier distinguishes left from right, and its negative right from left: a pair and its reversal cost one training.
-"""
+"""DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into an attack."""
 
 from __future__ import annotations
 
@@ -14,15 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import Pair
-from veridp.engines.sniper.attack import Scorer, ThresholdAttack
+from veridp.engines.sniper.attack import Goal, Scorer, ThresholdAttack, best_thresholds, profile_levels
 from veridp.engines.sniper.bits import bit_columns
 from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, fitted
 from veridp.engines.sniper.features import Columns, columns_for
-from veridp.engines.sniper.power import Goal, best_thresholds, profile_levels
+from veridp.engines.sniper.tasks import TaskPool
 from veridp.engines.sniper.training import Training
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.sample import sample
+
+# --------------------------------------------------------------------------------------------------------- pair attack
+# DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into a threshold attack.
+#
+# Algorithm 1 of the paper, with its parts exchangeable: which families are tried, and how the threshold is chosen. One
+# classifier distinguishes left from right, and its negative right from left: a pair and its reversal cost one
+# training.
+
 
 Floats = NDArray[np.float64]
 COLUMN_ROWS = 10_000  # outputs of either side from which the columns are learnt
@@ -217,3 +221,35 @@ def _nothing(pair: Pair, columns: Columns, drawn: int) -> AttackCandidate:
     """Where no column varies, there is nothing to tell the inputs apart by."""
     attack = ThresholdAttack(Scorer(columns, ConstantModel()), 0.0, text="any output")
     return AttackCandidate(pair, attack, -math.inf, 1.0, 1.0, (), (), 0, drawn)
+
+
+# --------------------------------------------------------------------------------------------------------------- pilot
+# A few samples ahead of a level, which tell whether few outputs differ.
+#
+# Every worker draws them, the same ones: what is done once in a process, such as compiling the mechanism, is done in
+# all
+# at a time, and what they tell does not depend on how many workers there are.
+
+
+MAX_PILOT_SAMPLES = 50_000  # samples
+
+
+@dataclass(frozen=True)
+class PilotTask:
+    """So many samples of this input to draw."""
+
+    data: object
+    samples: int
+    key: tuple[int, ...]
+
+
+def piloted(setting: Setting, task: PilotTask) -> bool:
+    outputs = setting.draw(task.data, task.samples, *task.key)
+    return outputs.grouped(len(outputs) // SEEN_WELL) is not None
+
+
+def few_outputs(pool: TaskPool, data: object, samples: int, key: tuple[int, ...]) -> tuple[bool, int]:
+    """Whether so few outputs differ that each is seen often, among at most so many samples; and how many were drawn."""
+    task = PilotTask(data, min(samples, MAX_PILOT_SAMPLES), key)
+    few = set(pool.run(piloted, [task] * pool.hands))
+    return few == {True}, task.samples

@@ -17,13 +17,13 @@ from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, levels, share, whole
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim
+from veridp.engines.sniper.attack import Goal, sample_size
 from veridp.engines.sniper.classifier import ALL, ModelFamily
 from veridp.engines.sniper.confirm import ALL_AT_ONCE, Look, Spending
 from veridp.engines.sniper.levels import ABOUT_IN_ALL, Hunt, LevelPlan
 from veridp.engines.sniper.pair_attack import Setting
 from veridp.engines.sniper.pairs import PairStream, Source, given_pairs, sources_named
 from veridp.engines.sniper.paper import FINAL_SAMPLES, PaperHunt
-from veridp.engines.sniper.power import Goal, sample_size
 from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
 from veridp.engines.sniper.tasks import TaskPool, load_classifiers
 from veridp.errors import BadInput, CutShort

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from veridp.budget import whole
-from veridp.budget.threads import one_thread, one_thread_for_good
+from veridp.budget.child_process import one_thread, one_thread_for_good
 from veridp.errors import extra
 from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool
 

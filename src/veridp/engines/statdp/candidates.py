@@ -1,4 +1,5 @@
-"""Which features to look at, and where to cut them: the candidates of the event selector (Algorithm 3)."""
+"""Which features to look at, where to cut them, and the events that this makes: the candidates of the event
+selector."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from veridp.engines.statdp.events import FeatureCondition
 from veridp.engines.statdp.features import (
     AVERAGE,
     NUMBERS,
@@ -26,11 +27,53 @@ from veridp.engines.statdp.features import (
     Shown,
     SummaryFeature,
 )
-from veridp.kernel.access import leaf_names
-from veridp.kernel.identity import leaf_key
-from veridp.kernel.template import Kind, Scalar, Slot, Template, leaf_kind
+from veridp.kernel.output import Kind, Scalar, Slot, Template, leaf_key, leaf_kind, leaf_names
 from veridp.sampling.encode import encode
+from veridp.sampling.events import OutputEvent
 from veridp.sampling.outputs import Outputs
+
+# -------------------------------------------------------------------------------------------------------------- events
+# Events: conditions on features of an output. They print as a sentence and can be evaluated on any output.
+
+
+@dataclass(frozen=True)
+class FeatureCondition:
+    """A feature lies above `low` and is at most `high`."""
+
+    feature: Feature
+    low: float
+    high: float
+
+    def where(self, sheet: Sheet) -> NDArray[np.bool_]:
+        """Which outputs satisfy it; those without the feature do not."""
+        column = self.feature.column(sheet)
+        return np.asarray((column > self.low) & (column <= self.high))
+
+    def __str__(self) -> str:
+        return self.feature.sentence(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class FeatureEvent(OutputEvent):
+    """All of its conditions hold."""
+
+    conditions: tuple[FeatureCondition, ...]
+
+    def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Which of the outputs belong to it."""
+        sheet = Sheet(outputs)
+        happened = np.ones(len(outputs), dtype=np.bool_)
+        for condition in self.conditions:
+            happened &= condition.where(sheet)
+        return happened
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.conditions))
+
+
+# ---------------------------------------------------------------------------------------------------------- candidates
+# Which features to look at, and where to cut them: the candidates of the event selector (Algorithm 3).
+
 
 FEW_VALUES = 16  # so many different whole numbers are values to be told apart
 MOST_STEPS = 64  # so many different whole numbers are all cuts

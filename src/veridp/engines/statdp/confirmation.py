@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridp.engines.statdp.inputs import InputTrial
-from veridp.engines.statdp.seeds import Seeds
-from veridp.engines.statdp.select import Clock, EventCandidate
-from veridp.engines.statdp.selection import Tell
-from veridp.kernel.wording import count_text
-from veridp.sampling.tally import tally
+from veridp.engines.statdp.inputs import InputTrial, Seeds
+from veridp.engines.statdp.select import Clock, EventCandidate, Tell
+from veridp.kernel.symbols import count_text
+from veridp.sampling.sample import tally
 
 AT_ONCE = 250_000  # runs between two looks at the clock, unless there are very many
 PARTS = 16

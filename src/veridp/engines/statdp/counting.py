@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.statdp.candidates import Axes, Axis
-from veridp.engines.statdp.events import FeatureCondition, FeatureEvent
+from veridp.engines.statdp.candidates import Axes, Axis, FeatureCondition, FeatureEvent
 from veridp.engines.statdp.features import Array, Discrete, Number, Sheet, SummaryFeature
 from veridp.sampling.outputs import Outputs
 

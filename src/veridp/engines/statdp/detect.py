@@ -15,11 +15,9 @@ from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.statdp.confirmation import FreshCounts, Tested
 from veridp.engines.statdp.hypothesis_test import p_values
-from veridp.engines.statdp.inputs import Trials, given_pairs, usual_pairs
+from veridp.engines.statdp.inputs import Seeds, Trials, given_pairs, usual_pairs
 from veridp.engines.statdp.result import CurvePoint, Detection
-from veridp.engines.statdp.seeds import Seeds
-from veridp.engines.statdp.select import score
-from veridp.engines.statdp.selection import Selection
+from veridp.engines.statdp.select import Selection, score
 from veridp.errors import BadInput, CutShort
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.sampling.sample import check_returns

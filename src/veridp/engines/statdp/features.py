@@ -17,8 +17,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.kernel.identity import NUMERIC, Raised, leaf_text, tree_text
-from veridp.kernel.template import Kind, Scalar, Slot, Template, Tree, is_finite_number, kind_of, leaf_kind
+from veridp.kernel.output import (
+    NUMERIC,
+    Kind,
+    Raised,
+    Scalar,
+    Slot,
+    Template,
+    Tree,
+    is_finite_number,
+    kind_of,
+    leaf_kind,
+    leaf_text,
+    tree_text,
+)
 from veridp.sampling.outputs import Outputs, Rows
 
 Array = NDArray[np.float64]

@@ -1,10 +1,12 @@
-"""Pairs of inputs with arguments to go with them: the input generator (Algorithm 4)."""
+"""Pairs of inputs with arguments to go with them: the input generator (Algorithm 4), and the seeds of each part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from veridp.adjacency import Pair
 from veridp.engines.statdp.arguments import search_arguments
@@ -13,6 +15,35 @@ from veridp.engines.statdp.noiseless import noise_free
 from veridp.errors import BadInput, MechanismFailed, NotExplorable
 from veridp.mechanism import Mechanism
 from veridp.tidy import tidied
+
+# --------------------------------------------------------------------------------------------------------------- seeds
+# Seeds for the parts of a detection: each its own, all from one.
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A family of independent seeds.
+
+    >>> Seeds(0).of(1) != Seeds(0).of(2)
+    True
+    """
+
+    seed: int
+    path: tuple[int, ...] = ()
+
+    def under(self, *path: int) -> Seeds:
+        """The family of seeds at this place within the family."""
+        return Seeds(self.seed, (*self.path, *path))
+
+    def of(self, *path: int) -> int:
+        """The seed at this place within the family."""
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(*self.path, *path))
+        return int(sequence.generate_state(1, np.uint64)[0])
+
+
+# -------------------------------------------------------------------------------------------------------------- inputs
+# Pairs of inputs with arguments to go with them: the input generator (Algorithm 4).
+
 
 SIZES = (5, 10)  # the lengths of the paper's patterns
 

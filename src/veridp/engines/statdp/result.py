@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.claim import Claim, Interval, Witness
-from veridp.engines.statdp.events import FeatureEvent
+from veridp.engines.statdp.candidates import FeatureEvent
 from veridp.mechanism import Mechanism
 
 

@@ -1,22 +1,25 @@
-"""The event selector (Algorithm 3): on samples of its own, which event of which pair speaks most against an ε."""
+"""The event selector (Algorithm 3): which event of which pair is the strongest evidence, on samples of its own."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from veridp.engines.statdp.candidates import propose_axes
+from veridp.engines.statdp.candidates import FeatureEvent, propose_axes
 from veridp.engines.statdp.counting import Counts, Families
-from veridp.engines.statdp.events import FeatureEvent
 from veridp.engines.statdp.features import Array
-from veridp.engines.statdp.inputs import InputTrial
-from veridp.engines.statdp.seeds import Seeds
-from veridp.sampling.sample import sample
-from veridp.sampling.tally import tally
+from veridp.engines.statdp.hypothesis_test import log_p_values
+from veridp.engines.statdp.inputs import InputTrial, Seeds, Trials
+from veridp.kernel.symbols import count_text
+from veridp.sampling.sample import sample, tally
+
+# -------------------------------------------------------------------------------------------------------------- select
+# The event selector (Algorithm 3): on samples of its own, which event of which pair speaks most against an ε.
+
 
 RARE = 0.001  # times n e^ε: events that happened less often, on both sides together, are skipped
 FINALISTS = 3  # events of a trial whose p-values are compared exactly, for each ε
@@ -155,3 +158,110 @@ def score(above: Counts, below: Counts, runs: int, epsilon: float) -> Array:
     total = thinned + below
     variance = total * (1 - total / (2 * runs)) + thinned * (1 - kept)
     return np.asarray((thinned - below) / np.sqrt(np.maximum(variance, 1.0)))
+
+
+# -------------------------------------------------------------------------------------------------------------- shrink
+# Which candidates to go on with: for each ε the simplest that is still significant, else the most significant.
+
+
+# On the selection sample. Of some 10^5 candidates none gets there by chance, and a fresh sample, of the same size or
+# more, takes hardly any of it away.
+STILL_SIGNIFICANT = math.log(1e-10)
+COMPARED = 6  # candidates of an ε whose p-values are worked out: so many of the strongest, and of the simplest
+
+
+def choose(finalists: Sequence[Sequence[Scored]], epsilons: Sequence[float]) -> list[EventCandidate | None]:
+    """For each ε the simplest candidate whose p-value is clearly significant; the strongest where none is.
+
+    Simpler is an event with less to say, then a shorter input; of equally simple ones the more significant goes first.
+    At the largest ε the strongest is kept: how far the curve goes on beyond is asked of it.
+    """
+    lists = [_compared(scored) for scored in finalists]
+    logs = iter(_log_p([(one, epsilon) for few, epsilon in zip(lists, epsilons, strict=True) for one in few]))
+    chosen: list[EventCandidate | None] = []
+    for few, epsilon in zip(lists, epsilons, strict=True):
+        known = {one: next(logs) for one in few}
+        clear = [one for one, log in known.items() if log <= STILL_SIGNIFICANT and epsilon < max(epsilons)]
+        if clear:
+            chosen.append(min(clear, key=lambda one: (one.complexity, one.trial.size, known[one])))
+        else:
+            chosen.append(min(known, key=known.__getitem__, default=None))
+    return chosen
+
+
+def _compared(scored: Sequence[Scored]) -> list[EventCandidate]:
+    strongest = sorted(scored, key=lambda one: -one.score)[:COMPARED]
+    strong = [one for one in scored if one.score > STRONG]
+    plain = sorted(strong, key=lambda one: (one.candidate.complexity, one.candidate.trial.size, -one.score))[:COMPARED]
+    return list(dict.fromkeys(one.candidate for one in (*strongest, *plain)))
+
+
+def _log_p(asked: Sequence[tuple[EventCandidate, float]]) -> list[float]:
+    """The logarithms of the p-values on the selection sample, in the direction that speaks against the ε."""
+    counts = np.array([(max(one.left, one.right), min(one.left, one.right), one.runs) for one, _ in asked])
+    if not len(counts):
+        return []
+    levels = np.array([epsilon for _, epsilon in asked])
+    return [float(log) for log in log_p_values(counts[:, 0], counts[:, 1], counts[:, 2], levels)]
+
+
+# ----------------------------------------------------------------------------------------------------------- selection
+# The first half of a detection: a pair and an event for each test ε, chosen on samples of their own.
+
+
+SECOND_LOOK = 2  # times as many runs again, for the candidates between which the first look cannot decide
+LOOKED_AT_AGAIN = 6  # trials at most
+
+Tell = Callable[[str, float], object]  # what is being done, the share done (0 to 1); raises CutShort if time is over
+
+
+class Selection:
+    """Looks at one pair after the other."""
+
+    def __init__(self, trials: Trials, most: int, epsilons: Sequence[float], runs: int, seeds: Seeds) -> None:
+        self.trials, self.most, self.epsilons, self.runs, self.seeds = trials, most, epsilons, runs, seeds
+        self.tried: list[InputTrial] = []
+        self.looked_again = 0
+        self.clock = Clock()
+
+    def run(self, tell: Tell) -> list[EventCandidate | None]:
+        """The candidate chosen for each ε, of so many pairs at most; None where no event was frequent enough."""
+        found: list[list[Scored]] = [[] for _ in self.epsilons]
+        for number, trial in enumerate(self.trials.some(self.most)):
+            tell(f"choosing events, {trial.pattern}", number / self.most)
+            selected = finalists(trial, self.epsilons, self.runs, self.seeds.under(number), self.clock)
+            for scored, more in zip(found, selected, strict=True):
+                scored += more
+            self.tried.append(trial)
+        return choose(self._second_look(found, tell), self.epsilons)
+
+    def _second_look(self, found: Sequence[Sequence[Scored]], tell: Tell) -> list[list[Scored]]:
+        """The candidates, those in doubt with counts of more runs: where no event is strong, luck decides too often."""
+        doubtful = [contenders(scored) for scored in found]
+        groups: dict[InputTrial, list[EventCandidate]] = {}
+        for scored in sorted((one for few in doubtful for one in few), key=lambda one: -one.score):
+            groups.setdefault(scored.candidate.trial, []).append(scored.candidate)
+        again: dict[EventCandidate, EventCandidate] = {}
+        for place, trial in enumerate(list(groups)[:LOOKED_AT_AGAIN]):
+            tell(f"choosing events, again {trial.pattern}", 1.0)
+            seeds = self.seeds.under(len(self.tried) + 1 + place)
+            again |= recounted(trial, list(dict.fromkeys(groups[trial])), SECOND_LOOK * self.runs, seeds, self.clock)
+            self.looked_again = place + 1
+        return [
+            [one if one.candidate not in again else rescored(again[one.candidate], epsilon) for one in scored]
+            for scored, epsilon in zip(found, self.epsilons, strict=True)
+        ]
+
+    def told(self) -> list[str]:
+        """What was searched, in sentences."""
+        sizes = sorted({trial.size for trial in self.tried})
+        patterns = dict.fromkeys(trial.pattern for trial in self.tried)
+        many, pairs = len(self.tried), len(self.trials.pairs)
+        what = f"{many} of {pairs} pairs" if many < pairs else count_text(many, "pair")
+        lengths = " and ".join(map(str, sizes))
+        lines = [f"{what} of length {lengths} ({'; '.join(patterns)}), {self.runs} runs on either side"]
+        if self.looked_again:
+            more = SECOND_LOOK * self.runs
+            lines.append(f"{self.looked_again} of them again, where that did not decide, {more} runs on either side")
+        notes = dict.fromkeys(note for trial in self.tried for note in trial.notes)
+        return lines + [f"arguments: {note}" for note in notes]

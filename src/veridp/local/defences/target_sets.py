@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
-from veridp.local.estimate import Estimate, Floats
+from veridp.local.estimate import Counts, Estimate, Floats
 from veridp.local.oracle import CHUNK, PureOracle, Reports
-from veridp.local.oracles.direct import GRR
-from veridp.local.oracles.subset import SubsetSelection
+from veridp.local.oracles.frequency import GRR, SubsetSelection
 
 AT_ONCE = CHUNK // 16  # reports whose support is spread out at a time
 LOYAL = 0.75  # of the fake reports have to support a value for it to count as one of their targets

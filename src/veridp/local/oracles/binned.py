@@ -13,10 +13,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
-from veridp.local.estimate import Estimate, Floats
+from veridp.local.estimate import Counts, Estimate, Floats
 from veridp.local.oracle import Oracle, Reports, checked_ends, checked_numbers, listed, whole_steps
-from veridp.local.oracles.direct import GRR, respond
+from veridp.local.oracles.frequency import GRR, respond
 from veridp.mechanism import Mechanism
 
 Rounding = Literal["random", "nearest"]

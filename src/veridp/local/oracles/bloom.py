@@ -15,10 +15,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
-from veridp.local.estimate import Estimate, Floats
+from veridp.local.estimate import Counts, Estimate, Floats
+from veridp.local.kernels import GRAIN, checked_epsilon, log_above, lying_rate, rounded_rate
 from veridp.local.oracle import FrequencyOracle, Reports
-from veridp.local.rates import GRAIN, checked_epsilon, log_above, lying_rate, rounded_rate
 from veridp.mechanism import Mechanism
 
 Bits = NDArray[np.bool_]

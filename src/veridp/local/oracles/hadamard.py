@@ -12,10 +12,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
-from veridp.local.estimate import Estimate, Floats
+from veridp.local.estimate import Counts, Estimate, Floats
+from veridp.local.kernels import lying_rate
 from veridp.local.oracle import FrequencyOracle, Reports, Sized
-from veridp.local.rates import lying_rate
 from veridp.mechanism import Mechanism
 
 

@@ -13,10 +13,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
+from veridp.local.estimate import Counts
+from veridp.local.kernels import GRAIN, lying_rate
 from veridp.local.oracle import PureOracle, Reports, Sized
-from veridp.local.oracles import direct
-from veridp.local.rates import GRAIN, lying_rate
+from veridp.local.oracles.frequency import respond
 from veridp.mechanism import Mechanism
 
 MOST_BUCKETS = 1 << 16
@@ -40,7 +40,7 @@ def respond_hashed(
     `table` holds the buckets of all values, a row for each hash function.
     """
     function = int(rng.integers(len(table)))
-    return function, direct.respond(rng, table[function][value], size=buckets, lie=lie)
+    return function, respond(rng, table[function][value], size=buckets, lie=lie)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from veridp.local.poisoning.attack import Attack, Attacked, CheckedProtocol, Freedom, Unchecked
 from veridp.local.poisoning.frequency import MGA, RIA, RPA, AdaptiveMGA, FrequencyAttack
-from veridp.local.poisoning.keyvalue import KeyValueAttack
-from veridp.local.poisoning.means import IPA, OPA, LargestInput, MeanAttack
-from veridp.local.poisoning.moments import FineGrained, FineGrainedInput
+from veridp.local.poisoning.numeric import (
+    IPA,
+    OPA,
+    FineGrained,
+    FineGrainedInput,
+    KeyValueAttack,
+    LargestInput,
+    MeanAttack,
+)
 
 __all__ = [
     "IPA",

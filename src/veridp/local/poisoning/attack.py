@@ -1,22 +1,29 @@
-"""What an attack is: users who do not do as the oracle says, the gain they aim at, and the freedoms they need.
-
-A share β of all users is malicious. `collect` plays a collection with and without them, on the same honest reports.
-"""
+"""What an attack is, and the reports that malicious users make up for each kind of oracle."""
 
 from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
+from veridp.local.estimate import Counts, Floats
+from veridp.local.oracle import PureOracle, Reports
+from veridp.local.oracles.frequency import GRR, OUE, SUE, BitReports, SubsetSelection
+from veridp.local.oracles.hashing import OLH, REPORT
+from veridp.local.weights import weight_law
+
+# -------------------------------------------------------------------------------------------------------------- attack
+# What an attack is: users who do not do as the oracle says, the gain they aim at, and the freedoms they need.
+#
+# A share β of all users is malicious. `collect` plays a collection with and without them, on the same honest reports.
 
 
 class Freedom(enum.Enum):
@@ -116,3 +123,201 @@ def corrupted(count: int, beta: float, rng: Generator) -> np.ndarray[tuple[int],
     chosen = np.zeros(count, dtype=bool)
     chosen[rng.choice(count, size=share_of(count, beta, rng), replace=False)] = True
     return chosen
+
+
+# ------------------------------------------------------------------------------------------------------------ crafting
+# Reports that malicious users make up, for each kind of oracle: at random, or such that they support chosen values.
+
+
+MOST_TRIES = 1 << 22  # hash functions that are tried for one that sends all targets to one bucket
+MAX_CANDIDATE_HASHES = 4096  # such functions to choose among
+AT_ONCE = 1 << 18
+
+
+# --------------------------------------------------------------------------------------------------------- random
+
+
+@singledispatch
+def random_reports(oracle: PureOracle, count: int, rng: Generator) -> Reports:
+    """Reports drawn uniformly from all that the oracle's format allows."""
+    raise BadInput(f"random reports are not available for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
+
+
+@random_reports.register
+def _random_value(oracle: GRR, count: int, rng: Generator) -> Reports:
+    return rng.integers(oracle.size, size=count, dtype=np.int32)
+
+
+@random_reports.register(SUE)
+@random_reports.register(OUE)
+def _random_bits(oracle: BitReports, count: int, rng: Generator) -> Reports:
+    from veridp.local.kernels import WORD, word_count
+
+    words = rng.integers(0, 2**64, size=(count, word_count(oracle.size)), dtype=np.uint64)
+    words[:, -1] >>= np.uint64(-oracle.size % WORD)  # bits beyond the values stay clear
+    return words
+
+
+@random_reports.register
+def _random_subset(oracle: SubsetSelection, count: int, rng: Generator) -> Reports:
+    return _packed_sets(
+        np.full(count, oracle.count), lambda size: _chosen(size, np.ones((1, oracle.size), dtype=bool), rng)
+    )
+
+
+@random_reports.register
+def _random_bucket(oracle: OLH, count: int, rng: Generator) -> Reports:
+    reports = np.empty(count, dtype=REPORT)
+    reports["seed"] = rng.integers(0, 2**64, size=count, dtype=np.uint64)
+    reports["bucket"] = rng.integers(oracle.buckets, size=count)
+    return reports
+
+
+@singledispatch
+def random_rate(oracle: PureOracle) -> float:
+    """How often a random report supports a given value."""
+    raise BadInput(f"random reports are not available for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
+
+
+@random_rate.register
+def _(oracle: GRR) -> float:
+    return 1 / oracle.size
+
+
+@random_rate.register(SUE)
+@random_rate.register(OUE)
+def _(oracle: BitReports) -> float:
+    return 0.5
+
+
+@random_rate.register
+def _(oracle: SubsetSelection) -> float:
+    return oracle.count / oracle.size
+
+
+@random_rate.register
+def _(oracle: OLH) -> float:
+    return 1 / oracle.buckets
+
+
+# -------------------------------------------------------------------------------------------------------- crafted
+
+
+@dataclass(frozen=True, eq=False)
+class Craft:
+    """A way to make reports that support targets, and how many targets one supports on average."""
+
+    oracle: PureOracle
+    targets: tuple[int, ...]
+    supported: float
+
+    def reports(self, count: int, rng: Generator) -> Reports:
+        raise NotImplementedError
+
+
+@singledispatch
+def craft(oracle: PureOracle, targets: Sequence[int], rng: Generator, *, mimic: bool = False) -> Craft:
+    """The craft that supports the most targets; with `mimic`, the most that leaves the weights of reports honest."""
+    raise BadInput(f"crafted reports are not available for {oracle}; use GRR, SUE, OUE, OLH or subset selection")
+
+
+@dataclass(frozen=True, eq=False)
+class _OneTarget(Craft):
+    def reports(self, count: int, rng: Generator) -> Reports:
+        return np.asarray(self.targets, dtype=np.int32)[rng.integers(len(self.targets), size=count)]
+
+
+@craft.register
+def _craft_value(oracle: GRR, targets: Sequence[int], rng: Generator, *, mimic: bool = False) -> Craft:
+    return _OneTarget(oracle, tuple(targets), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets(Craft):
+    """Sets of values: as many targets as the weight of the set allows, then others at random."""
+
+    weights: Floats  # P[weight k]
+
+    def reports(self, count: int, rng: Generator) -> Reports:
+        targets = np.zeros((1, self.oracle.size), dtype=bool)
+        targets[0, list(self.targets)] = True
+        ends = np.cumsum(self.weights)
+        weights = np.minimum(ends.searchsorted(rng.random(count) * ends[-1], side="right"), self.oracle.size)
+
+        def sets(weight: NDArray[np.int64]) -> NDArray[np.bool_]:
+            first = np.minimum(weight, len(self.targets))
+            return _chosen(first, targets, rng) | _chosen(weight - first, ~targets, rng)
+
+        return _packed_sets(weights, sets)
+
+
+def _packed_sets(
+    weights: NDArray[np.int64], sets: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> NDArray[np.uint64]:
+    """Sets of these weights, packed; made for some users at a time, as rows of truth values are large."""
+    from veridp.local.kernels import packed
+
+    few = AT_ONCE // 16
+    return np.concatenate([packed(sets(weights[start : start + few])) for start in range(0, max(len(weights), 1), few)])
+
+
+def _chosen(counts: NDArray[np.int64], among: NDArray[np.bool_], rng: Generator) -> NDArray[np.bool_]:
+    """Rows of truth values: in each a random set of `counts` of the places `among`."""
+    places = np.where(among, rng.random((len(counts), among.shape[1])), 2.0)
+    ranks = np.argsort(np.argsort(places, axis=1), axis=1)
+    return np.asarray(ranks < counts[:, None])
+
+
+@craft.register(SUE)
+@craft.register(OUE)
+@craft.register(SubsetSelection)
+def _craft_set(oracle: BitReports, targets: Sequence[int], rng: Generator, *, mimic: bool = False) -> Craft:
+    """All targets, filled up with other values to the expected weight, so that a report is not too light.
+
+    To mimic, the weight is drawn from the honest distribution, and a light report leaves targets out.
+    """
+    law = weight_law(oracle)
+    if not (mimic or isinstance(oracle, SubsetSelection)):
+        expected = round(float(law @ np.arange(len(law))))
+        law = np.zeros_like(law)
+        law[max(expected, len(targets))] = 1.0
+    supported = float(law @ np.minimum(np.arange(len(law)), len(targets)))
+    return _Sets(oracle, tuple(targets), supported, law)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seeds(Craft):
+    """Hash functions that were found to send many targets to one bucket, with that bucket."""
+
+    found: Reports
+
+    def reports(self, count: int, rng: Generator) -> Reports:
+        return self.found[rng.integers(len(self.found), size=count)]
+
+
+@craft.register
+def _craft_seed(oracle: OLH, targets: Sequence[int], rng: Generator, *, mimic: bool = False) -> Craft:
+    """The best hash functions of millions; to mimic, the best of sixteen for each of many reports, all different."""
+    from veridp.local.kernels import best_buckets
+
+    wanted = np.array(targets, dtype=np.int64)
+    kept, supports = np.empty(0, dtype=REPORT), np.empty(0, dtype=np.int64)
+    tried = 0
+    while tried < (AT_ONCE if mimic else MOST_TRIES):
+        batch = random_reports(oracle, AT_ONCE, rng)
+        support = np.empty(AT_ONCE, dtype=np.int64)
+        bucket = np.empty(AT_ONCE, dtype=np.int64)
+        best_buckets(np.ascontiguousarray(batch["seed"]), wanted, oracle.buckets, support, bucket)
+        batch["bucket"] = bucket
+        tried += AT_ONCE
+        if mimic:
+            best = support.reshape(-1, 16).argmax(axis=1) + np.arange(0, AT_ONCE, 16)
+            kept, supports = batch[best], support[best]
+            break
+        kept, supports = np.concatenate((kept, batch)), np.concatenate((supports, support))
+        good = np.argsort(-supports, kind="stable")[:MAX_CANDIDATE_HASHES]
+        kept, supports = kept[good], supports[good]
+        if supports.min() == len(targets):
+            break
+    best_support = supports == supports.max() if not mimic else np.ones(len(supports), dtype=bool)
+    return _Seeds(oracle, tuple(targets), float(supports[best_support].mean()), kept[best_support])

@@ -21,12 +21,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from veridp.errors import BadInput
-from veridp.local.counts import Counts
-from veridp.local.estimate import Floats
+from veridp.local.estimate import Counts, Floats
 from veridp.local.oracle import PureOracle, Reports
 from veridp.local.oracles.hashing import OLH
-from veridp.local.poisoning.attack import Attack, Attacked, Freedom, share_of
-from veridp.local.poisoning.crafting import Craft, craft, random_rate, random_reports
+from veridp.local.poisoning.attack import Attack, Attacked, Craft, Freedom, craft, random_rate, random_reports, share_of
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from veridp.local.study.people import People, adult_ages
-from veridp.local.study.run import Figure, Study, StudyPoint, StudySettings, evaluate
+from veridp.local.study.run import Figure, People, Study, StudyPoint, StudySettings, adult_ages, evaluate
 
 __all__ = ["Figure", "People", "Study", "StudyPoint", "StudySettings", "adult_ages", "evaluate"]

@@ -1,0 +1,264 @@
+"""The client's side over HTTP: one client that takes part, or a crowd of honest ones that rehearses a collection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from veridp.budget import Deadline
+from veridp.collect.client import Client, FileVault, MemoryVault
+from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
+from veridp.collect.reasons import Reason, Refused
+from veridp.collect.task import Task
+from veridp.errors import BadInput
+
+# ------------------------------------------------------------------------------------------------------------- joining
+# The client's side over HTTP: take part in a task once, through lost answers, restarts and crashes on either side.
+
+
+AGAIN = {429, 502, 503, 504}
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass
+class Server:
+    """A server at an address, asked again until the deadline where it does not answer."""
+
+    url: str
+    token: str
+    deadline: Deadline
+    authorities: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise BadInput(f"{self.url!r} is not a server address; write for instance https://collect.example.org")
+        try:
+            verify = ssl.create_default_context(cafile=None if self.authorities is None else str(self.authorities))
+        except OSError as error:
+            raise BadInput(f"{self.authorities}: {error.strerror}; give a file of certificates") from None
+        self._http = httpx.Client(base_url=self.url, verify=verify, timeout=30.0)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._http.close()
+
+    def ask(
+        self, verb: str, path: str, content: bytes | None = None, kind: str = "application/msgpack"
+    ) -> httpx.Response:
+        """The answer; refusals are raised by name, and whatever may pass is waited for."""
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if content is not None:
+            headers["Content-Type"] = kind
+        wait = 0.05
+        while True:
+            try:
+                answer = self._http.request(verb, path, content=content, headers=headers)
+                if answer.status_code not in AGAIN:
+                    return _checked(answer)
+                trouble = f"it answers {answer.status_code}"
+            except httpx.TransportError as error:
+                trouble = str(error) or type(error).__name__
+            if self.deadline.left < wait:
+                raise BadInput(f"{self.url} is not available: {trouble}; try again later, nothing is lost")
+            time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not come back together
+            wait = min(2 * wait, 5.0)
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """A long answer, piece by piece."""
+        with self._http.stream("GET", path, headers={"Authorization": f"Bearer {self.token}"}) as answer:
+            if not answer.is_success:
+                answer.read()
+                _checked(answer)
+            yield from answer.iter_bytes()
+
+    def message(self, path: str, content: Message | None, kind: type[M]) -> M:
+        """The message that answers a message."""
+        return decode(self.ask("POST", path, b"" if content is None else encode(content)).content, kind)
+
+
+def task_at(server: Server, name: str) -> Task:
+    """The definition of a task, as the server has it."""
+    return Task.from_json(server.ask("GET", f"/tasks/{quote(name, safe='')}").text)
+
+
+def join(server: Server, name: str, value: object, state: Path, most_epsilon: float | None = None) -> SessionVerdict:
+    """The verdict on a report of this value; the one there was, if the state file has it.
+
+    The state file must outlive the process: with it the client goes on after a crash, and never tells more than once.
+    """
+    vault = FileVault(state)
+    with vault.held():
+        task = task_at(server, name)
+        cost = task.protocol.epsilon
+        if most_epsilon is not None and cost > most_epsilon:
+            raise BadInput(f"the task costs ε = {cost:.6g}, more than {most_epsilon:g}; not taking part")
+        client = Client(task.protocol, task.verifier, vault)
+        if client.invitation is not None and client.invitation.task != task.digest:
+            raise BadInput(
+                f"{state} belongs to a different task than {name!r} as defined there; use a separate state file"
+            )
+        if client.verdict is not None:
+            return client.verdict
+        task.protocol.choose(value, random.SystemRandom())  # what is no value must not begin a session
+        path = f"/tasks/{quote(name, safe='')}"
+        invitation = client.invitation or server.message(f"{path}/session", None, Invitation)
+        if invitation.task != task.digest:
+            raise Refused(Reason.WRONG_TASK, "the server invites to a different task than it defines; not taking part")
+        challenge = server.message(f"{path}/commit", client.commit(invitation, value), Challenge)
+        return client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    try:
+        found = json.loads(answer.content)
+        raise Refused(Reason(found["reason"]), str(found["message"]))
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(f"{answer.url} answers {answer.status_code}; is it a server of veridp collect?") from None
+
+
+# --------------------------------------------------------------------------------------------------------------- crowd
+# A crowd of honest clients in one process, to rehearse a collection: how fast is a server, what survives a crash?
+
+
+STEPS = ("session", "commit", "open")
+PASSING = {429, 502, 503, 504}
+
+
+@dataclass
+class Rehearsal:
+    """What a crowd saw: the outputs that each client was told were accepted, refusals, and how long each step took."""
+
+    accepted: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by token
+    refused: dict[str, str] = field(default_factory=dict)
+    latencies: dict[str, list[float]] = field(default_factory=lambda: {step: [] for step in STEPS})
+    interruptions: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Connection:
+    """A connection that is kept alive: HTTP/1.1 with bodies of known length, which is what the service speaks."""
+
+    host: str
+    port: int
+    reader: asyncio.StreamReader | None = None
+    writer: asyncio.StreamWriter | None = None
+
+    async def post(self, path: str, token: str, body: bytes) -> tuple[int, bytes]:
+        """Status and body of the answer; raises OSError or EOFError when the connection is lost."""
+        if self.reader is None or self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer {token}\r\n"
+            f"Content-Type: application/msgpack\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self.writer.write(head.encode() + body)
+        await self.writer.drain()
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        length = next(int(line[15:]) for line in lines if line.lower().startswith("content-length:"))
+        return int(lines[0].split(" ")[1]), await self.reader.readexactly(length)
+
+    async def close(self) -> None:
+        """Forget the connection; the next post makes a new one."""
+        writer, self.reader, self.writer = self.writer, None, None
+        if writer is not None:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+async def rehearse(
+    url: str,
+    task: Task,
+    values: Sequence[object],
+    tokens: Sequence[str],
+    *,
+    seed: int,
+    connections: int = 32,
+    seconds: float = 60.0,
+) -> Rehearsal:
+    """Let clients with these values and tokens take part, so many at a time, each until it has a verdict.
+
+    What a lost connection or a server that is away interrupts is tried again, until the time is over.
+    """
+    if len(values) != len(tokens):
+        raise BadInput(f"{len(values)} values and {len(tokens)} tokens; give a token for each")
+    address = urlsplit(url)
+    found, deadline = Rehearsal(), Deadline(seconds)
+    waiting = iter(list(zip(values, tokens, strict=True)))
+
+    async def work(number: int) -> None:
+        connection = Connection(address.hostname or "127.0.0.1", address.port or 80)
+        rng = random.Random(f"{seed} {number}")  # noqa: S311 - a rehearsal
+        for value, token in waiting:
+            await _take_part(connection, task, value, token, rng, found, deadline)
+        await connection.close()
+
+    start = time.perf_counter()
+    await asyncio.gather(*(work(number) for number in range(connections)))
+    found.seconds = time.perf_counter() - start
+    return found
+
+
+async def _take_part(
+    connection: Connection,
+    task: Task,
+    value: object,
+    token: str,
+    rng: random.Random,
+    found: Rehearsal,
+    deadline: Deadline,
+) -> None:
+    client = Client(task.protocol, task.verifier, MemoryVault(), rng)
+
+    async def step(name: str, message: Message | None) -> bytes | None:
+        """The answer to a step; None if it was refused for good, which is noted."""
+        body = b"" if message is None else encode(message)
+        while not deadline.passed:
+            start = time.perf_counter()
+            try:
+                status, answer = await connection.post(f"/tasks/{task.name}/{name}", token, body)
+            except (OSError, EOFError):
+                found.interruptions += 1
+                await connection.close()
+                await asyncio.sleep(rng.uniform(0.02, 0.1))
+                continue
+            if status == 200:
+                found.latencies[name].append(time.perf_counter() - start)
+                return answer
+            if status not in PASSING:
+                found.refused[token] = answer.decode("utf-8", "replace")
+                return None
+            await asyncio.sleep(rng.uniform(0.02, 0.1))
+        found.refused[token] = "the time was over"
+        return None
+
+    if (invitation := await step("session", None)) is None:
+        return
+    commit = client.commit(decode(invitation, Invitation), value)
+    if (challenge := await step("commit", commit)) is None:
+        return
+    opening = client.open(decode(challenge, Challenge))
+    if (answer := await step("open", opening)) is None:
+        return
+    verdict = client.finish(decode(answer, SessionVerdict))
+    if verdict.accepted:
+        found.accepted[token] = verdict.outputs
+    else:
+        found.refused[token] = verdict.reason
