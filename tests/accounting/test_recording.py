@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.accounting import Parallel, Sequential, line, mechanisms, part, releases_of
-from veridp.accounting import release as recording
+from veridp.accounting import Parallel, Sequential, line, mechanisms, part, recording, releases_of
 from veridp.accounting.simple import basic_charge
 from veridp.adjacency import adjacency
 from veridp.claim import Standing

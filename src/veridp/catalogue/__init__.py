@@ -6,18 +6,12 @@ import difflib
 from collections.abc import Iterator, Mapping
 
 from veridp.catalogue.additive import (
-    bad_partial_sum,
-    bad_smart_sum,
-    finder_sum,
     gaussian,
     geometric,
     laplace,
     laplace_parallel,
     noisy_hist1,
     noisy_hist2,
-    partial_sum,
-    prefix_sum,
-    smart_sum,
     truncated_geometric,
 )
 from veridp.catalogue.gap_svt import (
@@ -37,6 +31,14 @@ from veridp.catalogue.selection import (
     noisy_max4,
     noisy_max_gumbel,
     noisy_max_sum,
+)
+from veridp.catalogue.sums import (
+    bad_partial_sum,
+    bad_smart_sum,
+    finder_sum,
+    partial_sum,
+    prefix_sum,
+    smart_sum,
 )
 from veridp.catalogue.svt import at, at1, at2, at3, at4, at5, svt1, svt2, svt3, svt4, svt5, svt6, svt34_parallel
 from veridp.errors import BadTarget

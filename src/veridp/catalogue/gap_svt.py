@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from numpy.random import Generator
 
-from veridp.catalogue.svt import cheapest_shift, sparse_vector_cost
+from veridp.catalogue.alignment import cheapest_shift, sparse_vector_cost
 from veridp.mechanism import mechanism
 
 
