@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import ndtr
@@ -95,6 +95,7 @@ def test_a_mixture_of_two_places_keeps_its_numbers_however_far_apart_they_are(ap
         assert weights.delta(epsilon) == pytest.approx(max(0.5 - math.exp(epsilon) / 4, 0.75 - math.exp(epsilon) / 2))
 
 
+@example([(3, 1.0, 0), (1, 3.0, 2), (5, 3.0, 0)], 1e12)  # several components make up the tail
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(

@@ -131,11 +131,21 @@ def limit(losses: Sequence[float] | Array) -> float:
 
 @dataclass(frozen=True)
 class _Decay:
-    """A tail x^(order - 1) e^(-rate x), times a constant."""
+    """A tail (x - location)^(order - 1) e^(-rate (x - location)), times a constant.
+
+    Two tails are compared by the exact difference of their locations, which may be large against the noise, and by the
+    sum of all that makes up the two constants, in which what they share cancels without rounding.
+    """
 
     rate: float
     order: int
-    log_constant: tuple[float, ...]  # to be added: what two tails share then cancels without rounding
+    location: Fraction
+    log_constant: tuple[float, ...]
+
+    def over(self, other: _Decay) -> float:
+        """ln of this tail over another of the same rate and order, far out."""
+        moved = as_float(Fraction(self.rate) * (self.location - other.location))
+        return math.fsum([moved, *self.log_constant, *(-part for part in other.log_constant)])
 
 
 def limit_of(left: Sequence[DistributionPiece], right: Sequence[DistributionPiece], sign: int) -> float | None:
@@ -144,25 +154,27 @@ def limit_of(left: Sequence[DistributionPiece], right: Sequence[DistributionPiec
     A sum of independent noise decays like its heaviest part. The transform E[e^(tX)] of the sum is a product, and has
     a pole where t is the least rate of decay; its order and its coefficient are those of the tail.
     """
-    mine, theirs = (_decay([_decay_of(piece, sign) for piece in side]) for side in (left, right))
+    mine, theirs = (_heaviest([_decay_of(piece, sign) for piece in side]) for side in (left, right))
     if mine is None or theirs is None:
         return None
-    if (mine.rate, -mine.order) == (theirs.rate, -theirs.order):
-        return math.fsum([*mine.log_constant, *(-part for part in theirs.log_constant)])
-    return math.inf if (mine.rate, -mine.order) < (theirs.rate, -theirs.order) else -math.inf
+    (rate, order), (their_rate, their_order) = ((side[0].rate, -side[0].order) for side in (mine, theirs))
+    if (rate, order) != (their_rate, their_order):
+        return math.inf if (rate, order) < (their_rate, their_order) else -math.inf
+    largest = mine[0]
+    for part in (*mine, *theirs):
+        largest = part if part.over(largest) > 0 else largest
+    over, under = (np.logaddexp.reduce([part.over(largest) for part in side]) for side in (mine, theirs))
+    return float(over - under)
 
 
-def _decay(parts: Sequence[_Decay | None]) -> _Decay | None:
-    """The tail of a mixture: its heaviest parts."""
+def _heaviest(parts: Sequence[_Decay | None]) -> list[_Decay] | None:
+    """The heaviest parts of a mixture, which its tail is made of; None where one is not known."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
     rate = min(part.rate for part in known)
     order = max(part.order for part in known if part.rate == rate)
-    heaviest = [part.log_constant for part in known if (part.rate, part.order) == (rate, order)]
-    if len(heaviest) == 1:
-        return _Decay(rate, order, heaviest[0])
-    return _Decay(rate, order, (float(np.logaddexp.reduce([math.fsum(parts) for parts in heaviest])),))
+    return [part for part in known if (part.rate, part.order) == (rate, order)]
 
 
 def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
@@ -179,7 +191,7 @@ def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
     if not math.isfinite(rate):
         return None
     weight = Density([DistributionPiece(piece.weight, piece.conditions, ())]).mass
-    order, log_constant = 0, [weight, rate * sign * as_float(number.constant)]
+    order, log_constant = 0, [weight]
     for (noise, factor), pole in zip(draws, poles, strict=True):
         if pole is not None and pole.rate == rate:
             order += pole.order
@@ -188,4 +200,6 @@ def _decay_of(piece: DistributionPiece, sign: int) -> _Decay | None:
             return None
         else:
             log_constant.append(noise.log_transform(rate * factor))
-    return _Decay(rate, order, (*log_constant, -math.lgamma(order))) if all(map(math.isfinite, log_constant)) else None
+    if not all(map(math.isfinite, log_constant)):
+        return None
+    return _Decay(rate, order, sign * Fraction(number.constant), (*log_constant, -math.lgamma(order)))
