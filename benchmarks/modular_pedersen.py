@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from veridp.collect.commitments.entrywise import Entrywise
+from veridp.collect.commitments.ristretto import Entrywise
 from veridp.collect.layout import Context, Layout
 
 # The largest primes below a power of two such that half of one less is a prime as well.

@@ -98,21 +98,23 @@ def test_audits_judge_under_a_new_relation(relation: Adjacency) -> None:
 
 def test_proofs_rest_on_the_polytopes_of_a_new_relation(relation: Adjacency) -> None:
     if type(relation) is LastMoves:
-        with pytest.raises(BadInput, match=r"under last-moves have no polytope .* or an adjacency with vertices"):
+        with pytest.raises(
+            BadInput, match=r"no proof method for 'last-moves' over a range yet; .* or an adjacency with vertices"
+        ):
             veridp.prove(first_exactly, 2, adjacency=NAME)
         return
     proof = veridp.prove(first_exactly, 2, adjacency=NAME)
     assert proof.epsilon == 1.0
     assert proof.certificate["adjacency"] == "listed"  # the checker keeps its own table of names
     assert check(proof.certificate).rejection is None
-    with pytest.raises(NotInductive, match="there is no induction for neighbours under last-moves"):
+    with pytest.raises(NotInductive, match="induction does not support neighbours under last-moves"):
         prove_for_every_size(noisy, adjacency=NAME)
 
 
 def test_a_finite_domain_needs_the_checker_too(relation: Adjacency) -> None:
     """What the checker does not know by name is proved with open data, or not at all: never a fault of its own."""
     if type(relation) is LastMoves:
-        with pytest.raises(BadInput, match="have no polytope of differences"):
+        with pytest.raises(BadInput, match="no proof method for 'last-moves' over a range yet"):
             veridp.prove(first_exactly, 2, adjacency=NAME, domain=[0, 1])
     else:
         assert veridp.prove(first_exactly, 2, adjacency=NAME, domain=[0, 1]).epsilon == 1.0

@@ -11,7 +11,7 @@ import pytest
 
 import veridp
 from veridp import budget
-from veridp.audit import pilot
+from veridp.audit import case as pilot
 from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, within
 from veridp.claim import Standing

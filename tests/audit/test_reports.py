@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import veridp
-from veridp.report.audit import Audited
-from veridp.report.ci import junit, sarif
+from veridp.report.audit import Audited, junit, sarif
 
 MISTAKES = Path(__file__).parent / "mistakes.py"
 

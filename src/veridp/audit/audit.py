@@ -9,11 +9,10 @@ from typing import Any
 
 from veridp.adjacency import Adjacency, Domain
 from veridp.audit import explored, sampled
-from veridp.audit.case import AuditCase
+from veridp.audit.case import AuditCase, run_again, run_once
 from veridp.audit.caveats import look_for_caveats, reused_noise
-from veridp.audit.composed import compare_with_ledger
+from veridp.audit.explored import compare_with_ledger
 from veridp.audit.findings import Findings
-from veridp.audit.pilot import run_again, run_once
 from veridp.audit.witness import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt

@@ -99,8 +99,8 @@ def _write(results: list[Audited], report: Path | None, junit: Path | None, sari
     from importlib.metadata import version
 
     from veridp.report.audit import audited_markdown
-    from veridp.report.ci import junit as junit_text
-    from veridp.report.ci import sarif as sarif_log
+    from veridp.report.audit import junit as junit_text
+    from veridp.report.audit import sarif as sarif_log
 
     if report is not None:
         write_report(report, audited_markdown(results))

@@ -20,7 +20,7 @@ from veridp_check import CheckResult, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable
 
 if TYPE_CHECKING:
-    from veridp.engines.prove.target_claim import Difference
+    from veridp.engines.prove.target import Difference
     from veridp.mechanism import Mechanism
 
 SETTINGS = "--size, --epsilon, --adjacency, --domain and --arg"  # the options that set what a certificate may differ in
@@ -73,7 +73,7 @@ def _with_target(
 ) -> tuple[CheckResult, list[Difference]]:
     """The verdict with that of runs of the mechanism, and where the certificate does not say what it says of itself."""
     from veridp.engines.prove.replay import arguments_of, spot_check
-    from veridp.engines.prove.target_claim import target_differences
+    from veridp.engines.prove.target import target_differences
 
     bound = mechanism.bind(**arguments_of(certificate, mechanism.values)).bound()
     return spot_check(checked, bound, runs, seed), target_differences(certificate, mechanism)

@@ -406,7 +406,7 @@ def test_circles_and_deep_smooth_trees_are_refused() -> None:
         x, y, z = (rng.laplace() for _ in range(3))
         return bool(x < y) and bool(y < z) and bool(z < x + 1)
 
-    with pytest.raises(NotExact, match=r"n0, n1, n2 .* no tree"):
+    with pytest.raises(NotExact, match=r"n0, n1, n2 .* only trees are enclosed"):
         probability(circle, [0])
     with pytest.raises(NotExact, match="more than one layer"):
         probability(ascending(["normal"] * 4), [0] * 4)

@@ -29,8 +29,8 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import BY_NAME, OwnAdjacency, adjacency
 from veridp.engines.prove import prove
 from veridp.engines.prove.certificate import certificate_of, save_certificate
-from veridp.engines.prove.recording import RecordingGenerator
 from veridp.engines.prove.replay import arguments_of, spot_check
+from veridp.engines.prove.target import RecordingGenerator
 from veridp.errors import BadInput, MechanismFailed
 from veridp_check.checker import CheckResult, check, check_file
 from veridp_check.document import NotACertificate

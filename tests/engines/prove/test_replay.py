@@ -12,8 +12,8 @@ from small_certificates import event, header, linear, small, table
 
 from veridp import mechanism
 from veridp.engines.prove import prove
-from veridp.engines.prove.recording import RecordingGenerator
 from veridp.engines.prove.replay import spot_check
+from veridp.engines.prove.target import RecordingGenerator
 from veridp.errors import MechanismFailed, NotExplorable
 from veridp_check.checker import check
 

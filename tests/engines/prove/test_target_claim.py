@@ -14,7 +14,7 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import OwnAdjacency, adjacency
 from veridp.engines.prove import prove, prove_for_every_size
 from veridp.engines.prove.certificate import save_certificate
-from veridp.engines.prove.target_claim import target_differences
+from veridp.engines.prove.target import target_differences
 from veridp.mechanism import Mechanism
 from veridp_check.checker import check
 

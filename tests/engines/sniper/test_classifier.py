@@ -9,10 +9,19 @@ import pytest
 
 from veridp import catalogue, sample
 from veridp.engines.sniper.attack import Scorer
-from veridp.engines.sniper.classifier import ALL, Boosted, LinearModel, ModelFamily, OutputTable, fitted, independent
+from veridp.engines.sniper.classifier import (
+    ALL,
+    Boosted,
+    LinearModel,
+    ModelFamily,
+    OutputTable,
+    Training,
+    fitted,
+    independent,
+    row_keys,
+)
 from veridp.engines.sniper.features import Columns, FeatureLayout, Value, columns_for
 from veridp.engines.sniper.pairs import PairStream
-from veridp.engines.sniper.training import Training, row_keys
 from veridp.sampling.encode import encode
 from veridp.sampling.outputs import Outputs, concatenate
 

@@ -130,7 +130,7 @@ def test_an_argument_that_cannot_be_found_is_asked_for():
         search_arguments(as_mechanism(powered), [1.0], [2.0])
     with pytest.raises(BadInput, match="needs a value for scale, which sets its noise; give scale=…"):
         search_arguments(as_mechanism(scaled), [1.0], [2.0])
-    with pytest.raises(BadInput, match="needs a value for mode, which is no number"):
+    with pytest.raises(BadInput, match="needs a value for mode, which is not a number"):
         search_arguments(as_mechanism(named), [1.0], [2.0])
 
 

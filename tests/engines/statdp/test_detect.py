@@ -15,7 +15,7 @@ from veridp.adjacency import Pair
 from veridp.budget import TOP_SHARE
 from veridp.engines.exact import law
 from veridp.engines.statdp import Detection, detect, p_values
-from veridp.engines.statdp.confirmation import FreshCounts
+from veridp.engines.statdp.detect import FreshCounts
 from veridp.engines.statdp.result import CurvePoint
 from veridp.errors import BadInput, MechanismFailed
 

@@ -10,7 +10,6 @@ import pytest
 
 import veridp
 from veridp.engines.statdp.candidates import FeatureCondition, FeatureEvent, NoiseFreeOutput, propose_axes
-from veridp.engines.statdp.counting import Families
 from veridp.engines.statdp.features import (
     Distance,
     EntryFeature,
@@ -20,6 +19,7 @@ from veridp.engines.statdp.features import (
     Shown,
     SummaryFeature,
 )
+from veridp.engines.statdp.select import Families
 from veridp.kernel.output import Kind, Raised
 from veridp.sampling.encode import encode
 

@@ -13,8 +13,8 @@ from hashlib import blake2b
 from typing import ClassVar
 
 from veridp.collect.commitments import ggm
-from veridp.collect.commitments.entrywise import Entrywise, check_length, split
 from veridp.collect.commitments.ggm import SEED_BYTES, Hash
+from veridp.collect.commitments.ristretto import Entrywise, check_length, split
 from veridp.collect.layout import DIGEST_BYTES, Context, Layout
 from veridp.collect.reasons import Reason, Refused
 from veridp.errors import extra

@@ -13,11 +13,10 @@ import numpy as np
 
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.event import ExactEvent
-from veridp.engines.exact.lattice import without_overlap
 from veridp.engines.exact.loss import PrivacyLoss
 from veridp.engines.exact.masses import log_masses
 from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
-from veridp.engines.exact.space import loss_between, loss_of_factors
+from veridp.engines.exact.space import loss_between, loss_of_factors, without_overlap
 from veridp.errors import MechanismFailed, NotAffine, NotExact, VeridpError
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.explore import explore, walk

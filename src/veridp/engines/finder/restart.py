@@ -1,9 +1,12 @@
-"""One restart: a random pair and event, climbed from; and one draw of the random baseline. Runs in any process."""
+"""One restart: a random pair and event, climbed from, here or in a worker process; and one draw of the random
+baseline."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -30,7 +33,12 @@ from veridp.engines.finder.indicator import Draws
 from veridp.engines.finder.neighbourhood import PairSource, pair_source, patches
 from veridp.engines.finder.problem import ClosedData, Explored, OpenData, Problem, Spot, with_ends
 from veridp.engines.finder.result import Restart, SearchSettings, StartingPoint
-from veridp.errors import CutShort, NotExact
+from veridp.errors import CutShort, NotExact, WorkerLost
+from veridp.sampling.worker_pool import WorkerPool
+
+# ------------------------------------------------------------------------------------------------------------- restart
+# One restart: a random pair and event, climbed from; and one draw of the random baseline. Runs in any process.
+
 
 Array = NDArray[np.float64]
 BLOCK = 2**14  # draws that are evaluated at a time
@@ -337,3 +345,40 @@ def _domain_text(domain: Domain) -> str:
     if isinstance(domain, tuple) and len(domain) == 2:
         return f"[{domain[0]:g}, {domain[1]:g}]"
     return f"a domain of {len(domain)} values"
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+# Runs the tasks of a search in order: here, or in worker processes.
+
+
+WORTH_IT = 10.0  # seconds of work past which starting processes pays
+
+
+class RestartPool(WorkerPool[Searcher]):
+    """Who carries out the tasks of a search; to be used as a context, which ends the workers."""
+
+    def run(self, task: str, arguments: Sequence[Any], deadline: Deadline) -> Iterator[Any]:
+        """What the Searcher's method of this name gives for each argument, until the time is up.
+
+        The first is always computed, and here: it tells whether the others are worth starting processes for.
+        """
+        done, started = 0, time.monotonic()
+        for argument in itertools.islice(arguments, 1):
+            yield _carried_out(self.shared, (task, argument, deadline))
+            done += 1
+        work = (time.monotonic() - started) * (len(arguments) - 1)
+        tasks = ((task, argument, deadline) for argument in arguments[1:] if not deadline.passed)
+        if self.own is not None or (work >= WORTH_IT and self.payload is not None):
+            try:
+                for result in self.results(_carried_out, tasks, per_worker=1):
+                    yield result
+                    done += 1
+                return
+            except WorkerLost:  # what is not done yet is done here
+                tasks = ((task, argument, deadline) for argument in arguments[done:] if not deadline.passed)
+        yield from (_carried_out(self.shared, task) for task in tasks)
+
+
+def _carried_out(searcher: Searcher, task: tuple[str, Any, Deadline]) -> Any:
+    name, argument, deadline = task
+    return getattr(searcher, name)(argument, deadline.left)

@@ -14,10 +14,9 @@ from veridp.budget import Deadline, Progress, share, whole
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
 from veridp.engines.finder.estimate import TARGET
-from veridp.engines.finder.restart import Searcher
+from veridp.engines.finder.restart import RestartPool, Searcher
 from veridp.engines.finder.result import Restart, SearchSettings
 from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
-from veridp.engines.finder.workers import RestartPool
 from veridp.errors import BadInput
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism

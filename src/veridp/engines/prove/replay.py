@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.prove.recording import RecordedDraw, RecordingGenerator
+from veridp.engines.prove.target import RecordedDraw, RecordingGenerator
 from veridp.errors import BadInput, MechanismFailed
 from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text, raised
 from veridp.kernel.path import entries_of, outline_of

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import Goal, Scorer, ThresholdAttack, best_thresholds, profile_levels
 from veridp.engines.sniper.bits import bit_columns
-from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, fitted
+from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, Training, fitted
 from veridp.engines.sniper.features import Columns, columns_for
 from veridp.engines.sniper.tasks import TaskPool
-from veridp.engines.sniper.training import Training
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.sample import sample

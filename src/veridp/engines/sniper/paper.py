@@ -17,12 +17,11 @@ import numpy as np
 
 from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import HighestScores, Scorer, ThresholdAttack, paper_threshold
-from veridp.engines.sniper.classifier import HIDDEN, ConstantModel, ModelFamily, Scale, network_of
+from veridp.engines.sniper.classifier import HIDDEN, ConstantModel, ModelFamily, Scale, TrainingRows, network_of
 from veridp.engines.sniper.features import Columns, columns_for
 from veridp.engines.sniper.levels import SEARCHING, Hunt
 from veridp.engines.sniper.pair_attack import COLUMN_ROWS, MOST_NUMBERS, AttackCandidate, PairTask, Setting, seed_for
 from veridp.engines.sniper.pairs import Source
-from veridp.engines.sniper.training import TrainingRows
 from veridp.errors import BadInput
 from veridp.kernel.symbols import count_text
 from veridp.sampling.outputs import concatenate

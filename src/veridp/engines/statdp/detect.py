@@ -1,4 +1,4 @@
-"""Counterexample detection (Algorithm 1): choose events on one sample, test them on another."""
+"""Counterexample detection (Algorithm 1): choose events on one sample, test them on a fresh one."""
 
 from __future__ import annotations
 
@@ -13,21 +13,96 @@ from veridp.budget import GROWTH, Deadline, Level, Progress, levels, out_of_time
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
-from veridp.engines.statdp.confirmation import FreshCounts, Tested
 from veridp.engines.statdp.hypothesis_test import p_values
-from veridp.engines.statdp.inputs import Seeds, Trials, given_pairs, usual_pairs
+from veridp.engines.statdp.inputs import InputTrial, Seeds, Trials, given_pairs, usual_pairs
 from veridp.engines.statdp.result import CurvePoint, Detection
-from veridp.engines.statdp.select import Selection, score
+from veridp.engines.statdp.select import Clock, EventCandidate, Selection, Tell, score
 from veridp.errors import BadInput, CutShort
+from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.sampling.sample import check_returns
+from veridp.sampling.sample import check_returns, tally
+
+# -------------------------------------------------------------------------------------------------------- confirmation
+# The fresh sample: how often the chosen events happen in runs that had no part in choosing them.
+
+
+AT_ONCE = 250_000  # runs between two looks at the clock, unless there are very many
+PARTS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """A candidate with its counts in the fresh sample."""
+
+    candidate: EventCandidate
+    left: int
+    right: int
+    runs: int
+
+
+class FreshCounts:
+    """Runs of the trials whose events were chosen, counted."""
+
+    def __init__(self, chosen: Sequence[EventCandidate | None], runs: int, seeds: Seeds) -> None:
+        self.chosen, self.runs, self.seeds = chosen, runs, seeds
+        self.events: dict[InputTrial, list[EventCandidate]] = {}
+        for candidate in chosen:
+            if candidate is not None and candidate not in self.events.setdefault(candidate.trial, []):
+                self.events[candidate.trial].append(candidate)
+        self.counts = {trial: np.zeros((2, len(events)), dtype=np.int64) for trial, events in self.events.items()}
+        self.clock = Clock()
+
+    def run(self, tell: Tell) -> None:
+        """Run every trial as often as asked for, in turns."""
+        step = max(AT_ONCE, -(-self.runs // PARTS))
+        for part, start in enumerate(range(0, self.runs, step)):
+            runs = min(step, self.runs - start)
+            for place, trial in enumerate(self.events):
+                done = (start + runs * place / len(self.events)) / self.runs
+                tell(f"testing on fresh runs, {trial.pattern}", done)
+                self._count(trial, part, runs)
+
+    def _count(self, trial: InputTrial, part: int, runs: int) -> None:
+        place = list(self.events).index(trial)
+        events = [candidate.event for candidate in self.events[trial]]
+        with self.clock:
+            sides = [
+                tally(trial.mechanism, data, runs, self.seeds.of(place, side, part), events=events)
+                for side, data in enumerate((trial.left, trial.right))
+            ]
+        self.counts[trial] += np.array([[side[index] for index in range(len(events))] for side in sides])
+
+    def tested(self) -> list[Tested | None]:
+        """The chosen candidates with their counts, in their order."""
+        found: list[Tested | None] = []
+        for candidate in self.chosen:
+            if candidate is None:
+                found.append(None)
+                continue
+            place = self.events[candidate.trial].index(candidate)
+            left, right = self.counts[candidate.trial][:, place].tolist()
+            found.append(Tested(candidate, left, right, self.runs))
+        return found
+
+    def told(self) -> list[str]:
+        """What was tested, in sentences."""
+        events = sum(map(len, self.events.values()))
+        if not events:
+            return ["no event happened often enough to be tested"]
+        what = f"{count_text(events, 'event')} on {count_text(len(self.events), 'pair')}"
+        return [f"{what} tested on {self.runs} fresh runs on either side"]
+
+
+# -------------------------------------------------------------------------------------------------------------- detect
+# Counterexample detection (Algorithm 1): choose events on one sample, test them on another.
+
 
 GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
 # Twice, since the mean of p-values over the thinning is a p-value only up to a factor of 2; and twice again, since the
 # smaller of two directions is taken.
 CORRECTION = 4
 LEAST_RUNS = 30  # of the first level
-ROUNDS, PARTS = 2, 24  # in each round an interval that holds a crossing is cut into so many parts
+ROUNDS, DETECTION_PARTS = 2, 24  # in each round an interval that holds a crossing is cut into so many parts
 NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
 
 
@@ -243,9 +318,9 @@ def _crossing(point: CurvePoint, low: float, high: float, alpha: float) -> float
     guess = _normal_crossing(above, below, point.runs, alpha)
     low, high = _bracket(significant, low, high, guess)
     for _ in range(ROUNDS):
-        levels = np.linspace(low, high, PARTS + 1)
+        levels = np.linspace(low, high, DETECTION_PARTS + 1)
         last = max(int(np.count_nonzero(significant(levels))) - 1, 0)
-        low, high = float(levels[last]), float(levels[min(last + 1, PARTS)])
+        low, high = float(levels[last]), float(levels[min(last + 1, DETECTION_PARTS)])
     return low
 
 
