@@ -141,10 +141,6 @@ class _Columns:
 
 
 # -------------------------------------------------------------------------------------------------------------- select
-# The event selector (Algorithm 3): which event of which pair is the strongest evidence, on samples of its own.
-
-
-# -------------------------------------------------------------------------------------------------------------- select
 # The event selector (Algorithm 3): on samples of its own, which event of which pair speaks most against an ε.
 
 
