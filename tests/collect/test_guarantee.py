@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from veridp.collect import PMHO, Rates, Task
-from veridp.collect import harmless as rates
+from veridp.collect import PMHO, Rates, Task, rates
 from veridp.collect.attacks import play_vector
 from veridp.collect.guarantee import SOME_SESSION, PoisoningStanding, robustness, scores
 from veridp.collect.layout import Counts, Layout

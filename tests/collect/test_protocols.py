@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridp.collect import GRRHO, PMHO, SRHO, VGRR, VOLH, VOUE, Rates, Task
-from veridp.collect import harmless as rates
+from veridp.collect import GRRHO, PMHO, SRHO, VGRR, VOLH, VOUE, Rates, Task, rates
 from veridp.collect.guarantee import variance
 from veridp.collect.harmless import Harmless
 from veridp.collect.numeric import OfNumbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridp.numerics.rational import components
+from veridp.numerics.components import components
 
 
 @given(st.lists(st.frozensets(st.integers(0, 12), max_size=4), max_size=14))

@@ -231,7 +231,7 @@ def test_hidden_randomness_is_reported_and_can_be_read_one_by_one() -> None:
         ({"count": 1, "workers": 0}, "workers must be >= 1, got 0"),
         ({"count": 1, "time_limit": 0}, "time_limit must be > 0 seconds"),
         ({"count": 1, "reading": "fast"}, "reading = 'fast'"),
-        ({"count": 1, "size": 3}, "takes no argument 'size'"),
+        ({"count": 1, "length": 3}, "takes no argument 'length'"),
     ],
 )
 def test_wrong_orders_are_refused(options: dict[str, Any], message: str) -> None:

@@ -18,7 +18,7 @@ from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Condition
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
-from veridp.numerics.rational import components
+from veridp.numerics.components import components
 
 # ------------------------------------------------------------------------------------------------------------ interior
 # Points inside a path: values of its noise, and of what is open, that lead down it with room to spare.

@@ -16,7 +16,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from veridp.errors import NotSolved
-from veridp.numerics.rational import components, fraction, independent_columns, solution
+from veridp.numerics.components import components
+from veridp.numerics.rational import fraction, independent_columns, solution
 
 # ------------------------------------------------------------------------------------------------------------- simplex
 # The exact optimum of a linear program in whole numbers, from a basis that is optimal or not far from it.

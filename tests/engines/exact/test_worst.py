@@ -117,8 +117,8 @@ def test_it_says_what_was_searched() -> None:
     assert str(found) == f"{expected} (the worst of {found.tried} pairs: {stages})"
     few = worst(mechanism, size=2, seconds=PLENTY, max_pairs=1)
     assert (few.tried, few.finished) == (1, True)
-    assert str(few).endswith("(the worst of 1 pairs: patterns)")
-    assert str(replace(few, finished=False)).endswith("(the worst of 1 pairs: patterns; cut short)")
+    assert str(few).endswith("(the worst of 1 pair: patterns)")
+    assert str(replace(few, finished=False)).endswith("(the worst of 1 pair: patterns; cut short)")
 
 
 def test_what_is_found_is_what_comparing_gives() -> None:

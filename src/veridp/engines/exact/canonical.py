@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Symbol
-from veridp.numerics.rational import components
+from veridp.numerics.components import components
 
 ROUNDS = 4  # of refinement; more only if something still changes
 

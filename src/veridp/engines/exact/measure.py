@@ -17,8 +17,8 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Noise, Symbol
+from veridp.numerics.components import components
 from veridp.numerics.quadrature import Grid, edges, panels, whole_numbers
-from veridp.numerics.rational import components
 
 # ---------------------------------------------------------------------------------------------------------- components
 # Conditions taken apart into components that share no noise, so that what many paths share is worked out once.

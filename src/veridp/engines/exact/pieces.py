@@ -17,7 +17,8 @@ from veridp.kernel.feasibility import has_room
 from veridp.kernel.output import Kind, Slot, Template, constant, leaf_names, tree_of
 from veridp.kernel.path import Path, kind_of_expression, outline_of, symbols_of
 from veridp.kernel.symbols import Noise, Relation
-from veridp.numerics.rational import components, echelon
+from veridp.numerics.components import components
+from veridp.numerics.rational import echelon
 
 # -------------------------------------------------------------------------------------------------------------- pieces
 # From the paths of a mechanism to pieces of its output's law: what is independent is taken apart.

@@ -23,7 +23,8 @@ from veridp.kernel.feasibility import has_room
 from veridp.kernel.output import Slot, is_finite_number, leaf_key, leaf_names
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Relation, Symbol
-from veridp.numerics.rational import components, echelon
+from veridp.numerics.components import components
+from veridp.numerics.rational import echelon
 
 # ------------------------------------------------------------------------------------------------------------- lattice
 # Outputs that are both: a constant on some paths, and a value that integer noise takes on others.

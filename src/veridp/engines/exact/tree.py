@@ -13,7 +13,7 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution, ExponentialNoise
 from veridp.kernel.expressions import Condition
 from veridp.kernel.symbols import Noise, Relation, Symbol
-from veridp.numerics.rational import components
+from veridp.numerics.components import components
 
 Form = tuple[dict[Noise, Fraction], Fraction]  # coefficients and a constant: the form is to be >= 0
 

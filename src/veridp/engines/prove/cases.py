@@ -18,7 +18,7 @@ from veridp.kernel.path import Path, entries_of, outline_of, symbols_of
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
 from veridp.mechanism import Mechanism
-from veridp.numerics.rational import components
+from veridp.numerics.components import components
 from veridp_check.document import ADJACENCIES, LISTED
 
 # ---------------------------------------------------------------------------------------------------------- neighbours

@@ -13,8 +13,8 @@ from veridp.engines.prove.events import NoiseEvent, entry_of, is_equality
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Noise, Unknown
+from veridp.numerics.components import components
 from veridp.numerics.linear import Answer, Infeasible, LinearProgram, solve_whole
-from veridp.numerics.rational import components
 from veridp.numerics.simplex import ZERO
 
 # -------------------------------------------------------------------------------------------------------------- shifts
