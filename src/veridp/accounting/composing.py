@@ -147,7 +147,11 @@ class ComposedBounds:
         if self.attack is not None and self.confidence is not None:
             attack = f">= {max(self.attack, 0.0):.6g} ({self.confidence:.0%} confidence)"
         at = f" at δ = {self.ledger.delta:g}" if self.ledger.delta else ""
-        wrong = "; the ledger is wrong: a part costs more than it claims, or parts overlap" if self.exceeded else ""
+        wrong = (
+            "; the ledger is wrong: a part costs more than it claims, parts overlap, or data are used outside of them"
+            if self.exceeded
+            else ""
+        )
         return (
             f"{self.name}: ledger {self.ledger.epsilon:.6g}{at} ({self.ledger.method}{seen}), exact {exact}, "
             f"attack {attack}{wrong}"
