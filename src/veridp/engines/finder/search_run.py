@@ -166,8 +166,8 @@ def search(
 
     def work(reporter: Reporter) -> FinderResult:
         searcher = Searcher(settings, deadline.part(EXPLORE_SHARE))
-        hunt = _Hunt(searcher, restarts, deadline, reporter, workers)
-        return hunt.baseline() if random else hunt.search()
+        run = _FinderRun(searcher, restarts, deadline, reporter, workers)
+        return run.baseline() if random else run.search()
 
     return contained(work, deadline, known=(mechanism,), progress=progress)
 
@@ -185,7 +185,7 @@ def _as_list(data: Any) -> Any:
     return np.asarray(data).tolist() if isinstance(data, tuple | np.ndarray) else data
 
 
-class _Hunt:
+class _FinderRun:
     """A search under way."""
 
     def __init__(

@@ -136,7 +136,7 @@ def _key(pair: Pair) -> frozenset[str]:
 
 
 @dataclass
-class Hunt:
+class LevelSearch:
     """A running search: what it has drawn, tried and certified so far."""
 
     plans: Sequence[LevelPlan]  # of the levels, ascending

@@ -19,7 +19,7 @@ from veridp.adjacency import Pair
 from veridp.engines.sniper.attack import HighestScores, Scorer, ThresholdAttack, paper_threshold
 from veridp.engines.sniper.classifier import HIDDEN, ConstantModel, ModelFamily, Scale, TrainingRows, network_of
 from veridp.engines.sniper.features import Columns, columns_for
-from veridp.engines.sniper.levels import SEARCHING, Hunt
+from veridp.engines.sniper.levels import SEARCHING, LevelSearch
 from veridp.engines.sniper.pair_attack import COLUMN_ROWS, MOST_NUMBERS, AttackCandidate, PairTask, Setting, seed_for
 from veridp.engines.sniper.pairs import Source
 from veridp.errors import BadInput
@@ -33,7 +33,7 @@ CHUNK = 2**16  # outputs of either side that are held at once
 BATCH = 1000  # the paper names no size
 
 
-class PaperHunt(Hunt):
+class PaperSearch(LevelSearch):
     """Algorithm 2, DD-Search: Algorithm 1 on every pair and its reversal, the best of them confirmed by one look."""
 
     def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:

@@ -20,10 +20,10 @@ from veridp.claim import Claim
 from veridp.engines.sniper.attack import Goal, sample_size
 from veridp.engines.sniper.classifier import ALL, ModelFamily
 from veridp.engines.sniper.confirm import ALL_AT_ONCE, Look, Spending
-from veridp.engines.sniper.levels import ABOUT_IN_ALL, Hunt, LevelPlan
+from veridp.engines.sniper.levels import ABOUT_IN_ALL, LevelPlan, LevelSearch
 from veridp.engines.sniper.pair_attack import Setting
 from veridp.engines.sniper.pairs import PairStream, Source, given_pairs, sources_named
-from veridp.engines.sniper.paper import FINAL_SAMPLES, PaperHunt
+from veridp.engines.sniper.paper import FINAL_SAMPLES, PaperSearch
 from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
 from veridp.engines.sniper.tasks import TaskPool, load_classifiers
 from veridp.errors import BadInput, CutShort
@@ -111,7 +111,7 @@ def search(
     if workers is None and executor is None and ABOUT_IN_ALL * most < FEW_SAMPLES:
         workers = 1
     chosen = _chosen_pairs(pairs, mechanism, paper, declared or "adjacency" not in mechanism.assumed)
-    kind, pairs_of_size = PaperHunt if paper else Hunt, PairStream(mechanism, mechanism.size)
+    kind, pairs_of_size = PaperSearch if paper else LevelSearch, PairStream(mechanism, mechanism.size)
 
     def work(reporter: Reporter) -> AttackResult:
         pool, texts = TaskPool(setting, executor, workers), dict[Look, str]()
