@@ -15,7 +15,7 @@ from veridp.audit import case as pilot
 from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, within
 from veridp.claim import Standing
-from veridp.errors import BadOutput, CutShort, MechanismFailed
+from veridp.errors import BadOutput, CutShort, MechanismFailed, Nondeterministic
 from veridp.mechanism import as_mechanism
 
 
@@ -98,3 +98,17 @@ def test_a_mechanism_too_slow_to_judge_gets_a_weak_verdict_and_no_error() -> Non
     assert (verdict.epsilon.lower, verdict.epsilon.upper) == (0.0, float("inf"))
     assert verdict.evidence[0].engine == "more runs"
     assert "cut short" in verdict.evidence[0].finding
+
+
+def test_noise_that_is_kept_for_later_runs_is_named_as_such() -> None:
+    """Its keys are rounded data, which cannot be explored, so it is sampled: with stand-ins of earlier runs."""
+    kept: dict[float, float] = {}
+
+    def memo(rng, data):
+        key = round(data[0], 3)
+        if key not in kept:
+            kept[key] = rng.laplace()
+        return data[0] + kept[key]
+
+    with pytest.raises(Nondeterministic, match="keeps noise of one run and uses it in another; keep nothing"):
+        veridp.audit(memo, 1.0, seconds=20, adjacency="l1", size=2, domain=(0, 1))

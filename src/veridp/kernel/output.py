@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.errors import BadOutput, MechanismFailed, VeridpError
+from veridp.errors import BadOutput, MechanismFailed, Nondeterministic, VeridpError
 from veridp.kernel.site import raised_at
+from veridp.kernel.stand_ins import Symbolic
 
 # ------------------------------------------------------------------------------------------------------------ identity
 # When two outputs are the same: the one rule that every engine uses.
@@ -355,7 +356,7 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     """The tree of a returned value; `leaf` makes a leaf of each scalar of a kind.
 
     `special` names the kind of a value that is no ordinary scalar but stands for one, and None for all others.
-    Raises BadOutput for a value that has no columns.
+    Raises BadOutput for a value that has no columns, Nondeterministic for the stand-in of an earlier run.
     """
     if isinstance(value, np.ndarray):
         value = value.tolist()
@@ -377,6 +378,8 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     if isinstance(value, Mapping):
         pairs = sorted(((_key(key), entry) for key, entry in value.items()), key=lambda pair: _key_order(pair[0]))
         return DictItems((key, tree_of(entry, leaf, special)) for key, entry in pairs)
+    if isinstance(value, Symbolic):
+        raise Nondeterministic("it keeps noise of one run and uses it in another; keep nothing between runs")
     raise BadOutput(
         f"returned {shown(value)} of type {type(value).__name__}; return numbers, booleans, strings, None, "
         f"or lists, tuples, dicts and arrays of these"
