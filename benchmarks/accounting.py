@@ -21,10 +21,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from veridp.accounting.calibration import gaussian_delta
+from veridp.accounting.domination import AddedToSample, RemovedFromSample
 from veridp.accounting.lattice import Composition, Part
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
-from veridp.accounting.sampling import AddedToSample, RemovedFromSample
+from veridp.conversions import gaussian_delta
 
 DELTA = 1e-5
 STEP = 1e-4  # dp-accounting's default

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from veridp.collect.commitments.ristretto import Entrywise
-from veridp.collect.layout import Context, Layout
+from veridp.collect.commitments import Entrywise
+from veridp.collect.harmless import Layout
+from veridp.collect.messages import Context
 
 # The largest primes below a power of two such that half of one less is a prime as well.
 SAFE_PRIMES = {128: 2**128 - 15449, 256: 2**256 - 36113, 512: 2**512 - 38117}

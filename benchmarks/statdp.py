@@ -25,7 +25,7 @@ from veridp import catalogue
 from veridp.engines.exact import compare
 from veridp.engines.statdp import Detection, detect
 from veridp.engines.statdp.arguments import search_arguments
-from veridp.engines.statdp.inputs import usual_pairs
+from veridp.engines.statdp.candidates import usual_pairs
 from veridp.errors import VeridpError
 
 CLAIMS = (0.2, 0.7, 1.5)

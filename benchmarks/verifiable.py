@@ -20,12 +20,12 @@ from pathlib import Path
 
 from modular_pedersen import ModularPedersen
 from veridp.collect import Task, scheme
+from veridp.collect.attacks import Compared, compared_frequencies, compared_means
 from veridp.collect.commitments import Scheme
-from veridp.collect.comparison import Compared, compared_frequencies, compared_means
-from veridp.collect.layout import Context, Layout
-from veridp.collect.messages import Commit, Opening, encode
-from veridp.collect.session import packed_values
-from veridp.local.study.run import adult_ages
+from veridp.collect.harmless import Layout
+from veridp.collect.messages import Commit, Context, Opening, encode
+from veridp.collect.task import packed_values
+from veridp.local.study import adult_ages
 
 CONTEXT = Context(bytes(32), bytes(16))
 SECRET = bytes(range(32))

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 SECONDS, ALPHA = 20.0, 0.01
-MARK = "dp(epsilon=None, delta=None, *, proved=False, seconds=None, ...): test that the function is private"
+MARK = (
+    "dp(epsilon=None, delta=None, *, rho=None, mu=None, rdp=None, tradeoff=None, proved=False, seconds=None, ...): "
+    "test that the function is private"
+)
 PROPERTY = "veridp"
 
 

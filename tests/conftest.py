@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test depends on how busy the machine is: generated inputs may take as long as they do.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 Run = Callable[..., "Result"]
 

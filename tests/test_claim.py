@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from veridp.claim import CLAIM_TOLERANCE, SMALLEST_LOG, Claim, Evidence, Interval, Standing, Verdict, Witness
 from veridp.errors import BadInput
+from veridp.notions import IMPLIED_DELTAS, GaussianDP, ZeroConcentrated
 
 probabilities = st.floats(0, 1)
 intervals = st.tuples(probabilities, probabilities).map(lambda ends: Interval(min(ends), max(ends)))
@@ -47,6 +48,79 @@ def test_a_claim_says_what_it_is() -> None:
     assert Claim(0.1) == Claim(0.1, 0.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         Claim(0.1).epsilon = 0.2  # type: ignore[misc]
+
+
+# ------------------------------------------------------------------------------------------------ other notions
+
+
+@dataclasses.dataclass(frozen=True)
+class FakeProof:
+    """What a proof knows."""
+
+    epsilon: float = math.inf
+    at_delta: float = 0.0
+    rho: float = math.inf
+    mu: float = math.inf
+
+    def delta(self, epsilon: float) -> float:
+        return 1.0
+
+    def rdp(self, alpha: float) -> float:
+        return alpha * self.rho
+
+
+def test_a_claim_in_another_notion_has_an_implied_point() -> None:
+    claim = Claim.of(GaussianDP(1 / 3.7306316348))
+    assert str(claim) == "0.268051-GDP"
+    assert claim.delta == IMPLIED_DELTAS[0]
+    assert any(point == pytest.approx((1.0, 1e-5), rel=1e-9) for point in _points(claim))
+    assert claim.to_dict()["notion"]["mu"] == 1 / 3.7306316348
+    assert Claim.stated(**claim.keywords) == claim
+    assert Claim.stated(1.0, 1e-5).to_dict() == {"epsilon": 1.0, "delta": 1e-5}
+    with pytest.raises(BadInput, match="no claim; give epsilon, rho, mu, rdp or tradeoff"):
+        Claim.stated()
+
+
+def _points(claim: Claim) -> list[tuple[float, float]]:
+    return [(point.epsilon, point.delta) for point in claim.implied]
+
+
+def test_any_implied_point_refutes_and_none_proves() -> None:
+    claim, same = Claim.of(GaussianDP(1.0)), GaussianDP(1.0)
+    assert not claim.refuted_by(same.epsilon)
+    assert not claim.refuted_by_delta(same.delta)
+    assert claim.refuted_by(lambda delta: 1.01 * same.epsilon(delta) if delta == 0.1 else 0.0)
+    assert claim.refuted_by_delta(GaussianDP(1.000001).delta)
+    assert claim.refuted_by(GaussianDP(1.000001).epsilon)
+    assert not claim.covers(claim.epsilon, claim.delta)
+    assert not claim.excludes(claim.epsilon)
+    assert claim.excludes(claim.epsilon * 1.001)
+
+
+def test_a_proof_covers_a_claim_in_its_notion() -> None:
+    gaussian = FakeProof(epsilon=4.8865, at_delta=1e-6, rho=0.5, mu=1.0)
+    for covered, not_covered in (
+        (Claim.stated(mu=1.0), Claim.stated(mu=0.999)),
+        (Claim.stated(rho=0.5), Claim.stated(rho=0.499)),
+        (Claim.stated(rdp=(4, 2.0)), Claim.stated(rdp=(4, 1.99))),
+        (Claim(4.9, 1e-6), Claim(4.9, 1e-7)),
+    ):
+        assert covered.covers_proof(gaussian)
+        assert not not_covered.covers_proof(gaussian)
+    assert Claim.stated(rho=0.5).covers(1.0)
+    assert not Claim.stated(rho=0.499).covers(1.0)
+
+
+def test_an_event_may_show_more_than_implied_points() -> None:
+    left, right = 0.6914624612740131, 0.3085375387259869  # a normal variable above 1/2, with mean 1 and with mean 0
+    claim = Claim.stated(rho=0.3)
+    assert not claim.refuted_by(lambda delta: witness(left, right).epsilon(delta).lower)
+    assert witness(left, right).refutes(claim)
+    assert claim.violation(witness(left, right)).startswith("ρ >= 0.309")
+    assert not witness(left, right).refutes(Claim.stated(rho=0.5))
+    assert witness(left, right).refutes(Claim.stated(mu=0.999999))
+    assert not witness(Interval.of_probability(left), Interval.of_probability(right)).refutes(Claim.stated(mu=1.0))
+    assert not witness(Interval(0.2, 0.8), Interval(0.3, 0.9)).refutes(Claim.stated(mu=0.0))
 
 
 # ------------------------------------------------------------------------------------------------ the one rule
@@ -290,6 +364,23 @@ def test_a_proof_needs_an_upper_bound_within_the_claim() -> None:
 def test_a_refutation_and_a_proof_exclude_each_other() -> None:
     with pytest.raises(BadInput, match=r"REFUTED needs an interval above 0.1-DP, not \[0, 0.1\]"):
         Verdict(Standing.REFUTED, Claim(0.1), Interval(0.0, 0.1), witness(0.5, 0.25))
+
+
+def test_a_verdict_on_another_notion_needs_a_bound_in_it() -> None:
+    claim = Claim.stated(rho=0.5)
+    proved = Verdict(Standing.PROVED, claim, Interval(0.0, 1.0), mechanism="f", proved=ZeroConcentrated(0.4))
+    assert str(proved) == "f: 0.5-zCDP is PROVED, 0.4-zCDP is proved, ε in [0, 1] at δ = 1e-06"
+    assert proved.to_dict()["proved"]["rho"] == 0.4
+    for bound in (None, ZeroConcentrated(0.6), GaussianDP(0.1)):
+        with pytest.raises(BadInput, match=r"PROVED needs an upper bound within 0.5-zCDP"):
+            Verdict(Standing.PROVED, claim, Interval(0.0, 0.0), proved=bound)
+    with pytest.raises(BadInput, match=r"REFUTED needs an interval above 0.5-zCDP, not 0.4-zCDP"):
+        Verdict(Standing.REFUTED, claim, Interval(0.0, 9.0), witness(0.9, 1e-9), proved=ZeroConcentrated(0.4))
+    with pytest.raises(BadInput, match=r"excludes 0.5-zCDP, so the verdict must be REFUTED"):
+        Verdict(Standing.NOT_REFUTED, claim, Interval(9.0, math.inf))
+    refuted = Verdict(Standing.REFUTED, claim, Interval(9.0, math.inf), witness(0.9, 1e-9))
+    assert refuted.to_dict()["proved"] is None
+    assert "proved" not in Verdict(Standing.NOT_REFUTED, Claim(1.0), Interval(0.0, math.inf)).to_dict()
 
 
 def test_not_refuted_promises_nothing_and_keeps_its_evidence() -> None:

@@ -16,6 +16,8 @@ JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask 
 # never one of its own layer: so engines do not know each other (but for the judge), and the catalogue knows none.
 LAYERS = (
     ("errors",),
+    ("conversions",),
+    ("notions",),
     ("claim", "adjacency", "budget", "confidence"),
     ("mechanism", "tidy", "numerics", "result"),
     ("kernel", "catalogue"),
@@ -33,7 +35,7 @@ HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}
 # Lower layers that a unit has no business with.
 NOT_FOR = {
     **dict.fromkeys(
-        ("kernel", "sampling"), ("claim", "adjacency")
+        ("kernel", "sampling"), ("claim", "notions", "adjacency")
     ),  # a mechanism as data: they know nothing of privacy
     **dict.fromkeys((*ENGINES, "accounting", "local"), ("catalogue",)),  # no engine may know the answers
     "numerics": ("adjacency",),  # nothing of mechanisms, their paths or proofs

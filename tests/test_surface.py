@@ -12,6 +12,7 @@ import veridp
 PUBLIC = [
     "Mechanism",
     "Outputs",
+    "Rows",
     "accounting",
     "adapters",
     "audit",
@@ -46,7 +47,8 @@ def test_public_functions_take_these_parameters() -> None:
     def parameters(function: object) -> list[str]:
         return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
 
-    assert parameters(veridp.explore) == ["mechanism", "data", "max_paths", "defer", "seconds", "arguments"]
+    explored = ["mechanism", "data", "max_paths", "defer", "functions", "retries", "seconds", "arguments"]
+    assert parameters(veridp.explore) == explored
     assert parameters(veridp.sample)[:4] == ["mechanism", "data", "count", "seed"]
     assert parameters(veridp.tally)[:5] == ["mechanism", "data", "count", "seed", "events"]
     assert parameters(veridp.mechanism)[:4] == ["function", "epsilon", "delta", "adjacency"]

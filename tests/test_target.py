@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import veridp
 from veridp import target
 from veridp.budget import Deadline
 from veridp.catalogue import catalogue
@@ -140,8 +141,11 @@ BAD_TARGETS = [
     ("mechanisms.py", r"^mechanisms\.py: which function\? it has .*; give for instance mechanisms\.py:"),
     ("mechanisms.py:plane", r"^mechanisms\.py:plane: there is no 'plane' there; it has .*plain, claimed, "),
     ("mechanisms.py:LIMIT", r"^mechanisms\.py:LIMIT: 3 is not a mechanism; give a function of \(rng, data"),
-    ("mechanisms.py:Pair", r"^mechanisms\.py:Pair: Pair is a class; give a function of \(rng, data"),
-    ("mechanisms.py:one_parameter", r"one_parameter\(rng\) is not a mechanism; its first two parameters must be rng"),
+    (
+        "mechanisms.py:Pair",
+        r"^mechanisms\.py:Pair: Pair is a class; give one of its methods, as in mechanisms\.py:Pair\.method",
+    ),
+    ("mechanisms.py:one_parameter", r"one_parameter\(rng\) is not a mechanism; give a function of"),
     ("no.such.module:f", r"^no\.such\.module: there is no module 'no'; give file\.py:function for a file$"),
     ("json.nothing:f", r"^json\.nothing: there is no module 'json\.nothing'"),
     ("svt_1", r"the catalogue has no mechanism 'svt_1'; did you mean svt1"),
@@ -161,6 +165,54 @@ def test_a_target_that_names_no_mechanism(file: Path, target: str, message: str)
     with pytest.raises(BadTarget, match=message) as caught:
         load(target)
     assert isinstance(caught.value, BadInput)
+
+
+METHODS = """
+import numpy as np
+import veridp
+
+class Counts:
+    def __init__(self, seed=0):
+        self.rng = np.random.default_rng(seed)
+
+    def release(self, data, epsilon=0.5):
+        return data[0] + self.rng.laplace(scale=1 / epsilon)
+
+    @veridp.mechanism(epsilon=0.5)
+    def decorated(self, data):
+        return data[0] + self.rng.laplace(scale=2)
+
+    @staticmethod
+    def static(data):
+        return data[0] + np.random.laplace(scale=2)
+
+class Needy:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def release(self, data):
+        return data[0] + np.random.laplace(scale=self.scale)
+
+    @staticmethod
+    def static(data):
+        return data[0] + np.random.laplace(scale=2)
+
+made = Needy(2).release
+"""
+
+
+@pytest.mark.parametrize("name", ["Counts.release", "Counts.decorated", "Counts.static", "Needy.static", "made"])
+def test_methods_are_targets(tmp_path: Path, name: str) -> None:
+    (tmp_path / "methods.py").write_text(METHODS)
+    mechanism = load(f"methods.py:{name}")
+    assert veridp.exact.compare(mechanism, [0.0], [1.0]).epsilon == pytest.approx(0.5)
+
+
+def test_a_class_that_needs_arguments_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "methods.py").write_text(METHODS)
+    message = r"Needy\(\) raised TypeError: .* 'scale'; make the object in the file, as in mechanism = Needy"
+    with pytest.raises(BadTarget, match=message):
+        load("methods.py:Needy.release")
 
 
 def test_a_module_that_misses_another_names_the_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from veridp.adjacency import Rows
 from veridp.catalogue import catalogue
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknown, unknowns
@@ -12,6 +13,7 @@ from veridp.sampling.sample import sample, tally
 __all__ = [
     "Mechanism",
     "Outputs",
+    "Rows",
     "accounting",
     "adapters",
     "audit",

@@ -1,6 +1,6 @@
 """The words in which privacy is claimed and judged: Claim, Interval, Witness, Standing, Verdict.
 
-Every comparison with a claim is made here, by one rule: `Claim.covers` and `Claim.refuted_by`.
+Every comparison with a claim is made here, by one rule: `Claim.covers_proof` and `Claim.refuted_by`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from veridp.errors import BadInput
+from veridp.notions import MAKERS, ApproximateBound, Notion, PrivacyBounds, only_claim
 
 MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 # How far the numbers of a claim are raised before anything is compared with them, as a share of each. The constants of
@@ -28,10 +32,15 @@ SMALLEST_LOG = -700.0  # of a probability that floats still hold with all their 
 
 @dataclass(frozen=True)
 class Claim:
-    """(ε, δ)-differential privacy: P[M(left) ∈ S] <= e^ε P[M(right) ∈ S] + δ for all neighbours and events S."""
+    """(ε, δ)-differential privacy: P[M(left) ∈ S] <= e^ε P[M(right) ∈ S] + δ for all neighbours and events S.
+
+    With a `notion`, that is what is claimed, and (ε, δ) is a point that it implies: make one with `Claim.of`. What
+    exceeds the point refutes the claim, but a bound within it proves nothing.
+    """
 
     epsilon: float
     delta: float = 0.0
+    notion: Notion | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Real) or not self.epsilon >= 0:
@@ -39,39 +48,115 @@ class Claim:
         if not isinstance(self.delta, Real) or not 0 <= self.delta <= 1:
             raise BadInput(f"delta must be in [0, 1], got {self.delta!r}")
 
+    @classmethod
+    def of(cls, notion: Notion) -> Claim:
+        """The claim in this notion, with the first of its implied points."""
+        return _claim_of(notion)
+
+    @classmethod
+    def stated(cls, epsilon: float | None = None, delta: float | None = None, **notion: Any) -> Claim:
+        """The claim that the keywords state: epsilon (and delta), or one of rho, mu, rdp and tradeoff."""
+        name = only_claim(epsilon=epsilon, delta=delta, **notion)
+        if name is not None:
+            return cls.of(MAKERS[name](notion[name]))
+        if epsilon is None:
+            raise BadInput("no claim; give epsilon, rho, mu, rdp or tradeoff")
+        return cls(epsilon, delta or 0.0)
+
     @property
+    def keywords(self) -> dict[str, Any]:
+        """The keywords that state it."""
+        if self.notion is not None:
+            return {self.notion.keyword: self.notion.stated}
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    @cached_property
     def tolerated(self) -> Claim:
-        """The claim with ε and δ raised by CLAIM_TOLERANCE: the dividing line between covered and refuted."""
+        """The claim with its numbers raised by CLAIM_TOLERANCE: the dividing line between covered and refuted."""
+        if self.notion is not None:
+            return Claim.of(self.notion.raised(CLAIM_TOLERANCE))
         raised = 1 + CLAIM_TOLERANCE
         return Claim(self.epsilon * raised, min(1.0, self.delta * raised))
 
+    @property
+    def implied(self) -> tuple[Claim, ...]:
+        """The (ε, δ) claims that it implies, as far as they are listed; itself where it has no other notion."""
+        return (self,) if self.notion is None else tuple(Claim(*point) for point in self.notion.implied)
+
     def covers(self, epsilon: float, delta: float = 0.0) -> bool:
-        """Whether an upper bound (ε, δ) on the cost is within the tolerated claim."""
+        """Whether an upper bound (ε, δ) on the cost is within the tolerated claim, or implies its notion."""
+        return self.covers_proof(ApproximateBound(epsilon, delta))
+
+    def covers_proof(self, proof: PrivacyBounds) -> bool:
+        """Whether what is proved is within the tolerated claim.
+
+        >>> from veridp.notions import GaussianDP
+        >>> claim = Claim.of(GaussianDP(1.0))
+        >>> claim.covers_proof(ApproximateBound(0.5)), claim.covers_proof(ApproximateBound(0.5, 1e-9))
+        (True, False)
+        """
+        if self.notion is not None:
+            return self.covers_bound(self.bound_of(proof))
         tolerated = self.tolerated
-        return epsilon <= tolerated.epsilon and delta <= tolerated.delta
+        return proof.epsilon <= tolerated.epsilon and proof.at_delta <= tolerated.delta
+
+    def bound_of(self, proof: PrivacyBounds) -> Notion | None:
+        """What the proof says in the notion of the claim; None where it says nothing, or the claim is (ε, δ)."""
+        notion = self.tolerated.notion
+        return None if notion is None else notion.bound_of(proof)
+
+    def covers_bound(self, bound: Notion | None) -> bool:
+        """Whether an upper bound in its notion is within the tolerated claim."""
+        notion = self.tolerated.notion
+        return notion is not None and bound is not None and notion.covered_by(bound)
 
     def refuted_by(self, epsilon_lower: Callable[[float], float]) -> bool:
-        """Whether a lower bound on ε, as a function of δ, exceeds the tolerated claim.
+        """Whether a lower bound on ε, as a function of δ, exceeds the tolerated claim at one of its implied points.
 
         A mechanism whose cost is covered satisfies the tolerated claim, so no valid lower bound refutes it.
 
         >>> Claim(1.0).refuted_by(lambda delta: 1.0), Claim(1.0).refuted_by(lambda delta: 1.1)
         (False, True)
         """
-        tolerated = self.tolerated
-        return epsilon_lower(tolerated.delta) > tolerated.epsilon
+        return any(epsilon_lower(point.delta) > point.epsilon for point in self.tolerated.implied)
 
     def refuted_by_delta(self, delta_lower: Callable[[float], float]) -> bool:
         """The same rule for a lower bound on δ, as a function of ε."""
-        tolerated = self.tolerated
-        return delta_lower(tolerated.epsilon) > tolerated.delta
+        return any(delta_lower(point.epsilon) > point.delta for point in self.tolerated.implied)
 
-    def to_dict(self) -> dict[str, float]:
+    def refuted_by_event(self, witness: Witness) -> bool:
+        """The same rule for an event, which may say more than any implied point."""
+        return bool(self.violation(witness)) or self.refuted_by(lambda delta: witness.epsilon(delta).lower)
+
+    def violation(self, witness: Witness) -> str:
+        """What an event shows in the notion of the claim beyond the tolerated claim, in words; empty where nothing."""
+        notion = self.tolerated.notion
+        if notion is None:
+            return ""
+        found = witness.divergence
+        if found is not None and found.value > float(notion.divergences(np.array([found.order]))[0]):
+            return str(found)
+        above, below = witness.left_probability.lower, witness.right_probability.upper
+        return notion.violation(above, below) if below < above else ""
+
+    def excludes(self, epsilon: float) -> bool:
+        """Whether this lower bound on ε, at its own δ, exceeds the tolerated claim."""
+        return epsilon > self.tolerated.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
         """The claim as plain data."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
+        document: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        return document if self.notion is None else {**document, "notion": self.notion.to_dict()}
 
     def __str__(self) -> str:
+        if self.notion is not None:
+            return str(self.notion)
         return f"({self.epsilon:g}, {self.delta:g})-DP" if self.delta else f"{self.epsilon:g}-DP"
+
+
+@lru_cache(maxsize=256)  # to find the points takes a while, and mechanisms are asked for their claim often
+def _claim_of(notion: Notion) -> Claim:
+    return Claim(*notion.implied[0], notion)
 
 
 @dataclass(frozen=True)
@@ -108,7 +193,7 @@ class Interval:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        lower, upper = _number(self.lower), _number(self.upper)
+        lower, upper = number(self.lower), number(self.upper)
         return lower if lower == upper else f"[{lower}, {upper}]"
 
     def statement(self, name: str) -> str:
@@ -117,8 +202,20 @@ class Interval:
         return f"{name} in {text}" if text.startswith("[") else f"{name} = {text}"
 
 
-def _number(value: float) -> str:
-    return "∞" if value == math.inf else f"{value + 0.0:.6g}"  # a zero has no sign here
+def number(value: float) -> str:
+    """Six digits; ∞ as itself, and zero without a sign."""
+    return ("-∞" if value < 0 else "∞") if math.isinf(value) else f"{value + 0.0:.6g}"
+
+
+@dataclass(frozen=True)
+class RenyiLower:
+    """A lower bound on the Rényi divergence of an order between two inputs."""
+
+    order: float
+    value: float
+
+    def __str__(self) -> str:
+        return f"the Rényi divergence of order {self.order:g} is at least {self.value:.9g}"
 
 
 @dataclass(frozen=True)
@@ -137,6 +234,7 @@ class Witness:
     confidence: float = 1.0
     arguments: Mapping[str, object] = field(default_factory=dict)
     as_floats: bool = False  # whether the event may look at the low bits of floats, which rounded outputs do not have
+    divergence: RenyiLower | None = None  # a computed one between the two inputs, where that says more than the event
 
     def __post_init__(self) -> None:
         for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
@@ -158,7 +256,7 @@ class Witness:
 
     def refutes(self, claim: Claim) -> bool:
         """Whether P[left] > e^ε P[right] + δ for the tolerated claim, at all probabilities within the intervals."""
-        return claim.refuted_by(lambda delta: self.epsilon(delta).lower)
+        return claim.refuted_by_event(self)
 
     def with_error(self, error: float) -> Witness:
         """The same with probabilities that may be off by this much."""
@@ -177,12 +275,14 @@ class Witness:
             "event": str(self.event),
             "left_probability": [self.left_probability.lower, self.left_probability.upper],
             "right_probability": [self.right_probability.lower, self.right_probability.upper],
+            **({} if self.divergence is None else {"divergence": vars(self.divergence)}),
         }
 
     def __str__(self) -> str:
         return (
             f"{self.event}: probability {self.left_probability} on {data_text(self.left)}, "
             f"{self.right_probability} on {data_text(self.right)}{' (as floats)' if self.as_floats else ''}"
+            f"{'' if self.divergence is None else f'; {self.divergence}'}"
         )
 
 
@@ -194,7 +294,7 @@ def as_floats_note(epsilon: float, shown: float) -> str:
     """
     if shown >= epsilon * (1 - NEARLY_SHOWN):
         return ""
-    return f"this ε is one as floats: beyond what the library rounds off, events show only {_number(shown)}"
+    return f"this ε is one as floats: beyond what the library rounds off, events show only {number(shown)}"
 
 
 def data_text(data: object) -> str:
@@ -264,7 +364,8 @@ class Verdict:
     """How a claim stands, the interval for the true ε (at the claimed δ), and what this rests on.
 
     The upper end holds for all neighbours of `scope`; it is inf where nothing is proved. The lower end is that of the
-    best witness found: certain where its confidence is 1, and 0 where there is none.
+    best witness found: certain where its confidence is 1, and 0 where there is none. Where the claim has a notion,
+    `proved` is the best bound in it.
     """
 
     standing: Standing
@@ -285,16 +386,27 @@ class Verdict:
     finished: bool = True  # False if time ran out or somebody interrupted
     assumed: Mapping[str, object] = field(default_factory=dict)  # settings that nobody stated, with their defaults
     caveats: tuple[str, ...] = ()  # what else the verdict depends on
+    proved: Notion | None = None  # the upper bound in the notion of the claim, where it has one
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
             raise BadInput(f"a verdict of REFUTED needs a witness that refutes {self.claim}")
-        if self.standing is Standing.REFUTED and self.claim.covers(self.epsilon.upper):
-            raise BadInput(f"a verdict of REFUTED needs an interval above {self.claim}, not {self.epsilon}")
-        if self.standing is not Standing.REFUTED and self.claim.refuted_by(lambda _: self.epsilon.lower):
+        if self.standing is Standing.REFUTED and self._within_claim:
+            raise BadInput(
+                f"a verdict of REFUTED needs an interval above {self.claim}, not {self.proved or self.epsilon}"
+            )
+        if self.standing is not Standing.REFUTED and self.claim.excludes(self.epsilon.lower):
             raise BadInput(f"ε in {self.epsilon} excludes {self.claim}, so the verdict must be REFUTED")
-        if self.standing is Standing.PROVED and not self.claim.covers(self.epsilon.upper):
-            raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {self.epsilon.upper:g}")
+        if self.standing is Standing.PROVED and not self._within_claim:
+            upper = f"{self.epsilon.upper:g}" if self.claim.notion is None else self.proved
+            raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {upper}")
+
+    @property
+    def _within_claim(self) -> bool:
+        """Whether the upper bound is within the claim: that on ε, or that in the notion of the claim."""
+        if self.claim.notion is None:
+            return self.claim.covers(self.epsilon.upper)
+        return self.claim.covers_bound(self.proved)
 
     @property
     def bounds(self) -> Interval:
@@ -347,7 +459,18 @@ class Verdict:
             "finished": self.finished,
             "assumed": dict(self.assumed),
             "caveats": list(self.caveats),
+            **({} if self.claim.notion is None else {"proved": self.proved and self.proved.to_dict()}),
         }
+
+    @property
+    def bounds_text(self) -> str:
+        """What is known: the interval for ε; where the claim has a notion, at which δ, and the bound in the notion."""
+        known = self.epsilon.statement("ε")
+        if self.claim.notion is None:
+            return known
+        known = f"{known} at δ = {self.claim.delta:g}"
+        says_more = self.proved is not None and str(self.proved) != str(self.claim)
+        return f"{self.proved} is proved, {known}" if says_more else known
 
     @property
     def assumption(self) -> str:
@@ -356,7 +479,7 @@ class Verdict:
 
     def __str__(self) -> str:
         subject = f"{self.mechanism}: " if self.mechanism else ""
-        known = f"{subject}{self.claim} is {self.standing.value.upper()}, {self.epsilon.statement('ε')}"
+        known = f"{subject}{self.claim} is {self.standing.value.upper()}, {self.bounds_text}"
         return f"{known}; {self.assumption}" if self.assumed else known
 
 

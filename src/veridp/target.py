@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import math
 import sys
 import traceback
@@ -14,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from veridp.budget import Deadline
-from veridp.budget.alarm import OutOfTime, at_most
+from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism, adapters, as_mechanism
+from veridp.notions import MAKERS
 
 Loaded = TypeVar("Loaded")
 COMMAND = "command:"
@@ -56,12 +57,25 @@ def _member(module: ModuleType, name: str, target: str) -> Any:
     found: Any = module
     try:
         for part in name.split("."):  # a method is that of a new instance of its class
-            found = getattr(found() if isinstance(found, type) else found, part)
+            bare = isinstance(inspect.getattr_static(found, part, None), staticmethod | classmethod)
+            new = isinstance(found, type) and not bare
+            found = getattr(_instance(found, part, target) if new else found, part)
     except AttributeError:
         functions = _functions(module)
         offer = f"it has {', '.join(functions)}" if functions else "it has no functions"
         raise BadTarget(f"{target}: there is no {name!r} there; {offer}") from None
     return found
+
+
+def _instance(kind: type, method: str, target: str) -> Any:
+    """A new instance of the class, to call the method on."""
+    try:
+        return kind()
+    except Exception as error:
+        raise BadTarget(
+            f"{target}: {kind.__name__}() raised {_named(error)}; make the object in the file, as in "
+            f"mechanism = {kind.__name__}(…).{method}, and give that name"
+        ) from error
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -77,11 +91,13 @@ def _is_own(value: Any, module: ModuleType) -> bool:
 
 def _mechanism(found: Any, target: str) -> Mechanism:
     if isinstance(found, type):
-        raise BadTarget(f"{target}: {found.__name__} is a class; give a function of (rng, data, **arguments)")
+        raise BadTarget(f"{target}: {found.__name__} is a class; give one of its methods, as in {target}.method")
     found, stated = _marked(found)
-    arguments = {name: value for name, value in stated.items() if name not in (*CLAIM, *SETTINGS, *RUN_OPTIONS)}
+    known = (*CLAIM, *MAKERS, *SETTINGS, *RUN_OPTIONS)
+    arguments = {name: value for name, value in stated.items() if name not in known}
     try:
-        mechanism = as_mechanism(found, **arguments).claiming(*map(stated.get, CLAIM))
+        claimed = {name: stated[name] for name in (*CLAIM, *MAKERS) if name in stated}
+        mechanism = as_mechanism(found, **arguments).claiming(**claimed)
         return mechanism.stating(**{name: stated[name] for name in SETTINGS if name in stated})
     except BadInput as error:
         raise BadTarget(f"{target}: {error}") from None

@@ -1,8 +1,8 @@
 """Verifies certificates of differential privacy, in exact arithmetic, with the standard library alone.
 
-It shares nothing with the search that wrote a certificate but the format, and does not import veridp. What a verified
-certificate establishes, and what it does not, is told in docs/certificates.md. Each kind of certificate has a reader
-and a checker, in which the argument for each step stands above the step.
+It shares only the format with the search that wrote a certificate, and does not import veridp. What a verified
+certificate establishes, and what it does not, is explained in docs/certificates.md. Each kind of certificate has a
+reader and a checker, in which the argument for each step stands above the step.
 
     >>> from veridp_check import check
     >>> check({"format": "veridp-certificate", "version": 3, "kind": "hope"}).rejection.reason

@@ -1,4 +1,4 @@
-"""`python -m veridp_check CERTIFICATE...`: exit status 1 if one is rejected, 2 if one is no certificate, else 0."""
+"""`python -m veridp_check CERTIFICATE...`: exit status 1 if one is rejected, 2 if one is not a certificate, else 0."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(files: Sequence[str]) -> int:
 
 def _claim(checked: CheckResult) -> str:
     stated = checked.certificate
-    return f"{stated.mechanism} under {stated.adjacency}, {stated.scope}: ε = {stated.epsilon}" if stated else ""
+    return f"{stated.mechanism} under {stated.adjacency}, {stated.scope}: {stated.privacy}" if stated else ""
 
 
 def printable(line: str) -> str:

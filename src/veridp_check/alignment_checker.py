@@ -6,7 +6,10 @@ Part of the checker: the argument for each step stands above it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from operator import le, mul
 
 from veridp_check.alignment_reader import (
     AlignmentEvent,
@@ -16,9 +19,12 @@ from veridp_check.alignment_reader import (
     ShiftRule,
     ShiftTable,
 )
-from veridp_check.coverage import check_runs
-from veridp_check.document import LISTED, NUMERIC, CertificateFlaw, Stated, text_of
+from veridp_check.coverage import EventRegion, check_runs
+from veridp_check.document import LISTED, NUMERIC, CertificateFlaw, LinearCondition, Stated, text_of
+from veridp_check.maps import PiecewiseMap
+from veridp_check.records import RecordSums, Seen, Way, bounds_of, ends_of, sums_of, ways_to_differ
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
+from veridp_check.weights import ExponentialRatio, PiecewiseWeight, check_weight
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
 KNOWN = (*SENSE, "l1", "any", LISTED)
@@ -33,6 +39,8 @@ def check_neighbours(certificate: Certificate) -> str:
     for p, polytope in enumerate(listed):
         if isinstance(polytope, DifferenceHull):
             _check_corners_differ(polytope, p)
+    if certificate.records:
+        return check_differences(certificate.records, listed, certificate)
     if name == "any":
         check_interval(listed, certificate)
         return f"any two {certificate.scope}, as far apart as these are"
@@ -70,6 +78,47 @@ def check_interval(listed: Sequence[DifferenceBox | DifferenceHull], certificate
     low, high = certificate.domain
     if list(listed) != [DifferenceBox((low - high,), (high - low,))]:
         raise CertificateFlaw("/polytopes", f"one box is needed, from {text_of(low - high)} to {text_of(high - low)}")
+
+
+def check_differences(
+    sums: Sequence[Seen], listed: Sequence[DifferenceBox | DifferenceHull], certificate: Stated
+) -> str:
+    """Whatever the neighbours are, their sums differ by a vector of one of the polytopes, in both directions.
+
+    A mean of corners is in a hull, and in a box if they are. Where records may stand in any order, these must not
+    matter: each place has the same cells.
+    """
+    over_records = [each for each in sums if isinstance(each, RecordSums)]
+    alike = all(cells == each.places[0] for each in over_records for cells in each.places)
+    if certificate.adjacency.endswith("-unordered") and not alike:
+        raise CertificateFlaw("/records", f"places of records differ, which mean nothing under {certificate.adjacency}")
+    for p, polytope in enumerate(listed):
+        if isinstance(polytope, DifferenceHull) and not polytope.corners:
+            raise CertificateFlaw(f"/polytopes/{p}/corners", "there is no corner")
+    if isinstance(sums[0], PiecewiseMap):
+        sums[0].check()
+    ways = ways_to_differ(sums, certificate.adjacency)
+    for way in ways:
+        mirrored = tuple(frozenset(_negative(vector) for vector in each) for each in way)
+        for each in (way, mirrored):
+            if not any(_contains(polytope, each) for polytope in listed):
+                low, high = ends_of(each)
+                between = " and ".join(f"{_vector(end)}" for end in (low, high))
+                raise CertificateFlaw("/polytopes", f"none has the differences between {between} of neighbours")
+    kinds = count(len(ways), "kind")
+    if isinstance(sums[0], PiecewiseMap):
+        values, pieces = count(sums[0].count, "value"), count(len(sums[0].pieces), "piece")
+        return f"{kinds} of difference in {values} of a function of {pieces}, which is continuous: {certificate.scope}"
+    found = count(sums[0].count, "sum")
+    return f"{kinds} of difference in {found} over the records: {certificate.scope}"
+
+
+def _contains(polytope: DifferenceBox | DifferenceHull, way: Way) -> bool:
+    if isinstance(polytope, DifferenceBox):
+        low, high = ends_of(way)
+        return all(map(le, polytope.low, low)) and all(map(le, high, polytope.high))
+    found = sums_of(way)
+    return found is not None and found <= frozenset(polytope.corners)
 
 
 def _check_corners_differ(polytope: DifferenceHull, p: int) -> None:
@@ -154,14 +203,18 @@ def check_outputs(certificate: Certificate) -> str:
 # --------------------------------------------------------------------------------------------------------- shifts
 
 
-def _places(certificate: Certificate) -> Iterator[Carried]:
+def places_of(certificate: Certificate) -> Iterator[Carried]:
+    """The shifts of every event over every polytope, and what they must keep: polytope by polytope for each event."""
     for e, event in enumerate(certificate.events):
         if len(event.shifts) != len(certificate.polytopes):
             raise CertificateFlaw(f"/events/{e}/shifts", f"{count(len(certificate.polytopes), 'table or rule')} needed")
+        weights = event.weight.costs if isinstance(event.weight, PiecewiseWeight) else [Fraction(0)] * len(event.shifts)
+        if len(weights) != len(certificate.polytopes):
+            raise CertificateFlaw(f"/events/{e}/weight/costs", f"{count(len(certificate.polytopes), 'cost')} needed")
         noises = [certificate.noises[row] for row in event.draws]
         kept = list(_kept(event, f"/events/{e}"))
         for p, (polytope, shifts) in enumerate(zip(certificate.polytopes, event.shifts, strict=True)):
-            yield Carried(noises, kept, polytope, shifts, f"/events/{e}/shifts/{p}")
+            yield Carried(noises, kept, polytope, shifts, f"/events/{e}/shifts/{p}", weights[p])
 
 
 def _kept(event: AlignmentEvent, place: str) -> Iterator[Kept]:
@@ -181,7 +234,7 @@ def check_shifts(certificate: Certificate) -> str:
     was just if its change is 0.
     """
     tables = rules = 0
-    for at in _places(certificate):
+    for at in places_of(certificate):
         found = check_kept(at)
         tables, rules = (tables, rules + 1) if isinstance(at.shifts, ShiftRule) else (tables + found, rules)
     parts = [count(tables, "shift")] * bool(tables) + [count(rules, "rule")] * bool(rules)
@@ -191,7 +244,7 @@ def check_shifts(certificate: Certificate) -> str:
 
 def check_costs(certificate: Certificate) -> str:
     """Every move is one that the noise allows, and the stated costs are the sums of what they cost."""
-    for at in _places(certificate):
+    for at in places_of(certificate):
         check_cost(at)
     kinds = sorted({noise.kind for noise in certificate.noises}) or ["no"]
     return f"the moves are allowed for {' and '.join(kinds)} noise, and cost what is stated"
@@ -206,12 +259,15 @@ def check_convexity(certificate: Certificate) -> str:
     A rule gives a shift for each of them. A table has shifts for the corners of some entries; a difference between
     these is a mean Σλδ of corners. Take the same mean ΣλΔ of their shifts: it changes each condition by the mean of
     changes that are all >= 0 (or all 0), the noise allows it (a mean of upward moves is one), and as each price is
-    convex in the move, it costs at most the mean of the costs. Whole noise is the exception: it moves by whole steps
+    convex in the move, it costs at most the mean of the costs; or no more than a cost that was stated for all means of
+    the moves at once. Whole noise is the exception: it moves by whole steps
     only, and where it does so by a rule with slopes, or by a table with corners, the certificate has to restrict itself
     to data that are whole numbers. A table must then have a corner for every whole difference.
     """
     depends = False
-    for at in _places(certificate):
+    if certificate.records and certificate.data != "real":
+        raise CertificateFlaw("/data", "sums over records need not be whole")
+    for at in places_of(certificate):
         if certificate.data == "real" and isinstance(at.shifts, ShiftTable) and at.shifts.at == "whole":
             raise CertificateFlaw(f"{at.place}/at", "shifts for whole differences only: the data must be whole")
         depends |= _depends_on_whole(certificate, at)
@@ -250,30 +306,75 @@ def _check_whole_corners(certificate: Certificate, at: Carried, table: ShiftTabl
             )
 
 
+@dataclass(frozen=True)
+class WeightedRegion:
+    """An event, or its part in a region of the data on which its weight is one formula."""
+
+    weight: Fraction | ExponentialRatio
+    conditions: tuple[LinearCondition, ...]
+
+
 def check_events(certificate: Certificate) -> str:
-    """Every run is in an event, and in one only, but for runs of probability 0."""
+    """Every run is in an event, and in one only, except runs of probability 0."""
     if not certificate.events:
         raise CertificateFlaw("/events", "there is no event")
+    regions: list[EventRegion] = []
     for e, event in enumerate(certificate.events):
+        if isinstance(event.weight, PiecewiseWeight):
+            for piece in event.weight.pieces:
+                regions.append(WeightedRegion(piece.weight, (*event.conditions, *piece.conditions)))
+            continue
+        regions.append(WeightedRegion(event.weight, event.conditions))
         if not 0 < event.weight <= 1:
             raise CertificateFlaw(
                 f"/events/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}"
             )
-    pairs = check_runs(certificate.events, certificate.noises, certificate.size)
+    _check_weights(certificate)
+    pairs = check_runs(regions, certificate.noises, certificate.entries, bounds_of(certificate.records))
     if any(event.weight != 1 for event in certificate.events):
         return "for all noise and data, the weights of the events that hold sum to 1"
     return f"they cover all runs, and no two of them overlap ({count(pairs, 'pair')})"
 
 
+def _check_weights(certificate: Certificate) -> None:
+    """Weights that depend on the data are above 0 on all data, and change by no more than they are said to cost.
+
+    On data D the runs of an event have probability W(D) · P[noise in its region]. A shift bounds the change of the
+    latter, the cost of the weight that of the former; together they cost the sum. Weights that depend on sums over
+    records are not accepted.
+    """
+    covered: set[str] = set()
+    least = [partial(_least_change, polytope) for polytope in certificate.polytopes]
+    for e, event in enumerate(certificate.events):
+        if isinstance(event.weight, PiecewiseWeight):
+            place = f"/events/{e}/weight"
+            if certificate.records:
+                raise CertificateFlaw(place, "a number is needed where the data are sums over records")
+            check_weight(event.weight, least, certificate.size, place)
+            regions = [WeightedRegion(Fraction(1), piece.conditions) for piece in event.weight.pieces]
+            if str(regions) not in covered:  # many events have the same regions
+                check_runs(regions, (), certificate.size, place=f"{place}/pieces")
+                covered.add(str(regions))
+
+
+def _least_change(polytope: DifferenceBox | DifferenceHull, slope: Sequence[Fraction]) -> Fraction:
+    """The least value of slope · difference."""
+    if isinstance(polytope, DifferenceBox):
+        ends = zip(slope, polytope.low, polytope.high, strict=True)
+        return sum((min(c * low, c * high) for c, low, high in ends), start=Fraction(0))
+    return min(sum(map(mul, slope, corner), start=Fraction(0)) for corner in polytope.corners)
+
+
 def check_epsilon(certificate: Certificate) -> str:
-    """No shift costs more than ε."""
+    """No shift, together with the weight of its event, costs more than ε."""
     worst = Fraction(0)
-    for at in _places(certificate):
+    for at in places_of(certificate):
         if isinstance(at.shifts, ShiftRule):
             costs = [(at.shifts.cost, f"{at.place}/cost")]
         else:
             costs = [(shift.cost, f"{at.place}/table/{k}/cost") for k, shift in enumerate(at.shifts.shifts)]
-        for cost, place in costs:
+        for moved, place in costs:
+            cost = moved + at.weight
             worst = max(worst, cost)
             if cost > certificate.epsilon:
                 raise CertificateFlaw(place, f"the cost {text_of(cost)} is above ε = {text_of(certificate.epsilon)}")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from veridp_check.document import (
-    HEADER,
     DocumentNode,
     LinearCondition,
     LinearForm,
@@ -20,6 +19,7 @@ from veridp_check.document import (
     coefficients_in,
     condition_in,
     draws_in,
+    functions_in,
     noise_in,
     number_in,
     size_in,
@@ -27,6 +27,8 @@ from veridp_check.document import (
     vector_in,
 )
 from veridp_check.noise import NoiseDraw
+from veridp_check.records import Seen, fields_in, records_in
+from veridp_check.weights import PiecewiseWeight, weight_in
 
 Corner = tuple[Fraction, ...]
 
@@ -95,7 +97,7 @@ class AlignmentEvent:
     """Runs with one output; `shifts` has a table or a rule for each polytope."""
 
     output: int
-    weight: Fraction
+    weight: Fraction | PiecewiseWeight
     paths: int
     draws: tuple[int, ...]
     conditions: tuple[LinearCondition, ...]
@@ -108,11 +110,17 @@ class Certificate(Stated):
     """What a certificate of an alignment says."""
 
     size: int
+    records: tuple[Seen, ...]  # none where the data are numbers by themselves, and not sums over records
     data: str
     polytopes: tuple[DifferenceBox | DifferenceHull, ...]
     outputs: tuple[str, ...]
     noises: tuple[NoiseDraw, ...]
     events: tuple[AlignmentEvent, ...]
+
+    @property
+    def entries(self) -> int:
+        """How many numbers its events take for the data."""
+        return self.records[0].count if self.records else self.size
 
     @property
     def scope(self) -> str:
@@ -121,18 +129,30 @@ class Certificate(Stated):
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    field = DocumentNode(document).fields(*HEADER, "data", "polytopes", "outputs", "noises", "events")
-    size = size_in(field)
+    return _read(document, priced=True)
+
+
+def read_divergence(document: object) -> Certificate:
+    """The same for one that proves (ε, δ): it states no costs of shifts, which are not numbers."""
+    return _read(document, "delta", "rho", "mu", priced=False)
+
+
+def _read(document: object, *more: str, priced: bool) -> Certificate:
+    field = fields_in(document, "data", "polytopes", "outputs", "noises", "events", *more)
+    stated, size = stated_in(field), size_in(field)
+    records = records_in(field, stated)
+    size = records[0].count if records else size
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     outputs = tuple(node.text() for node in field["outputs"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
     return Certificate(
-        **vars(stated_in(field)),
+        **vars(stated),
+        records=records,
         data=field["data"].one_of(("real", "whole")),
         polytopes=polytopes,
         outputs=outputs,
         noises=noises,
-        events=tuple(_event(node, size, noises, outputs) for node in field["events"].entries()),
+        events=tuple(_event(node, size, noises, outputs, priced) for node in field["events"].entries()),
     )
 
 
@@ -150,36 +170,43 @@ def polytope_in(node: DocumentNode, size: int) -> DifferenceBox | DifferenceHull
     return DifferenceBox(low, high)
 
 
-def _event(node: DocumentNode, size: int, noises: Sequence[NoiseDraw], outputs: Sequence[str]) -> AlignmentEvent:
-    field = node.fields("output", "weight", "paths", "draws", "conditions", "numbers", "shifts")
+def _event(
+    node: DocumentNode, size: int, noises: Sequence[NoiseDraw], outputs: Sequence[str], priced: bool
+) -> AlignmentEvent:
+    field = node.fields("output", "weight", "paths", "draws", "conditions", "numbers", "shifts", optional="functions")
     output = field["output"].whole()
     if output >= len(outputs):
         raise field["output"].flaw(f"there is no output {output}")
     draws = draws_in(field["draws"], noises, "run")
+    functions = functions_in(field, draws, size)
     return AlignmentEvent(
         output=output,
-        weight=field["weight"].rational(),
+        weight=weight_in(field["weight"], size),
         paths=field["paths"].whole(least=1),
         draws=draws,
-        conditions=tuple(condition_in(c, draws, size) for c in field["conditions"].entries()),
-        numbers=tuple(number_in(n, draws, size) for n in field["numbers"].entries()),
-        shifts=tuple(carried_in(entry, len(draws), size) for entry in field["shifts"].entries()),
+        conditions=tuple(condition_in(c, draws, size, functions) for c in field["conditions"].entries()),
+        numbers=tuple(number_in(n, draws, size, functions) for n in field["numbers"].entries()),
+        shifts=tuple(carried_in(entry, len(draws), size, priced) for entry in field["shifts"].entries()),
     )
 
 
-def carried_in(node: DocumentNode, draws: int | None, size: int) -> ShiftTable | ShiftRule:
-    """A rule or a table of shifts, of so many draws; None: of as many as will be seen."""
+def carried_in(node: DocumentNode, draws: int | None, size: int, priced: bool = True) -> ShiftTable | ShiftRule:
+    """A rule or a table of shifts, of so many draws; None: of as many as will be seen.
+
+    Their costs are stated where they are priced, and else taken for 0.
+    """
+    cost = ["cost"] * priced
     if "rule" in node.mapping():
-        field = node.fields("rule", "cost")
+        field = node.fields("rule", *cost)
         moves = field["rule"].entries()
         _check_count(field["rule"], len(moves), draws)
-        return ShiftRule(tuple(_move(move, size) for move in moves), field["cost"].rational())
+        return ShiftRule(tuple(_move(move, size) for move in moves), _cost(field))
     field = node.fields("entries", "at", "table")
     entries = [entry.whole() for entry in field["entries"].entries()]
     if entries != sorted(set(entries)) or any(entry >= size for entry in entries):
         raise field["entries"].flaw("entries of the data are needed, in order, none twice")
     at = field["at"].one_of(("corners", "whole"))
-    return ShiftTable(tuple(entries), at, tuple(_shift(s, draws) for s in field["table"].entries()))
+    return ShiftTable(tuple(entries), at, tuple(_shift(s, draws, cost) for s in field["table"].entries()))
 
 
 def _check_count(node: DocumentNode, count: int, draws: int | None) -> None:
@@ -192,8 +219,12 @@ def _move(node: DocumentNode, size: int) -> NoiseMove:
     return NoiseMove(field["constant"].rational(), coefficients_in(field["data"], range(size), "entry of the data"))
 
 
-def _shift(node: DocumentNode, draws: int | None) -> EventShift:
-    field = node.fields("moves", "cost")
+def _shift(node: DocumentNode, draws: int | None, cost: Sequence[str]) -> EventShift:
+    field = node.fields("moves", *cost)
     moves = field["moves"].entries()
     _check_count(field["moves"], len(moves), draws)
-    return EventShift(tuple(move.rational() for move in moves), field["cost"].rational())
+    return EventShift(tuple(move.rational() for move in moves), _cost(field))
+
+
+def _cost(field: Mapping[str, DocumentNode]) -> Fraction:
+    return field["cost"].rational() if "cost" in field else Fraction(0)

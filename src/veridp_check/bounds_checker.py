@@ -21,8 +21,9 @@ from veridp_check.cases import check_one_value, values_of
 from veridp_check.coupling_checker import EventPiece, check_events, piece_of
 from veridp_check.coverage import data_name, deciding, in_words
 from veridp_check.document import NUMERIC, CertificateFlaw, LinearCondition, LinearForm, decimal_of, text_of
+from veridp_check.enclosures import log_above
 from veridp_check.linear import Ask, LinearExpression, LinearRelation, cells, number, variable
-from veridp_check.noise import NoiseDraw, log_above
+from veridp_check.noise import NoiseDraw
 from veridp_check.shifts import count
 
 X, Y = variable(data_name(0)), variable("released number")
@@ -58,7 +59,7 @@ def _within(certificate: Enclosed) -> list[LinearCondition]:
 
 
 def check_all_runs(certificate: Enclosed) -> str:
-    """In every case each run is in one event, but for probability 0."""
+    """In every case each run is in one event, except with probability 0."""
     given = _within(certificate)
     for c, case in enumerate(certificate.cases):
         check_events(case.events, certificate.noises, certificate.size, given, f"/cases/{c}/events")
@@ -73,7 +74,7 @@ def check_all_runs(certificate: Enclosed) -> str:
 class _Part:
     """What an event adds to the density of its output: how much, where its conditions hold, and 0 elsewhere.
 
-    Where an expression of `edges` is 0 the density is not told: these are finitely many released numbers.
+    Where an expression of `edges` is 0 the density is not specified: these are finitely many released numbers.
     """
 
     conditions: tuple[LinearRelation, ...]
@@ -112,6 +113,8 @@ def _part(piece: EventPiece, noises: Sequence[NoiseDraw], place: str) -> _Part:
     compared: list[_Compared] = []
     factor = piece.weight
     released = [row for number_ in event.numbers for row in _rows(number_)]
+    if event.functions:
+        raise CertificateFlaw(f"{place}/functions", "functions of numbers have no density here")
     if len(event.numbers) > 1 or len(released) != len(event.numbers):
         raise CertificateFlaw(f"{place}/numbers", "one number with one noise of its own is needed, or none")
     for row in piece.rows:
@@ -196,8 +199,8 @@ def _check_density(
     density: Callable[[Ask], LinearExpression], given: Sequence[LinearRelation], bounds: OutputBounds, place: str
 ) -> None:
     for s, (slab, within) in enumerate(_ranges(bounds)):
-        hoped = f"the density of {bounds.output} is nowhere beyond {slab.least} and {slab.most}"
-        with deciding(f"{place}/{s}", hoped):
+        statement = f"the density of {bounds.output} is nowhere beyond {slab.least} and {slab.most}"
+        with deciding(f"{place}/{s}", statement):
             for cell in cells(density, [*given, *within]):
                 for name, bound, excess in (
                     ("least", slab.least, number(slab.least) - cell.answer),

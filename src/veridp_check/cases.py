@@ -9,16 +9,18 @@ import ast
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from veridp_check.alignment_checker import check_interval, check_symmetry
+from veridp_check.alignment_checker import check_differences, check_interval, check_symmetry
 from veridp_check.alignment_reader import DifferenceBox, DifferenceHull
 from veridp_check.coupling_reader import Cases, CouplingCase
 from veridp_check.coverage import counterexample, data_name, deciding, in_words, relation_of
-from veridp_check.document import LISTED, NUMERIC, RECORDS, CertificateFlaw, Stated
+from veridp_check.document import LISTED, NUMERIC, PAIRS, RECORDS, CertificateFlaw, Stated
 from veridp_check.linear import Ask, LinearRelation, LinearSystem, number, variable
+from veridp_check.records import bounds_of
 from veridp_check.shifts import count
 
 MARGIN = Fraction(1, 10**9)  # how far apart beyond 1 two numbers still count as neighbours
@@ -41,18 +43,19 @@ def check_cases(certificate: Cases) -> str:
             _check_length(value, certificate, place)
         return f"{count(len(certificate.cases), 'value')} of the data; nothing is said of others"
     _check_polytopes(certificate)
-    _check_covered(certificate.cases)
+    _check_covered(certificate)
     return f"{count(len(certificate.cases), 'region')} that make up all data"
 
 
-def _check_covered(cases: Sequence[CouplingCase]) -> None:
-    """Any data are in one of the regions."""
-    regions = [[relation_of(condition) for condition in case.conditions] for case in cases]
+def _check_covered(certificate: Cases) -> None:
+    """Any data are in one of the regions; sums over records lie between their bounds."""
+    regions = [[relation_of(condition) for condition in case.conditions] for case in certificate.cases]
+    bounds = [relation_of(bound) for bound in bounds_of(certificate.records)]
 
     def covered(ask: Ask) -> bool:
         return any(all(map(ask, relations)) for relations in regions)
 
-    found = counterexample("/cases", "they cover all data", covered, bool)
+    found = counterexample("/cases", "they cover all data", covered, bool, bounds)
     if found is not None:
         raise CertificateFlaw("/cases", f"no case covers the data {in_words(found[1])}")
 
@@ -124,7 +127,7 @@ def _leaf_count(shape: Any) -> int:
 
 def _check_length(value: Any, certificate: Cases, place: str) -> None:
     """Data are of the size stated; where a record may be added, they may have one more."""
-    if certificate.adjacency == "any":
+    if certificate.adjacency in ("any", PAIRS):
         check_one_value(certificate)
         return
     sizes = [certificate.size, certificate.size + certificate.adjacency.startswith("add-remove")]
@@ -135,6 +138,9 @@ def _check_length(value: Any, certificate: Cases, place: str) -> None:
 def _check_polytopes(certificate: Cases) -> None:
     """linf: a box. monotone: two. l1: a segment for each entry, as regions may tell which of them moves. any: a box."""
     size, name = certificate.size, certificate.adjacency
+    if certificate.records:
+        check_differences(certificate.records, certificate.polytopes, certificate)
+        return
     if name == "any":
         check_interval(certificate.polytopes, certificate)
         return
@@ -162,7 +168,9 @@ def _check_polytopes(certificate: Cases) -> None:
 
 def check_one_value(certificate: Stated) -> None:
     if certificate.size != 1:
-        raise CertificateFlaw("/size", f"1 is needed under any, where the data are one value, not {certificate.size}")
+        raise CertificateFlaw(
+            "/size", f"1 is needed under {certificate.adjacency}, where the data are one value, not {certificate.size}"
+        )
 
 
 def _all(value: int, size: int) -> tuple[Fraction, ...]:
@@ -179,17 +187,31 @@ def check_neighbours(certificate: Cases) -> str:
     cases = range(len(certificate.cases))
     if certificate.by_value:
         values = values_of(certificate.cases)
+        if certificate.adjacency == PAIRS:
+            _check_both_ways(listed)
+            return f"{count(len(listed), 'ordered pair')}; nothing is said of other neighbours"
         for a, b in itertools.permutations(cases, 2):
             if (a, b, None) not in listed and _adjacent(certificate.adjacency, values[a], values[b], a, b):
                 raise CertificateFlaw(
                     "/pairs", f"cases {a} and {b} are neighbours under {certificate.adjacency}, and not listed"
                 )
         return f"{count(len(listed), 'ordered pair')}, all those of {certificate.adjacency} among the values"
+    bounds = bounds_of(certificate.records)
+    bounded = [replace(case, conditions=(*case.conditions, *bounds)) for case in certificate.cases]
     for p, polytope in enumerate(certificate.polytopes):
         for a, b in itertools.product(cases, repeat=2):
             if (a, b, p) not in listed:
-                _check_apart(certificate.cases[a], certificate.cases[b], polytope, f"cases {a} and {b}")
+                _check_apart(bounded[a], bounded[b], polytope, f"cases {a} and {b}")
     return f"{count(len(listed), 'ordered pair')}; no data of other regions are neighbours"
+
+
+def _check_both_ways(listed: Mapping[tuple[int, int, int | None], int]) -> None:
+    """Each pair is there with its reverse, and each case in a pair: the pairs are what is claimed."""
+    if not listed:
+        raise CertificateFlaw("/pairs", "there is no pair")
+    for (a, b, polytope), place in listed.items():
+        if (b, a, polytope) not in listed:
+            raise CertificateFlaw(f"/pairs/{place}", "its reverse is not listed")
 
 
 def _adjacent(name: str, left: Any, right: Any, a: int, b: int) -> bool:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from veridp_check.alignment_checker import ALIGNMENT_STEPS
-from veridp_check.alignment_reader import read_alignment
+from veridp_check.alignment_reader import read_alignment, read_divergence
+from veridp_check.approximate_checker import APPROXIMATE_STEPS
 from veridp_check.bounds_checker import BOUNDS_STEPS
 from veridp_check.bounds_reader import read_bounds
 from veridp_check.coupling_checker import COUPLING_STEPS
-from veridp_check.coupling_reader import read_couplings
+from veridp_check.coupling_reader import read_approximate, read_couplings
+from veridp_check.divergence_checker import DIVERGENCE_STEPS
 from veridp_check.document import CertificateFlaw, Stated, kind_of, load_document
 from veridp_check.induction_checker import INDUCTION_STEPS
 from veridp_check.induction_reader import read_induction
@@ -57,22 +59,25 @@ class _Kind:
 
 KINDS = {
     "alignment": _Kind(read_alignment, ALIGNMENT_STEPS),
+    "approximate": _Kind(read_approximate, APPROXIMATE_STEPS),
     "bounds": _Kind(read_bounds, BOUNDS_STEPS),
     "coupling": _Kind(read_couplings, COUPLING_STEPS),
+    "divergence": _Kind(read_divergence, DIVERGENCE_STEPS),
     "induction": _Kind(read_induction, INDUCTION_STEPS),
 }
 
 
 def check_file(file: str | Path) -> CheckResult:
-    """The verdict on a file; raises NotACertificate where it is no certificate at all."""
+    """The verdict on a file; raises NotACertificate where it is not a certificate at all."""
     return check(load_document(file))
 
 
 def check(document: object) -> CheckResult:
-    """The verdict on a document, as `json.loads` returns it; raises NotACertificate where it is no certificate at all.
+    """The verdict on a document, as `json.loads` returns it; raises NotACertificate where it is not one at all.
 
-    If it is verified, then the mechanism that the certificate describes is ε-differentially private for all
-    neighbours that it speaks of. That this is the mechanism which the certificate names is not established here.
+    If it is verified, then the mechanism that the certificate describes is ε-differentially private, or (ε, δ) where
+    it states a δ, for all neighbours that it speaks of. That this is the mechanism which the certificate names is not
+    established here.
     """
     certificate: Stated | None = None
     steps: list[CheckStep] = []

@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from veridp_check.alignment_reader import DifferenceHull, ShiftRule, ShiftTable
 from veridp_check.cases import check_cases, check_neighbours
 from veridp_check.coupling_reader import Cases, CouplingCase, CouplingEvent, CouplingPair, EventTransport, PartCoupling
-from veridp_check.coverage import check_runs
+from veridp_check.coverage import check_runs, counterexample, in_words, noise_name, relation_of, supports_of
 from veridp_check.document import NUMERIC, CertificateFlaw, LinearCondition, LinearForm, decimal_of, text_of
-from veridp_check.noise import NoiseDraw, exp_above, log_above, probability_between
+from veridp_check.enclosures import exp_above, log_above
+from veridp_check.linear import Ask
+from veridp_check.noise import OPAQUE, NoiseDraw, probability_between
+from veridp_check.records import bounds_of
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
 MAX_EXPONENT = 10_000  # e to more than this has too many digits to compute with
@@ -29,7 +33,7 @@ BETWEEN_VALUES = DifferenceHull(((),))  # two given values: nothing is left open
 
 
 def check_parts(certificate: Cases) -> str:
-    """In every case each run is in one event of each part, but for probability 0; and parts share no noise."""
+    """In every case each run is in one event of each part, except with probability 0; and parts share no noise."""
     checked: set[object] = set()
     for c, case in enumerate(certificate.cases):
         _check_independent(certificate, case, f"/cases/{c}")
@@ -38,7 +42,8 @@ def check_parts(certificate: Cases) -> str:
                 checked.add(key)
                 events, place = certificate.parts[number].events, f"/parts/{number}/events"
                 _check_noise_decides(events, place)
-                check_events(events, certificate.noises, certificate.size, case.conditions, place)
+                given = [*case.conditions, *bounds_of(certificate.records)]
+                check_events(events, certificate.noises, certificate.entries, given, place)
     return f"{count(len(certificate.parts), 'part')}, in each of which the probabilities of all events sum to 1"
 
 
@@ -47,7 +52,8 @@ def _check_independent(certificate: Cases, case: CouplingCase, place: str) -> No
     drawn: dict[int, int] = {}
     for number in case.parts:
         part = certificate.parts[number]
-        for draw in {certificate.noises[row].draw for event in part.events for row in event.draws}:
+        used = [certificate.noises[row] for event in part.events for row in event.draws]
+        for draw in {draw for noise in used for draw in (noise.draw, *noise.of)}:
             if drawn.setdefault(draw, number) != number:
                 raise CertificateFlaw(f"{place}/parts", f"draw {draw} is of parts {drawn[draw]} and {number} both")
 
@@ -59,7 +65,7 @@ def _check_noise_decides(events: Sequence[CouplingEvent], place: str) -> None:
     """
     for e, event in enumerate(events):
         for k, condition in enumerate(event.conditions):
-            if not condition.slack.noise:
+            if not condition.slack.noise and not condition.slack.functions:
                 reason = "a condition without noise: data that are told apart need cases of their own"
                 raise CertificateFlaw(f"{place}/{e}/conditions/{k}", reason)
 
@@ -98,28 +104,49 @@ class EventPiece:
 
 
 def piece_of(event: CouplingEvent, noises: Sequence[NoiseDraw]) -> EventPiece:
-    """The event without its finite choices."""
+    """The event without its finite choices.
+
+    A draw that an opaque number of the event is a function of is no such choice: it decides about that number too.
+    """
+    named = {row for form in (*(c.slack for c in event.conditions), *event.numbers) for row in form.noise}
+    sources = {draw for row in named for draw in noises[row].of}
     weight, kept = event.weight, []
     for row in event.draws:
         asked = [c for c in event.conditions if c.slack.noise.get(row)]
         alone = all(_is_alone(c.slack, row) for c in asked) and not any(n.noise.get(row) for n in event.numbers)
+        alone = alone and noises[row].draw not in sources
         chance = _probability(noises[row], row, asked) if alone else None
         if chance is None:
             kept.append(row)
         else:
             weight *= chance
-    left = [(k, c) for k, c in enumerate(event.conditions) if any(c.slack.noise.get(row) for row in kept)]
+    left = [
+        (k, c)
+        for k, c in enumerate(event.conditions)
+        if c.slack.functions or any(c.slack.noise.get(row) for row in kept)
+    ]
     return EventPiece(event, weight, tuple(kept), tuple(left))
 
 
 def _is_alone(slack: LinearForm, row: int) -> bool:
-    return not any(c for other, c in slack.noise.items() if other != row) and not any(slack.data.values())
+    others = any(c for other, c in slack.noise.items() if other != row)
+    return not others and not any(slack.data.values()) and not slack.functions
 
 
 def _probability(noise: NoiseDraw, row: int, conditions: Sequence[LinearCondition]) -> Fraction | None:
     """The probability of conditions on one noise alone; None where it is not rational."""
     if not conditions:
         return Fraction(1)
+    low, high = ends_of(noise, row, conditions)
+    if low is not None and high is not None and low > high:
+        return Fraction(0)
+    return probability_between(noise, low, high)
+
+
+def ends_of(
+    noise: NoiseDraw, row: int, conditions: Sequence[LinearCondition]
+) -> tuple[Fraction | None, Fraction | None]:
+    """Between which numbers conditions on it alone leave the noise; None where there is no end."""
     low: Fraction | None = None
     high: Fraction | None = None
     for condition in conditions:
@@ -131,9 +158,7 @@ def _probability(noise: NoiseDraw, row: int, conditions: Sequence[LinearConditio
         if slope < 0 or condition.relation == "==":
             most = _next_whole(bound, -1) if noise.whole and condition.relation == ">" else bound
             high = most if high is None else min(high, most)
-    if low is not None and high is not None and low > high:
-        return Fraction(0)
-    return probability_between(noise, low, high)
+    return low, high
 
 
 def _next_whole(bound: Fraction, way: int) -> Fraction:
@@ -144,7 +169,7 @@ def _next_whole(bound: Fraction, way: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Use:
+class CouplingUse:
     """A coupling where a pair of cases uses it."""
 
     certificate: Cases
@@ -160,11 +185,8 @@ class _Use:
     def place(self) -> str:
         return f"/couplings/{self.number}"
 
-    def pieces(self, part: int) -> list[EventPiece]:
-        return [piece_of(event, self.certificate.noises) for event in self.certificate.parts[part].events]
 
-
-def _uses(certificate: Cases) -> Iterator[_Use]:
+def uses(certificate: Cases) -> Iterator[CouplingUse]:
     """Each coupling once for each polytope that it is used with; between values, once."""
     seen: set[object] = set()
     for k, pair in enumerate(certificate.pairs):
@@ -183,7 +205,7 @@ def _uses(certificate: Cases) -> Iterator[_Use]:
                 )
             if (number, pair.polytope) not in seen:
                 seen.add((number, pair.polytope))
-                yield _Use(certificate, pair, number, position)
+                yield CouplingUse(certificate, pair, number, position)
 
 
 def check_couplings(certificate: Cases) -> str:
@@ -191,16 +213,21 @@ def check_couplings(certificate: Cases) -> str:
 
     An output without noise to shift needs no shares: its probabilities are compared.
     """
+
+    @cache
+    def pieces(part: int) -> list[EventPiece]:
+        return [piece_of(event, certificate.noises) for event in certificate.parts[part].events]
+
     shifts = 0
-    for use in _uses(certificate):
-        lefts, rights = use.pieces(use.coupling.left), use.pieces(use.coupling.right)
+    for use in uses(certificate):
+        lefts, rights = pieces(use.coupling.left), pieces(use.coupling.right)
         for t, transport in enumerate(use.coupling.transports):
             place = f"{use.place}/transports/{t}"
             if isinstance(transport.shifts, ShiftTable) and transport.shifts.at == "whole":
                 raise CertificateFlaw(
                     f"{place}/shifts/at", "shifts for whole differences only, but the data need not be whole"
                 )
-            carried = _carried(use, lefts[transport.source], rights[transport.target], transport, place)
+            carried = carried_by(use, lefts[transport.source], rights[transport.target], transport, place)
             shifts += check_kept(carried)
             check_cost(carried)
             if (where := depends_on_whole(carried)) is not None:
@@ -212,11 +239,15 @@ def check_couplings(certificate: Cases) -> str:
     return f"{count(len(certificate.couplings), 'coupling')}{exact}"
 
 
-def _carried(use: _Use, left: EventPiece, right: EventPiece, transport: EventTransport, place: str) -> Carried:
+def carried_by(use: CouplingUse, left: EventPiece, right: EventPiece, transport: EventTransport, place: str) -> Carried:
     noises = [use.certificate.noises[row] for row in left.rows]
     others = [use.certificate.noises[row] for row in right.rows]
+    if any(noise.kind == OPAQUE for noise in (*noises, *others)):
+        raise CertificateFlaw(place, "it shifts noise that a function is of, which has another value then")
     if left.event.output != right.event.output:
         raise CertificateFlaw(place, f"it carries the output {left.event.output} into {right.event.output}")
+    if [(f.name, f.of) for f in left.event.functions] != [(f.name, f.of) for f in right.event.functions]:
+        raise CertificateFlaw(place, "the events have different functions of their numbers")
     if [(n.kind, n.parameters) for n in noises] != [(n.kind, n.parameters) for n in others]:
         raise CertificateFlaw(place, "the events have different noise to shift")
     moves = (
@@ -239,19 +270,19 @@ def _kept(left: EventPiece, right: EventPiece, noises: Sequence[NoiseDraw], plac
     """What the shifts must keep so that noise of the left event becomes noise of the right one.
 
     A condition of the right event is a multiple of one that holds on the left, plus a constant that is to spare; a
-    number of the right event is that of the left one, but for a constant.
+    number of the right event is that of the left one up to a constant.
     """
     known = [_Form.of(c.slack, left.rows, c.relation) for _, c in left.conditions]
     for k, condition in right.conditions:
         form = _Form.of(condition.slack, right.rows, condition.relation)
-        continuous = any(not noises[place].whole for place in form.noise)
+        continuous = not form.functions and any(not noises[place].whole for place in form.noise)
         spare = [found for each in known if (found := form.spare_over(each, continuous)) is not None]
         if not spare:
             raise CertificateFlaw(place, f"condition {k} of the right event follows from no condition of the left one")
         yield Kept(form.noise, form.data, condition.relation == "==", f"condition {k} of the right event", max(spare))
     for k, (mine, theirs) in enumerate(zip(left.event.numbers, right.event.numbers, strict=True)):
         before, after = _Form.of(mine, left.rows, ""), _Form.of(theirs, right.rows, "")
-        if (before.noise, before.data) != (after.noise, after.data):
+        if (before.noise, before.data, before.functions) != (after.noise, after.data, after.functions):
             raise CertificateFlaw(
                 place, f"number {k} of the right event is made of other noise or data than that of the left one"
             )
@@ -260,17 +291,29 @@ def _kept(left: EventPiece, right: EventPiece, noises: Sequence[NoiseDraw], plac
 
 @dataclass(frozen=True)
 class _Form:
-    """An expression whose noise is told by its place among the noise to shift."""
+    """An expression whose noise is given by its place among the noise to shift, its functions by theirs.
+
+    Events with the same output have the same functions, place by place, of arguments that are among their numbers; and
+    as these are kept, so are the functions.
+    """
 
     noise: Mapping[int, Fraction]
     data: Mapping[int, Fraction]
+    functions: Mapping[int, Fraction]
     constant: Fraction
     relation: str
 
     @classmethod
     def of(cls, expression: LinearForm, rows: Sequence[int], relation: str) -> _Form:
         noise = {rows.index(row): c for row, c in expression.noise.items() if c}
-        return cls(noise, {i: c for i, c in expression.data.items() if c}, expression.constant, relation)
+        data = {i: c for i, c in expression.data.items() if c}
+        functions = {function.place: c for function, c in expression.functions.items()}
+        return cls(noise, data, functions, expression.constant, relation)
+
+    @property
+    def terms(self) -> dict[tuple[str, int], Fraction]:
+        kinds = {"noise": self.noise, "data": self.data, "function": self.functions}
+        return {(kind, k): c for kind, coefficients in kinds.items() for k, c in coefficients.items()}
 
     def spare_over(self, known: _Form, continuous: bool) -> Fraction | None:
         """The constant by which it is more than a positive multiple of what is known to hold; None if it is none.
@@ -280,8 +323,7 @@ class _Form:
         """
         if self.relation == ">" and known.relation != ">" and not continuous:
             return None
-        mine = {("noise", k): c for k, c in self.noise.items()} | {("data", k): c for k, c in self.data.items()}
-        theirs = {("noise", k): c for k, c in known.noise.items()} | {("data", k): c for k, c in known.data.items()}
+        mine, theirs = self.terms, known.terms
         if mine.keys() != theirs.keys() or not mine:
             return None
         factors = {mine[key] / theirs[key] for key in mine}
@@ -290,7 +332,7 @@ class _Form:
         return self.constant - factors.pop() * known.constant
 
 
-def _check_ratio(use: _Use, lefts: Sequence[EventPiece], rights: Sequence[EventPiece]) -> None:
+def _check_ratio(use: CouplingUse, lefts: Sequence[EventPiece], rights: Sequence[EventPiece]) -> None:
     """What comes into each event is at most ratio · e^cost times as likely as it; and all of the left is shared out."""
     coupling, place = use.coupling, use.place
     if coupling.ratio <= 0:
@@ -310,8 +352,9 @@ def _check_ratio(use: _Use, lefts: Sequence[EventPiece], rights: Sequence[EventP
         if amount > coupling.ratio * rights[j].weight:
             times = text_of(coupling.ratio)
             raise CertificateFlaw(f"{place}/ratio", f"what comes into event {j} is more than {times} times as likely")
-    for output in {piece.event.output for piece in lefts}:
-        mine = [i for i, piece in enumerate(lefts) if piece.event.output == output and piece.weight]
+    places, others = by_output(lefts), by_output(rights)
+    for output, found in places.items():
+        mine = [i for i in found if lefts[i].weight]
         if any(shared[i] for i in mine):
             for i in mine:
                 if shared[i] != 1:
@@ -319,14 +362,26 @@ def _check_ratio(use: _Use, lefts: Sequence[EventPiece], rights: Sequence[EventP
                         f"{place}/transports", f"the shares of event {i} sum to {text_of(shared[i])}, not 1"
                     )
         else:
-            _check_probabilities(coupling, output, [lefts[i] for i in mine], rights, place)
+            theirs = [rights[j] for j in others.get(output, ())]
+            _check_probabilities(use, output, [lefts[i] for i in mine], theirs, place)
+
+
+def by_output(pieces: Sequence[EventPiece]) -> dict[str, list[int]]:
+    """The places of the pieces, by their output."""
+    found: dict[str, list[int]] = {}
+    for place, piece in enumerate(pieces):
+        found.setdefault(piece.event.output, []).append(place)
+    return found
 
 
 def _check_probabilities(
-    coupling: PartCoupling, output: str, mine: Sequence[EventPiece], rights: Sequence[EventPiece], place: str
+    use: CouplingUse, output: str, mine: Sequence[EventPiece], theirs: Sequence[EventPiece], place: str
 ) -> None:
-    """An output that comes about by finite choices alone, on both sides."""
-    theirs = [piece for piece in rights if piece.event.output == output]
+    """An output that comes about by finite choices alone, on both sides; or that functions of noise decide."""
+    coupling = use.coupling
+    if any(use.certificate.noises[row].kind == OPAQUE for piece in (*mine, *theirs) for row in piece.rows):
+        _check_everywhere(use, output, mine, theirs)
+        return
     for piece in (*mine, *theirs):
         if piece.rows or piece.event.numbers:
             raise CertificateFlaw(
@@ -338,6 +393,45 @@ def _check_probabilities(
         paid = f", after {text_of(coupling.cost)} is paid" if coupling.cost else ""
         reason = f"the output {output} is {times} times as likely, not {text_of(coupling.ratio)}{paid}"
         raise CertificateFlaw(f"{place}/ratio", reason)
+
+
+def _check_everywhere(use: CouplingUse, output: str, mine: Sequence[EventPiece], theirs: Sequence[EventPiece]) -> None:
+    """Wherever the noise lies, and whatever functions of it come to, what holds on the left has at most so many times
+    the weight of what holds on the right.
+
+    Let f be the density of all noise η, and L(η) and R(η) the weights of the events of the output that hold there on
+    either side. Both release the same numbers of the same noise, n(η). So they give the output with numbers in any set
+    A with the probabilities ∫ [n(η) in A] L f and ∫ [n(η) in A] R f, and L <= cR makes the one at most c times the
+    other. The value of a function is a variable of its own: what holds for all its values holds for the one it has.
+    The draws that it is a function of are among η, and the same on both sides, and so is its value. The noise that was
+    left out as a finite choice is independent of them.
+    """
+    coupling, known = use.coupling, use.certificate.noises
+    if use.pair.polytope is not None:
+        raise CertificateFlaw(use.place, "functions of noise are compared between values of the data only")
+    pieces = [*mine, *theirs]
+    if any(piece.event.functions for piece in pieces):
+        raise CertificateFlaw(use.place, f"the output {output} has functions of two kinds")
+    if len({tuple(number.text for number in piece.event.numbers) for piece in pieces}) > 1:
+        raise CertificateFlaw(use.place, f"both sides must give {output} with the same numbers of the same noise")
+    noises = {row: known[row] for piece in pieces for row in piece.rows}
+    if len({noise.draw for noise in noises.values()}) < len(noises):
+        raise CertificateFlaw(use.place, f"both sides must give {output} with the same noise in each draw")
+    whole = frozenset(noise_name(row) for row, noise in noises.items() if noise.whole)
+    asked = [[relation_of(c) for _, c in piece.conditions] for piece in pieces]
+    paid = _exp_above(-coupling.cost, use.place)
+
+    def holding(ask: Ask) -> tuple[Fraction, Fraction]:
+        held = [piece.weight if all(ask(each, True) for each in asked[k]) else 0 for k, piece in enumerate(pieces)]
+        return Fraction(sum(held[: len(mine)])), Fraction(sum(held[len(mine) :]))
+
+    def right(weights: tuple[Fraction, Fraction]) -> bool:
+        return weights[0] * paid <= coupling.ratio * weights[1]
+
+    what = f"the output {output} is at most {decimal_of(coupling.ratio)} times as likely wherever the noise lies"
+    found = counterexample(use.place, what, holding, right, list(supports_of(noises)), whole)
+    if found is not None:
+        raise CertificateFlaw(f"{use.place}/ratio", f"{what}: not where {in_words(found[1])}")
 
 
 def _exp_above(x: Fraction, place: str) -> Fraction:

@@ -11,18 +11,21 @@ from fractions import Fraction
 
 from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, ShiftRule, ShiftTable, carried_in, polytope_in
 from veridp_check.document import (
-    HEADER,
+    CertificateFlaw,
     DocumentNode,
+    FunctionValue,
     LinearCondition,
     LinearForm,
     Stated,
     condition_in,
+    functions_in,
     noise_in,
     number_in,
     size_in,
     stated_in,
 )
 from veridp_check.noise import NoiseDraw
+from veridp_check.records import Seen, fields_in, records_in
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class CouplingEvent:
     draws: tuple[int, ...]
     conditions: tuple[LinearCondition, ...]
     numbers: tuple[LinearForm, ...]
+    functions: tuple[FunctionValue, ...]
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,14 @@ class EventTransport:
 
 @dataclass(frozen=True)
 class PartCoupling:
-    """How a part is carried over to another, at no more than cost + ln ratio."""
+    """How a part is carried over to another, at no more than cost + ln ratio, but for a probability of delta."""
 
     left: int
     right: int
     cost: Fraction
     ratio: Fraction
     transports: tuple[EventTransport, ...]
+    delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ class Cases(Stated):
     """What a certificate of couplings says."""
 
     size: int
+    records: tuple[Seen, ...]  # none where the data are numbers by themselves, or values
     polytopes: tuple[DifferenceBox | DifferenceHull, ...]
     noises: tuple[NoiseDraw, ...]
     shape: str | None  # of the output, where parts decide entries of it
@@ -96,6 +102,11 @@ class Cases(Stated):
     cases: tuple[CouplingCase, ...]
     couplings: tuple[PartCoupling, ...]
     pairs: tuple[CouplingPair, ...]
+
+    @property
+    def entries(self) -> int:
+        """How many numbers its events take for the data."""
+        return self.records[0].count if self.records else self.size
 
     @property
     def by_value(self) -> bool:
@@ -108,17 +119,32 @@ class Cases(Stated):
 
 def read_couplings(document: object) -> Cases:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    names = ("polytopes", "noises", "shape", "parts", "cases", "couplings", "pairs")
-    field = DocumentNode(document).fields(*HEADER, *names)
-    size = size_in(field)
-    noises = tuple(noise_in(node) for node in field["noises"].entries())
+    return _read(document)
+
+
+def read_approximate(document: object) -> Cases:
+    """The same for one that proves (ε, δ) for values of the data: shifts state no costs, and couplings a δ."""
+    found = _read(document, "delta")
+    if not found.by_value:
+        raise CertificateFlaw("/polytopes", "(ε, δ) is proved by couplings for values of the data alone")
+    return found
+
+
+def _read(document: object, *more: str) -> Cases:
+    names = ("polytopes", "noises", "shape", "parts", "cases", "couplings", "pairs", *more)
+    field = fields_in(document, *names)
+    stated, size = stated_in(field), size_in(field)
+    records = records_in(field, stated)
+    size = records[0].count if records else size
+    noises = tuple(noise_in(node, opaque=True) for node in field["noises"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
     is_open = bool(polytopes)  # else the data are values, which have no entries that could be named
     parts = tuple(_part(node, size if is_open else 0, noises) for node in field["parts"].entries())
     cases = tuple(_case(node, size, parts, is_open) for node in field["cases"].entries())
-    couplings = tuple(_coupling(node, size if is_open else 0, parts) for node in field["couplings"].entries())
+    couplings = tuple(_coupling(node, size if is_open else 0, parts, not more) for node in field["couplings"].entries())
     return Cases(
-        **vars(stated_in(field)),
+        **vars(stated),
+        records=records,
         polytopes=polytopes,
         noises=noises,
         shape=None if field["shape"].value is None else field["shape"].text(),
@@ -147,14 +173,16 @@ def _part(node: DocumentNode, size: int, noises: Sequence[NoiseDraw]) -> Couplin
 
 def event_in(node: DocumentNode, size: int, noises: Sequence[NoiseDraw]) -> CouplingEvent:
     """An event by itself, which carries its output as a text."""
-    field = node.fields("output", "weight", "draws", "conditions", "numbers")
+    field = node.fields("output", "weight", "draws", "conditions", "numbers", optional="functions")
     draws = _draws(field["draws"], noises)
+    functions = functions_in(field, draws, size)
     return CouplingEvent(
         output=field["output"].text(),
         weight=field["weight"].rational(),
         draws=draws,
-        conditions=tuple(condition_in(c, draws, size) for c in field["conditions"].entries()),
-        numbers=tuple(number_in(n, draws, size) for n in field["numbers"].entries()),
+        conditions=tuple(condition_in(c, draws, size, functions) for c in field["conditions"].entries()),
+        numbers=tuple(number_in(n, draws, size, functions) for n in field["numbers"].entries()),
+        functions=tuple(functions),
     )
 
 
@@ -165,6 +193,8 @@ def _draws(node: DocumentNode, noises: Sequence[NoiseDraw]) -> tuple[int, ...]:
         row = number_below(entry, len(noises), "noise")
         if rows and noises[row].draw <= noises[rows[-1]].draw:
             raise entry.flaw(f"noise {row} is draw {noises[row].draw} of a run, which is not after that before it")
+        if not {noises[each].draw for each in rows}.issuperset(noises[row].of):
+            raise entry.flaw(f"noise {row} is a function of draws that are not before it")
         rows.append(row)
     return tuple(rows)
 
@@ -180,20 +210,21 @@ def _case(node: DocumentNode, size: int, parts: Sequence[CouplingPart], is_regio
     return CouplingCase(value, conditions, tuple(number_below(p, len(parts), "part") for p in field["parts"].entries()))
 
 
-def _coupling(node: DocumentNode, size: int, parts: Sequence[CouplingPart]) -> PartCoupling:
-    field = node.fields("left", "right", "cost", "ratio", "transports")
+def _coupling(node: DocumentNode, size: int, parts: Sequence[CouplingPart], pure: bool) -> PartCoupling:
+    field = node.fields("left", "right", "cost", "transports", "ratio" if pure else "delta")
     left, right = (number_below(field[name], len(parts), "part") for name in ("left", "right"))
-    transports = tuple(_transport(t, size, parts[left], parts[right]) for t in field["transports"].entries())
-    return PartCoupling(left, right, field["cost"].rational(), field["ratio"].rational(), transports)
+    transports = tuple(_transport(t, size, parts[left], parts[right], pure) for t in field["transports"].entries())
+    ratio, delta = (field["ratio"].rational(), Fraction(0)) if pure else (Fraction(1), field["delta"].rational())
+    return PartCoupling(left, right, field["cost"].rational(), ratio, transports, delta)
 
 
-def _transport(node: DocumentNode, size: int, left: CouplingPart, right: CouplingPart) -> EventTransport:
+def _transport(node: DocumentNode, size: int, left: CouplingPart, right: CouplingPart, pure: bool) -> EventTransport:
     field = node.fields("from", "to", "share", "shifts")
     return EventTransport(
         source=number_below(field["from"], len(left.events), "event"),
         target=number_below(field["to"], len(right.events), "event"),
         share=field["share"].rational(),
-        shifts=carried_in(field["shifts"], None, size),
+        shifts=carried_in(field["shifts"], None, size, pure),
     )
 
 

@@ -5,7 +5,7 @@ draws. Boundaries where continuous noise decides have probability 0 whatever the
 account; conditions on data alone, or on whole noise alone, are taken to the letter.
 
 Events that come from a program mostly form a decision tree. So they are split first: where every event has a condition
-on the same hyperplane, those on either side can be looked at apart. What is left when no hyperplane is common to all
+on the same hyperplane, those on either side can be checked separately. What is left when no hyperplane is common to all
 is decided by their facets, or cell by cell.
 """
 
@@ -19,8 +19,9 @@ from typing import Protocol, TypeVar
 
 from veridp_check.document import CertificateFlaw, LinearCondition, LinearForm, text_of
 from veridp_check.linear import Ask, LinearExpression, LinearRelation, Point, Undecided, cells, number, variable
-from veridp_check.noise import NoiseDraw
+from veridp_check.noise import OPAQUE, NoiseDraw
 from veridp_check.tiling import tile
+from veridp_check.weights import ExponentialRatio, sum_to_one
 
 Answer = TypeVar("Answer")
 SHIFT = variable("shift of a boundary")
@@ -30,7 +31,7 @@ class EventRegion(Protocol):
     """What an event is here: where its conditions hold, with the probability of the choices that lead to it."""
 
     @property
-    def weight(self) -> Fraction: ...
+    def weight(self) -> Fraction | ExponentialRatio: ...
 
     @property
     def conditions(self) -> tuple[LinearCondition, ...]: ...
@@ -45,9 +46,9 @@ def check_runs(
 ) -> int:
     """The number of pairs of events that were found disjoint; raises Flaw where events overlap or leave a gap.
 
-    With finite random choices, events are told apart by what was chosen as well, which their weight accounts for: the
+    With finite random choices, events also differ in what was chosen, which their weight accounts for: the
     weights of the events that hold must then sum to 1 for all noise and data. Only data that satisfy the conditions
-    given are looked at. Noise is given by its rows.
+    `given` are considered. Noise is given by its rows.
     """
     rows = noises if isinstance(noises, Mapping) else dict(enumerate(noises))
     tree = _Tree(events, rows)
@@ -123,16 +124,15 @@ class _Tree:
                 yield _Group(members, path, any(plane not in used for halves in mine for plane in halves))
 
     def _halves(self, event: EventRegion) -> dict[Plane, _Half] | None:
-        """The conditions by their hyperplanes; None where one is no half-space, or two are on one hyperplane."""
+        """The conditions by their hyperplanes; None where one is not a half-space, or two are on one hyperplane."""
         found: dict[Plane, _Half] = {}
         for condition in event.conditions:
             slack = condition.slack
-            terms = [("noise", row, c) for row, c in sorted(slack.noise.items())]
-            terms += [("data", entry, c) for entry, c in sorted(slack.data.items())]
+            terms = list(relation_of(condition).value.terms.items())
             if condition.relation == "==" or not terms:
                 return None
-            lead = terms[0][2]
-            key = (tuple((what, index, c / lead) for what, index, c in terms), slack.constant / lead)
+            lead = min(terms)[1]
+            key = (frozenset((name, c / lead) for name, c in terms), slack.constant / lead)
             plane = self.planes.setdefault(key, len(self.planes))
             if plane in found:
                 return None
@@ -143,7 +143,9 @@ class _Tree:
 
 
 def is_continuous(expression: LinearForm, noises: Mapping[int, NoiseDraw]) -> bool:
-    """Whether it takes no value with positive probability, whatever the data are."""
+    """Whether it takes no value with positive probability, whatever the data are; functions may cancel noise."""
+    if expression.functions or any(noises[row].kind == OPAQUE for row in expression.noise):
+        return False
     return any(not noises[row].whole for row in expression.noise)
 
 
@@ -163,9 +165,11 @@ class _Space:
     ) -> None:
         self.events = events
         self.noises = noises
+        self.size = size
         self.place = place
         self.names = [*(noise_name(row) for row in noises), *(data_name(entry) for entry in range(size))]
         self.continuous = frozenset(noise_name(row) for row, noise in noises.items() if not noise.whole)
+        self.opaque = frozenset(noise_name(row) for row, noise in noises.items() if noise.kind == OPAQUE)
         self.whole = frozenset(noise_name(row) for row, noise in noises.items() if noise.whole)
         self.given = [*self._supports(), *(relation_of(condition) for condition in given)]
 
@@ -186,23 +190,31 @@ class _Space:
 
     def _open(self, relation: LinearRelation) -> LinearExpression:
         """An expression that is positive where the relation holds."""
-        if any(name in self.continuous for name in relation.value.terms):
+        names = relation.value.terms
+        functions = any(is_function(name) or name in self.opaque for name in names)
+        if any(name in self.continuous for name in names) and not functions:
             return relation.value
         return relation.value + SHIFT if relation.sign == ">=" else relation.value - SHIFT
 
     def check_weights(self, group: _Group) -> None:
         """The events of the group that hold have weights that sum to 1, wherever the conditions of its path hold."""
         path = [self._without_boundary(condition) for condition in group.path]
-        asked = {
-            e: [(relation_of(c), not is_continuous(c.slack, self.noises)) for c in self.events[e].conditions]
-            for e in group.events
-        }
+        conditions = {(c.slack.text, c.relation): c for e in group.events for c in self.events[e].conditions}
+        asked = {key: (relation_of(c), not is_continuous(c.slack, self.noises)) for key, c in conditions.items()}
+        needed = {e: [(c.slack.text, c.relation) for c in self.events[e].conditions] for e in group.events}
 
         def holding(ask: Ask) -> list[int]:
-            return [e for e, relations in asked.items() if all(ask(*relation) for relation in relations)]
+            known: dict[tuple[str, str], bool] = {}  # in a cell, the same is true wherever it is asked
+
+            def holds(key: tuple[str, str]) -> bool:
+                if key not in known:
+                    known[key] = ask(*asked[key])
+                return known[key]
+
+            return [e for e, keys in needed.items() if all(map(holds, keys))]
 
         def right(holding: list[int]) -> bool:
-            return sum(self.events[e].weight for e in holding) == 1
+            return sum_to_one([self.events[e].weight for e in holding], self.size)
 
         what = "the weights of the events that hold sum to 1"
         found = counterexample(self.place, what, holding, right, [*self.given, *path], self.whole)
@@ -222,12 +234,17 @@ class _Space:
         return LinearRelation(relation.value, ">") if is_continuous(condition.slack, self.noises) else relation
 
     def _supports(self) -> Iterator[LinearRelation]:
-        for row, noise in self.noises.items():
-            least, largest = noise.support
-            if least is not None:
-                yield LinearRelation(variable(noise_name(row)) - number(least), ">=")
-            if largest is not None:
-                yield LinearRelation(number(largest) - variable(noise_name(row)), ">=")
+        return supports_of(self.noises)
+
+
+def supports_of(noises: Mapping[int, NoiseDraw]) -> Iterator[LinearRelation]:
+    """Where the noise lies."""
+    for row, noise in noises.items():
+        least, largest = noise.support
+        if least is not None:
+            yield LinearRelation(variable(noise_name(row)) - number(least), ">=")
+        if largest is not None:
+            yield LinearRelation(number(largest) - variable(noise_name(row)), ">=")
 
 
 def noise_name(row: int) -> str:
@@ -238,17 +255,26 @@ def data_name(entry: int) -> str:
     return f"data[{entry}]"
 
 
+FUNCTION = "function "  # begins the name of a function's value, which may be any number here
+
+
+def is_function(name: str) -> bool:
+    return name.startswith(FUNCTION)
+
+
 def relation_of(condition: LinearCondition, data: Callable[[int], str] = data_name) -> LinearRelation:
     """The condition, with names for its noise and data."""
     slack = condition.slack
     terms = {noise_name(row): c for row, c in slack.noise.items() if c}
     terms |= {data(entry): c for entry, c in slack.data.items() if c}
+    for function, c in slack.functions.items():  # equal functions of equal expressions are one variable
+        terms[FUNCTION + function.text] = terms.get(FUNCTION + function.text, Fraction(0)) + c
     return LinearRelation(LinearExpression(terms, slack.constant), condition.relation)
 
 
 def counterexample(
     place: str,
-    hoped: str,
+    statement: str,
     question: Callable[[Ask], Answer],
     right: Callable[[Answer], bool],
     given: Sequence[LinearRelation] = (),
@@ -256,9 +282,9 @@ def counterexample(
 ) -> tuple[Answer, Point] | None:
     """A point where the given relations hold and the question's answer is not right, with the answer; None if none is.
 
-    Raises Flaw, with what was hoped for, where that takes too long to decide.
+    Raises Flaw, with the statement, where it takes too long to decide.
     """
-    with deciding(place, hoped):
+    with deciding(place, statement):
         for cell in cells(question, given, whole):
             if not right(cell.answer) and (point := cell.system.point()) is not None:
                 return cell.answer, point
@@ -266,12 +292,12 @@ def counterexample(
 
 
 @contextmanager
-def deciding(place: str, hoped: str) -> Iterator[None]:
+def deciding(place: str, statement: str) -> Iterator[None]:
     """Make it a Flaw that something could not be decided."""
     try:
         yield
     except Undecided as error:
-        raise CertificateFlaw(place, f"whether {hoped} could not be decided: {error}") from None
+        raise CertificateFlaw(place, f"whether {statement} could not be decided: {error}") from None
 
 
 def in_words(point: Point) -> str:

@@ -6,6 +6,7 @@ every number from a closed grammar with bounded size, and every field must be th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -16,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from veridp_check.noise import NoiseDraw, parameters_of
+from veridp_check.noise import OPAQUE, NoiseDraw, parameters_of
 
 FORMAT = "veridp-certificate"
 VERSION = 3
@@ -30,9 +31,11 @@ MAX_BITS_SHOWN = 1000  # of an integer that a message shows in full
 RELATIONS = (">=", ">", "==")
 NUMERIC = "#"  # stands for a numeric entry in the text of an output
 LISTED = "listed"  # neighbours are what the certificate's polytopes say, and nothing else
+PAIRS = "pairs"  # neighbours are the pairs of values that the certificate lists, and no others
+MOVES = {"linf": (-1, 1), "l1": (-1, 1), "monotone": (0, 1)}  # by how much an entry may move, one way
 # Relations on data, each with a meaning that the checker knows; docs/certificates.md defines them.
 RECORDS = ("add-remove", "add-remove-unordered", "replace", "replace-unordered")
-ADJACENCIES = ("linf", "l1", "monotone", "any", *RECORDS, LISTED)
+ADJACENCIES = ("linf", "l1", "monotone", "any", *RECORDS, LISTED, PAIRS)
 
 
 class NotACertificate(ValueError):
@@ -49,12 +52,34 @@ class CertificateFlaw(Exception):
 
 
 @dataclass(frozen=True)
+class FunctionValue:
+    """A function of numbers of its event: its place among the event's functions, its name, and which numbers.
+
+    Nothing is known of the function but that equal arguments give equal values. Equal texts mean the same function of
+    the same expressions.
+    """
+
+    place: int
+    name: str
+    of: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True)
 class LinearForm:
-    """constant + Σ coefficient · noise + Σ coefficient · data; noise by its row, data by its entry."""
+    """constant + Σ coefficient · noise, data and functions; noise by its row, data by its entry."""
 
     noise: Mapping[int, Fraction]
     data: Mapping[int, Fraction]
     constant: Fraction
+    functions: Mapping[FunctionValue, Fraction] = dataclasses.field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The same for equal expressions, and different for different ones."""
+        noise, data = (sorted(terms.items()) for terms in (self.noise, self.data))
+        functions = sorted((function.text, c) for function, c in self.functions.items())
+        return f"{noise} {data} {functions} {self.constant}"
 
 
 @dataclass(frozen=True)
@@ -73,14 +98,28 @@ class Stated:
     arguments: Mapping[str, str]
     adjacency: str
     size: int | None  # None: every size
-    domain: tuple[Fraction, Fraction] | None  # the data are one number of it
+    domain: tuple[Fraction, Fraction] | None  # the data are one number of it, or records that are
     epsilon: Fraction
+    delta: Fraction = dataclasses.field(default=Fraction(0), kw_only=True)
+    rho: Fraction | None = dataclasses.field(default=None, kw_only=True)  # zCDP, where that is said too
+    mu: Fraction | None = dataclasses.field(default=None, kw_only=True)  # Gaussian DP
+
+    @property
+    def privacy(self) -> str:
+        """What is said to be proved: `ε = 1/2`, or with a δ too, and in other notions."""
+        delta = f", δ = {text_of(self.delta)}" if self.delta else ""
+        notions = {"ρ": self.rho, "μ": self.mu}
+        others = "".join(f"; {name} = {text_of(value)}" for name, value in notions.items() if value is not None)
+        return f"ε = {text_of(self.epsilon)}{delta}{others}"
 
     @property
     def scope(self) -> str:
         """For which data it is said to hold."""
         if self.domain is not None:
-            return f"numbers from {float(self.domain[0]):g} to {float(self.domain[1]):g}"
+            ends = f"from {float(self.domain[0]):g} to {float(self.domain[1]):g}"
+            if self.adjacency == "any":
+                return f"numbers {ends}"
+            return f"size {self.size}, {'records' if self.adjacency in RECORDS else 'numbers'} {ends}"
         return "every size" if self.size is None else f"size {self.size}"
 
 
@@ -88,7 +127,7 @@ class Stated:
 
 
 def load_document(file: str | Path) -> object:
-    """The JSON of a file; raises NotACertificate where it cannot be read, or is no JSON."""
+    """The JSON of a file; raises NotACertificate where it cannot be read, or is not JSON."""
     try:
         if Path(file).stat().st_size > MAX_FILE_BYTES:
             raise NotACertificate(f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB; give the file of a certificate")
@@ -138,14 +177,14 @@ class DocumentNode:
     def flaw(self, reason: str) -> CertificateFlaw:
         return CertificateFlaw(self.place, reason)
 
-    def fields(self, *names: str) -> dict[str, DocumentNode]:
-        """The fields of an object that has exactly these."""
+    def fields(self, *names: str, optional: str = "") -> dict[str, DocumentNode]:
+        """The fields of an object that has exactly these, and perhaps the optional one."""
         found = self.mapping()
         for name in names:
             if name not in found:
                 raise self.flaw(f"the field {name!r} is missing")
         for name, node in found.items():
-            if name not in names:
+            if name not in names and name != optional:
                 raise node.flaw("there is no such field")
         return found
 
@@ -248,10 +287,16 @@ def arguments_in(node: DocumentNode) -> dict[str, str]:
 
 
 def stated_in(field: Mapping[str, DocumentNode]) -> Stated:
-    """What the header says is proved; an ε below 0 is refused, as is a word that is not known."""
+    """What the header says is proved; an ε below 0 is refused, as is a word that is not known.
+
+    Kinds whose certificates have a `delta` prove (ε, δ), others ε alone.
+    """
     epsilon = field["epsilon"].rational()
     if epsilon < 0:
         raise field["epsilon"].flaw(f"ε is at least 0, not {epsilon}")
+    delta = field["delta"].rational() if "delta" in field else Fraction(0)
+    if not 0 <= delta < 1:
+        raise field["delta"].flaw(f"δ is at least 0 and below 1, not {text_of(delta)}")
     return Stated(
         mechanism=field["mechanism"].text(),
         arguments=arguments_in(field["arguments"]),
@@ -259,7 +304,20 @@ def stated_in(field: Mapping[str, DocumentNode]) -> Stated:
         size=None if field["size"].value is None else field["size"].whole(least=1),
         domain=_domain(field["domain"]),
         epsilon=epsilon,
+        delta=delta,
+        rho=_notion(field, "rho"),
+        mu=_notion(field, "mu"),
     )
+
+
+def _notion(field: Mapping[str, DocumentNode], name: str) -> Fraction | None:
+    """What is said of another notion of privacy; None where nothing is."""
+    if name not in field or field[name].value is None:
+        return None
+    value = field[name].rational()
+    if value < 0:
+        raise field[name].flaw(f"a number of at least 0 is needed, not {text_of(value)}")
+    return value
 
 
 def size_in(field: Mapping[str, DocumentNode]) -> int:
@@ -277,18 +335,20 @@ def _domain(node: DocumentNode) -> tuple[Fraction, Fraction] | None:
     return ends[0], ends[1]
 
 
-def noise_in(node: DocumentNode) -> NoiseDraw:
-    """The noise of one draw."""
+def noise_in(node: DocumentNode, opaque: bool = False) -> NoiseDraw:
+    """The noise of one draw; or, where such may be, the value of a function of noise."""
     found = node.mapping()
     for name in ("draw", "kind"):
         if name not in found:
             raise node.flaw(f"the field {name!r} is missing")
     kind = found["kind"].text()
-    names = parameters_of(kind)
+    names = () if opaque and kind == OPAQUE else parameters_of(kind)
     if names is None:
         raise found["kind"].flaw(f"the kind of noise {_shown(kind)} is not known")
-    field = node.fields("draw", "kind", *names)
-    noise = NoiseDraw(field["draw"].whole(), kind, tuple(field[name].rational() for name in names))
+    field = node.fields("draw", "kind", *names, *(("of",) if kind == OPAQUE else ()), optional="made")
+    made = field["made"].text() if "made" in field else ""
+    of = tuple(entry.whole() for entry in field["of"].entries()) if kind == OPAQUE else ()
+    noise = NoiseDraw(field["draw"].whole(), kind, tuple(field[name].rational() for name in names), made, of)
     for name, value in zip(names, noise.parameters, strict=True):
         if (wrong := noise.wrong(name, value)) is not None:
             raise field[name].flaw(wrong)
@@ -308,19 +368,40 @@ def draws_in(node: DocumentNode, noises: Sequence[NoiseDraw], of: str) -> tuple[
     return tuple(rows)
 
 
-def condition_in(node: DocumentNode, draws: Sequence[int], size: int) -> LinearCondition:
-    field = node.fields("noise", "data", "constant", "relation")
-    return LinearCondition(linear_in(field, draws, size), field["relation"].one_of(RELATIONS))
+def condition_in(
+    node: DocumentNode, draws: Sequence[int], size: int, functions: Sequence[FunctionValue] = ()
+) -> LinearCondition:
+    field = node.fields("noise", "data", "constant", "relation", optional="functions")
+    return LinearCondition(linear_in(field, draws, size, functions), field["relation"].one_of(RELATIONS))
 
 
-def number_in(node: DocumentNode, draws: Sequence[int], size: int) -> LinearForm:
-    return linear_in(node.fields("noise", "data", "constant"), draws, size)
+def number_in(
+    node: DocumentNode, draws: Sequence[int], size: int, functions: Sequence[FunctionValue] = ()
+) -> LinearForm:
+    return linear_in(node.fields("noise", "data", "constant", optional="functions"), draws, size, functions)
 
 
-def linear_in(field: Mapping[str, DocumentNode], draws: Sequence[int], size: int) -> LinearForm:
+def linear_in(
+    field: Mapping[str, DocumentNode], draws: Sequence[int], size: int, functions: Sequence[FunctionValue] = ()
+) -> LinearForm:
     noise = coefficients_in(field["noise"], draws, "noise that this event draws")
     data = coefficients_in(field["data"], range(size), "entry of the data")
-    return LinearForm(noise, data, field["constant"].rational())
+    computed = {}
+    if "functions" in field:
+        computed = coefficients_in(field["functions"], range(len(functions)), "function of this event before here")
+    return LinearForm(noise, data, field["constant"].rational(), {functions[k]: c for k, c in computed.items()})
+
+
+def functions_in(field: Mapping[str, DocumentNode], draws: Sequence[int], size: int) -> list[FunctionValue]:
+    """The functions of an event, each of some of its numbers, which may have functions in them that come before it."""
+    numbers, found = field["numbers"].entries(), list[FunctionValue]()
+    for node in field["functions"].entries() if "functions" in field else ():
+        own = node.fields("name", "of")
+        places = [entry.whole(most=len(numbers) - 1) for entry in own["of"].entries()]
+        arguments = [number_in(numbers[place], draws, size, found).text for place in places]
+        name = own["name"].text()
+        found.append(FunctionValue(len(found), name, tuple(places), f"{name!r} of {arguments}"))
+    return found
 
 
 def coefficients_in(node: DocumentNode, known: Sequence[int], what: str) -> dict[int, Fraction]:

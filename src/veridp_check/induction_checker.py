@@ -72,7 +72,7 @@ def check_neighbours(certificate: InductionCertificate) -> str:
 def check_system(certificate: InductionCertificate) -> str:
     """From every state, whatever its symbols and the query are, just one step can be taken; and one at the end.
 
-    So each run is told by its steps, and its output by these and the numbers that they release.
+    So its steps determine a run; they and the numbers that they release determine its output.
     """
     for s, step in enumerate(certificate.steps):
         if step.output.count(NUMERIC) != len(step.numbers):
@@ -190,7 +190,7 @@ def check_shifts(certificate: InductionCertificate) -> str:
 
     With the noise of the step, its query and the symbols moved as stated, the left side of each condition changes by a
     sum that does not depend on what they are; so no inequality that held can fail if that is >= 0, and no equation if
-    it is 0. A query that moves by less is a mean of those looked at; the same mean of shifts and differences serves.
+    it is 0. A query that moves by less is a mean of those checked; the same mean of shifts and differences serves.
     """
     checked = 0
     for each in _all(certificate):
@@ -224,7 +224,7 @@ def _check_updates(certificate: InductionCertificate, each: _Taken) -> None:
 def check_costs(certificate: InductionCertificate) -> str:
     """Every shift is one that the noise allows, and costs what is stated; noise in whole steps must stay.
 
-    A query may move by any part of what is looked at, and a mean of whole steps is none.
+    A query may move by any part of what is checked, and a mean of whole steps is not a whole step.
     """
     for each in _all(certificate):
         prices = []

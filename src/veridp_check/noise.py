@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from veridp_check.enclosures import exp_between, log_above, normal_between, root_below
+
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "laplace": ("scale",),
     "exponential": ("scale",),
@@ -18,19 +20,26 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "uniform": ("scale",),
     "gumbel": ("scale",),
     "logistic": ("scale",),
+    "cauchy": ("scale",),
+    "studentt": ("scale", "degrees"),
+    "gamma": ("scale", "shape"),
+    "integers": ("count",),
     "geometric": ("p",),
     "poisson": ("rate",),
     "binomial": ("trials", "p"),
 }
-WHOLE = ("geometric", "poisson", "binomial")
+# The value of a function that is not known, of the other noise: any whole number. Couplings may have it.
+OPAQUE = "opaque"
+WHOLE = ("geometric", "poisson", "binomial", "integers", OPAQUE)
 # ln f has a slope of at most 1/scale: a move of either sign costs |Δ|/scale.
 STEEPNESS_BOUNDED = ("laplace", "logistic")
 # ln f(x)/f(x + Δ) <= Δ/scale upwards: equal for exponential noise; Δ/scale - e^(-x/scale)(1 - e^(-Δ/scale)) for
 # Gumbel noise. Downwards it leaves the support, or grows without bound.
 UPWARDS = ("exponential", "gumbel")
+# f is a power of 1 + x²/a²; see `NoiseDraw.price_up_to`.
+POWER_TAILED = ("cauchy", "studentt")
 MAX_BITS = 5_000_000  # of a probability that is computed as a power
 MAX_TRIALS = 2000  # of binomial noise whose probabilities are summed
-BITS = 160  # of the fixed-point number that bounds a logarithm
 
 
 def parameters_of(kind: str) -> tuple[str, ...] | None:
@@ -40,17 +49,24 @@ def parameters_of(kind: str) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class NoiseDraw:
-    """The noise of one draw: the place of the draw in a run, the kind, its parameters in the order of PARAMETERS."""
+    """The noise of one draw: the place of the draw in a run, the kind, its parameters in the order of PARAMETERS.
+
+    `made` says how the program makes it of other draws, by hand. That this has the distribution of its kind was said by
+    the search, and is not checked here: what is proved is proved of a program that draws such noise. `of` are the draws
+    that an opaque number is a function of.
+    """
 
     draw: int
     kind: str
     parameters: tuple[Fraction, ...]
+    made: str = ""
+    of: tuple[int, ...] = ()
 
     def wrong(self, name: str, value: Fraction) -> str | None:
         """What is wrong with the value of a parameter, if anything."""
         if name == "p":
             return None if 0 < value <= 1 else f"a probability above 0 and up to 1 is needed, not {value}"
-        if name == "trials":
+        if name in ("trials", "count"):
             return None if value >= 1 and value.denominator == 1 else f"a whole number above 0 is needed, not {value}"
         return None if value > 0 else f"a number above 0 is needed, not {value}"
 
@@ -62,12 +78,14 @@ class NoiseDraw:
     @property
     def support(self) -> tuple[Fraction | None, Fraction | None]:
         """The least and the largest value that it takes; None where there is none."""
-        if self.kind in ("exponential", "poisson"):
+        if self.kind in ("exponential", "poisson", "gamma"):
             return Fraction(0), None
         if self.kind == "geometric":
             return Fraction(1), None
         if self.kind in ("uniform", "binomial"):
             return Fraction(0), self.parameters[0]
+        if self.kind == "integers":
+            return Fraction(0), self.parameters[0] - 1
         return None, None
 
     def price(self, move: Fraction) -> ShiftPrice | None:
@@ -76,10 +94,69 @@ class NoiseDraw:
             return ShiftPrice(Fraction(0))
         if self.kind in STEEPNESS_BOUNDED or (self.kind in UPWARDS and move > 0):
             return ShiftPrice(abs(move) / self.parameters[0])
+        if self.kind == "gamma" and move > 0 and self.parameters[1] >= 1:
+            # ln f(x)/f(x + Δ) = Δ/scale - (shape - 1) ln(1 + Δ/x), and ln(1 + Δ/x) > 0
+            return ShiftPrice(move / self.parameters[0])
+        if self.kind in POWER_TAILED:
+            # the slope of ln f is -(degrees + 1) x/(a² + x²), and |x|/(a² + x²) <= 1/2a
+            degrees, width = self._power_tail()
+            return ShiftPrice((degrees + 1) / 2 * abs(move) / width, rounded=True)
         if self.kind == "geometric" and move > 0 and move.denominator == 1 and self.parameters[0] < 1:
             # f(k) = (1 - p)^(k - 1) p, so f(k)/f(k + Δ) = (1 - p)^(-Δ)
             return ShiftPrice(move * log_above(1 / (1 - self.parameters[0])), rounded=True)
         return None
+
+    def loss(self, move: Fraction) -> ShiftLoss | None:
+        """What bounds the privacy loss of the move; None where noise of this kind must not be moved so.
+
+        Normal noise: ln f(η)/f(η + Δ) = (Δη + Δ²/2)/σ², which is normal with mean μ²/2 and variance μ² for μ = Δ/σ.
+        Uniform noise: 0 where η + Δ is in the support, and the rest has probability |Δ|/scale.
+        """
+        if self.kind == "normal":
+            return ShiftLoss(squared=(move / self.parameters[0]) ** 2)
+        if self.kind == "uniform":
+            return ShiftLoss(lost=min(abs(move) / self.parameters[0], Fraction(1)))
+        price = self.price(move)
+        return None if price is None else ShiftLoss(pure=price.amount)
+
+    def _power_tail(self) -> tuple[Fraction, Fraction]:
+        """The degrees of freedom, 1 of Cauchy noise; and a rational just below a = scale · √degrees."""
+        degrees = self.parameters[1] if self.kind == "studentt" else Fraction(1)
+        return degrees, self.parameters[0] * root_below(degrees)
+
+    def price_up_to(self, move: Fraction) -> ShiftPrice | None:
+        """What moves cost at most that are no larger than this, either way; None where nothing more is known of it.
+
+        Let f be (1 + x²/a²)^-(degrees + 1)/2 but for a constant. The largest (a² + (x + Δ)²)/(a² + x²) over x is where
+        its derivative is 0, at x² + Δx = a²; there it is 1 + Δ(Δ + 2x)/(a² + x²) = e^(2 asinh(Δ/2a)). So the price is
+        (degrees + 1) asinh(Δ/2a), which grows with |Δ|. asinh y = ln(y + √(1 + y²)).
+        """
+        if self.kind not in POWER_TAILED:
+            return None
+        degrees, width = self._power_tail()
+        y = abs(move) / (2 * width)
+        reach = y + (1 + y * y) / root_below(1 + y * y)
+        return ShiftPrice((degrees + 1) * log_above(reach) if move else Fraction(0), rounded=True)
+
+
+@dataclass(frozen=True)
+class ShiftLoss:
+    """A bound on the privacy loss of a shift: but for events of probability `lost` it is at most `pure`, plus a number
+    that is normal with mean μ²/2 and variance μ², where `squared` is μ².
+
+    Losses of independent noise add up, and so do all three: the sum of normal numbers is such a number again.
+    """
+
+    pure: Fraction = Fraction(0)
+    squared: Fraction = Fraction(0)
+    lost: Fraction = Fraction(0)
+
+    def __add__(self, other: ShiftLoss) -> ShiftLoss:
+        return ShiftLoss(self.pure + other.pure, self.squared + other.squared, self.lost + other.lost)
+
+    def or_more(self, other: ShiftLoss) -> ShiftLoss:
+        """A bound on both."""
+        return ShiftLoss(*map(max, (self.pure, self.squared, self.lost), (other.pure, other.squared, other.lost)))
 
 
 @dataclass(frozen=True)
@@ -94,63 +171,6 @@ class ShiftPrice:
         return cls(sum((p.amount for p in prices), start=Fraction(0)), any(p.rounded for p in prices))
 
 
-def log_above(x: Fraction) -> Fraction:
-    """A rational just above ln x, for x > 1.
-
-    ln x = 2 artanh z with z = (x - 1)/(x + 1), that is 2 Σ z^(2k+1)/(2k+1); the terms after the last one summed are
-    less than a geometric series. All is done in fixed point, rounded up. x is halved first until it is at most 2.
-    """
-    halvings = 0
-    while x > 2:
-        x, halvings = x / 2, halvings + 1
-    small = _artanh_above((x - 1) / (x + 1))
-    return 2 * (small + halvings * _artanh_above(Fraction(1, 3)))  # ln 2 = 2 artanh 1/3
-
-
-def _artanh_above(z: Fraction) -> Fraction:
-    """Just above artanh z, for 0 <= z <= 1/3."""
-    one = 1 << BITS
-    power = _divided_up(z.numerator << BITS, z.denominator)  # z^(2k+1), rounded up
-    square = _divided_up(z.numerator**2 << BITS, z.denominator**2)
-    total, odd = 0, 1
-    while power > 1:
-        total += _divided_up(power, odd)
-        power = _divided_up(power * square, one)
-        odd += 2
-    # what is left out is at most power · (1 + z² + z⁴ + …), and 1/(1 - z²) < 2
-    return Fraction(total + 2 * power, one)
-
-
-def _divided_up(numerator: int, denominator: int) -> int:
-    return -(-numerator // denominator)
-
-
-def exp_above(x: Fraction) -> Fraction:
-    """A rational just above e^x; 1 at 0.
-
-    |x| is halved until it is at most 1/2, where the first terms of the series bound e^|x| from below, and those with
-    twice the next term from above; the result is squared as often. For x < 0 it is 1 over the bound from below.
-    """
-    if not x:
-        return Fraction(1)
-    size, halvings = abs(x), 0
-    while size > Fraction(1, 2):
-        size, halvings = size / 2, halvings + 1
-    one = 1 << (2 * BITS)
-    y_down = (size.numerator << (2 * BITS)) // size.denominator
-    y_up = y_down + 1
-    low, high, term_down, term_up, n = one, one, one, one, 0
-    while term_up > 1:
-        n += 1
-        term_down = term_down * y_down // (one * n)
-        term_up = _divided_up(term_up * y_up, one * n)
-        low, high = low + term_down, high + term_up
-    high += 2 * term_up
-    for _ in range(halvings):
-        low, high = low * low // one, _divided_up(high * high, one)
-    return Fraction(high, one) if x > 0 else Fraction(one, low)
-
-
 def probability_between(noise: NoiseDraw, low: Fraction | None, high: Fraction | None) -> Fraction | None:
     """The probability that the noise is at least `low` and at most `high`.
 
@@ -162,6 +182,13 @@ def probability_between(noise: NoiseDraw, low: Fraction | None, high: Fraction |
             max(min(high if high is not None else scale, scale) - max(low or Fraction(0), Fraction(0)), Fraction(0))
             / scale
         )
+    if noise.kind == OPAQUE:
+        return None
+    if noise.kind == "integers":
+        number = int(noise.parameters[0])
+        least = 0 if low is None else max(math.ceil(low), 0)
+        most = number - 1 if high is None else min(math.floor(high), number - 1)
+        return Fraction(max(most - least + 1, 0), number)
     bits = noise.parameters[-1].denominator.bit_length()
     if noise.kind == "geometric":
         fail = 1 - noise.parameters[0]
@@ -179,3 +206,36 @@ def probability_between(noise: NoiseDraw, low: Fraction | None, high: Fraction |
         chances = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(first, last + 1))
         return sum(chances, start=Fraction(0))
     return None
+
+
+def probability_bounds(noise: NoiseDraw, low: Fraction | None, high: Fraction | None) -> tuple[Fraction, Fraction]:
+    """Rationals just below and just above the probability that the noise lies between `low` and `high`.
+
+    0 and 1 where nothing is known of it.
+    """
+    if low is not None and high is not None and low > high:
+        return Fraction(0), Fraction(0)
+    rational = probability_between(noise, low, high)
+    if rational is not None:
+        return rational, rational
+    below = (Fraction(0), Fraction(0)) if low is None else _below(noise, low)
+    up_to = (Fraction(1), Fraction(1)) if high is None else _below(noise, high)
+    if below is None or up_to is None:
+        return Fraction(0), Fraction(1)
+    return max(up_to[0] - below[1], Fraction(0)), min(up_to[1] - below[0], Fraction(1))
+
+
+def _below(noise: NoiseDraw, x: Fraction) -> tuple[Fraction, Fraction] | None:
+    """Rationals just below and just above the probability that continuous noise is below x; None where not known."""
+    z = x / noise.parameters[0]
+    if noise.kind == "normal":
+        return normal_between(z)
+    if noise.kind == "exponential" and z <= 0:
+        return Fraction(0), Fraction(0)
+    if noise.kind not in ("laplace", "exponential", "logistic"):
+        return None
+    least, most = exp_between(-abs(z))
+    if noise.kind == "exponential":
+        return 1 - most, 1 - least
+    tail = (least / 2, most / 2) if noise.kind == "laplace" else (least / (1 + least), most / (1 + most))
+    return tail if z < 0 else (1 - tail[1], 1 - tail[0])

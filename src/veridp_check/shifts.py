@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, EventShift, ShiftRule, ShiftTable
+from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, EventShift, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
 from veridp_check.noise import NoiseDraw, ShiftPrice
 
 COST_TOLERANCE = Fraction(1, 10**9)  # how far above an irrational cost its stated rational may lie, as a share of it
 MOST_BITS = 16  # a table of more than 2^this shifts is not gone through
-MAX_RULE_ENTRIES = 12  # entries of the data that hang together in a rule: past this its cost is bounded noise by noise
+MAX_RULE_ENTRIES = 12  # connected entries of the data in a rule: past this its cost is bounded noise by noise
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Carried:
     polytope: DifferenceBox | DifferenceHull
     shifts: ShiftTable | ShiftRule
     place: str
+    weight: Fraction = Fraction(0)  # what the weight of its event costs over the polytope
 
     @property
     def cost(self) -> Fraction:
@@ -63,9 +64,11 @@ def check_cost(at: Carried) -> None:
     if isinstance(at.shifts, ShiftRule):
         _check_rule_cost(at, at.shifts)
         return
+    flat = _up_to(at.noises, [[shift.moves[k] for shift in at.shifts.shifts] for k in range(len(at.noises))])
     for k, shift in enumerate(at.shifts.shifts):
         price = _total(at.noises, shift.moves, f"{at.place}/table/{k}/moves", range(len(at.noises)))
-        _check_stated(price, shift.cost, f"{at.place}/table/{k}/cost")
+        at_once = flat is not None and _is_stated(flat, shift.cost)
+        _check_stated(flat if flat is not None and at_once else price, shift.cost, f"{at.place}/table/{k}/cost")
 
 
 def depends_on_whole(at: Carried) -> str | None:
@@ -78,7 +81,7 @@ def depends_on_whole(at: Carried) -> str | None:
                 return f"{at.place}/rule/{k}"
         elif at.shifts.entries:
             for c, shift in enumerate(at.shifts.shifts):
-                if shift.moves[k]:
+                if shift.moves[k] != at.shifts.shifts[0].moves[k]:
                     return f"{at.place}/table/{c}/moves/{k}"
     return None
 
@@ -117,7 +120,7 @@ def _differences(at: Carried, table: ShiftTable) -> list[dict[int, Fraction]]:
                 f"{at.place}/entries", "all entries are needed, as the differences are given by corners"
             )
         return [dict(enumerate(corner)) for corner in at.polytope.corners]
-    many = {"corners": 2, "whole": max(map(_whole_count, at.polytope.low, at.polytope.high))}[table.at]
+    many = {"corners": 2, "whole": max(map(_whole_count, at.polytope.low, at.polytope.high), default=1)}[table.at]
     if len(table.entries) * math.log2(many or 1) > MOST_BITS or len(table.entries) > MOST_BITS:
         raise CertificateFlaw(
             f"{at.place}/entries", f"so many entries have more than 2^{MOST_BITS} differences; give a rule"
@@ -147,7 +150,7 @@ class _Row:
     @classmethod
     def of(cls, kept: Kept, polytope: DifferenceBox | DifferenceHull, entries: Sequence[int], unit: int) -> _Row:
         rest = {i: c for i, c in kept.data.items() if i not in entries}
-        low, high = _bounds(rest, polytope) if isinstance(polytope, DifferenceBox) else (Fraction(0), Fraction(0))
+        low, high = bounds_in(rest, polytope) if isinstance(polytope, DifferenceBox) else (Fraction(0), Fraction(0))
         own = _unit([*kept.noise.values(), *kept.data.values(), kept.spare])
         return cls(
             [(k, _times(c, own)) for k, c in kept.noise.items()],
@@ -202,7 +205,7 @@ def _check_rule(at: Carried, rule: ShiftRule) -> None:
             constant += c * rule.moves[k].constant
             for i, slope in rule.moves[k].slopes.items():
                 slopes[i] = slopes.get(i, Fraction(0)) + c * slope
-        least, most = (constant + end for end in _bounds(slopes, at.polytope))
+        least, most = (constant + end for end in bounds_in(slopes, at.polytope))
         if least < 0 or (kept.equal and most > 0):
             raise _changed(least, most, kept, f"{at.place}/rule", "for some difference")
 
@@ -211,7 +214,7 @@ def _changed(least: Fraction, most: Fraction, kept: Kept, place: str, where: str
     return CertificateFlaw(place, f"{where} it changes {kept.what} by {text_of(least if least < 0 else most)}")
 
 
-def _bounds(slopes: Mapping[int, Fraction], box: DifferenceBox) -> tuple[Fraction, Fraction]:
+def bounds_in(slopes: Mapping[int, Fraction], box: DifferenceBox) -> tuple[Fraction, Fraction]:
     """The least and the largest value of Σ slope · entry in the box."""
     ends = [(slope * box.low[i], slope * box.high[i]) for i, slope in slopes.items()]
     return sum((min(e) for e in ends), start=Fraction(0)), sum((max(e) for e in ends), start=Fraction(0))
@@ -233,8 +236,33 @@ def _total(noises: Sequence[NoiseDraw], moves: Sequence[Fraction], place: str, n
     return ShiftPrice.total(prices)
 
 
+def _up_to(noises: Sequence[NoiseDraw], moves: Sequence[Sequence[Fraction]]) -> ShiftPrice | None:
+    """What any means of the moves cost together, each noise being moved by one of those that are listed for it.
+
+    None where a noise must not be moved so.
+
+    A mean is no larger than the largest, and where the price of a noise is known up to a size, it costs no more than
+    that. Other prices are convex, and so largest at one of the moves. A table may state this in place of the prices of
+    its moves: if one of its shifts does, no mean of its shifts costs more than what is stated there.
+    """
+    prices = []
+    for noise, listed in zip(noises, moves, strict=True):
+        dearest = ShiftPrice(Fraction(0))
+        for move in listed:
+            price = noise.price_up_to(move) or noise.price(move)
+            if price is None:
+                return None
+            dearest = max(dearest, price, key=lambda price: price.amount)
+        prices.append(dearest)
+    return ShiftPrice.total(prices)
+
+
+def _is_stated(price: ShiftPrice, stated: Fraction) -> bool:
+    return price.amount <= stated <= price.amount * (1 + (COST_TOLERANCE if price.rounded else 0))
+
+
 def _check_stated(price: ShiftPrice, stated: Fraction, place: str) -> None:
-    if not price.amount <= stated <= price.amount * (1 + (COST_TOLERANCE if price.rounded else 0)):
+    if not _is_stated(price, stated):
         amount = f"just under {decimal_of(price.amount)}" if price.rounded else text_of(price.amount)
         raise CertificateFlaw(place, f"the moves cost {amount}, not {text_of(stated)}")
 
@@ -249,37 +277,41 @@ def _check_rule_cost(at: Carried, rule: ShiftRule) -> None:
     if not isinstance(box, DifferenceBox):
         raise CertificateFlaw(f"{at.place}/rule", "a rule is for a box, not for corners")
     totals = []
-    for group in _linked(rule):
+    for group in linked_noises(rule):
         place = f"{at.place}/rule"
         chosen = [at.noises[k] for k in group]
         for k, noise in zip(group, chosen, strict=True):
-            move = rule.moves[k]
-            if noise.whole and any(x.denominator != 1 for x in (move.constant, *move.slopes.values())):
-                raise CertificateFlaw(
-                    f"{place}/{k}", f"{noise.kind} noise moves in whole steps, so whole numbers are needed"
-                )
+            check_whole_rule(noise, rule.moves[k], f"{place}/{k}")
         entries = sorted({i for k in group for i in rule.moves[k].slopes})
         if len(entries) <= MAX_RULE_ENTRIES:
-            tried = [[_moved(rule, k, difference) for k in group] for difference in box.corners(entries)]
+            tried = [[moved(rule, k, difference) for k in group] for difference in box.corners(entries)]
             totals.append(max((_total(chosen, moves, place, group) for moves in tried), key=lambda price: price.amount))
             continue
         for k, noise in zip(group, chosen, strict=True):
-            low, high = _bounds(rule.moves[k].slopes, box)
+            low, high = bounds_in(rule.moves[k].slopes, box)
             ends = [_total([noise], [rule.moves[k].constant + end], place, [k]) for end in (low, high)]
             totals.append(max(ends, key=lambda price: price.amount))
     price = ShiftPrice.total(totals)
-    if rule.cost < price.amount:
+    flat = _up_to(at.noises, [[move.constant + end for end in bounds_in(move.slopes, box)] for move in rule.moves])
+    if rule.cost < price.amount and (flat is None or rule.cost < flat.amount):
         raise CertificateFlaw(
             f"{at.place}/cost", f"the moves may cost {text_of(price.amount)}, not only {text_of(rule.cost)}"
         )
 
 
-def _moved(rule: ShiftRule, k: int, difference: Mapping[int, Fraction]) -> Fraction:
+def check_whole_rule(noise: NoiseDraw, move: NoiseMove, place: str) -> None:
+    """Raise Flaw where a rule moves noise in whole numbers by others."""
+    if noise.whole and any(x.denominator != 1 for x in (move.constant, *move.slopes.values())):
+        raise CertificateFlaw(place, f"{noise.kind} noise moves in whole steps, so whole numbers are needed")
+
+
+def moved(rule: ShiftRule, k: int, difference: Mapping[int, Fraction]) -> Fraction:
+    """By how much the rule moves this noise at a difference."""
     move = rule.moves[k]
     return move.constant + sum((slope * difference[i] for i, slope in move.slopes.items()), start=Fraction(0))
 
 
-def _linked(rule: ShiftRule) -> list[list[int]]:
+def linked_noises(rule: ShiftRule) -> list[list[int]]:
     """The noises in groups that have no entry of the difference in common."""
     groups: list[tuple[list[int], set[int]]] = []
     for k, move in enumerate(rule.moves):

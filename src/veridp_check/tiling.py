@@ -22,7 +22,7 @@ Positive = Sequence[LinearExpression]  # expressions that are positive
 
 
 def tile(part: Positive, regions: Sequence[Positive]) -> bool:
-    """Whether the regions were shown to tile this part of space, but for finitely many hyperplanes."""
+    """Whether the regions were shown to tile this part of space, except finitely many hyperplanes."""
     return _are_disjoint(part, regions) and _Cover().covers(part, regions)
 
 

@@ -11,13 +11,14 @@ import pytest
 from veridp.accounting import GuaranteeBasis, Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled, account
 from veridp.accounting.account import INSTALL
 from veridp.accounting.domination import Domination
-from veridp.accounting.renyi import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.adjacency import adjacency
 from veridp.claim import Claim, Evidence, Interval, Standing, Verdict, Witness
+from veridp.conversions import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
 from veridp.errors import BadInput, BudgetSpent
 from veridp.mechanism import Mechanism
+from veridp.notions import GaussianDP
 
 PLD = "privacy loss distribution"
 
@@ -92,6 +93,34 @@ def test_zcdp_and_rdp_of_normal_noise_have_their_closed_forms() -> None:
     assert found["zCDP"].epsilon <= rho + 2 * math.sqrt(rho * math.log(1e6))
     assert found["RDP"].epsilon == pytest.approx(found["zCDP"].epsilon, rel=1e-4)
     assert epsilon_of_zcdp(0.0, 1e-6) == 0.0
+
+
+def test_claims_in_other_notions_are_taken_at_their_best() -> None:
+    mechanism = Mechanism(lambda rng, data: data, mu=1 / 3.0)
+    claimed, known = (account(Repeated(9, leaf), 1e-6) for leaf in (Leaf.of(mechanism), Leaf.gaussian(scale=3.0)))
+    for method in ("zCDP", "RDP", "privacy loss distribution", "basic"):
+        assert claimed[method].epsilon == pytest.approx(known[method].epsilon)
+    assert claimed.epsilon == pytest.approx(GaussianDP(1.0).epsilon(1e-6))
+    assert "0.333333-GDP as (ε, δ) by Balle and Wang" in claimed["basic"].note
+    assert claimed["zCDP"].note == "ρ = 0.5; 0.333333-GDP is μ²/2-zCDP"
+
+    rho = account(Repeated(4, Leaf.stated(Claim.stated(rho=0.125))), 1e-6)
+    assert rho.epsilon == rho["zCDP"].epsilon == pytest.approx(epsilon_of_zcdp(0.5, 1e-6))
+    assert "0.125-zCDP as (ε, δ) by Canonne, Kamath and Steinke" in rho["privacy loss distribution"].note
+
+    rdp = account(Repeated(4, Leaf.stated(Claim.stated(rdp=(8, 0.5)))), 1e-6)
+    assert rdp.epsilon == rdp["RDP"].epsilon
+    assert rdp.epsilon == pytest.approx(epsilon_of_rdp(np.array([2.0]), np.array([8.0]), 1e-6), rel=0.02)
+
+    corner = 1 / (1 + math.exp(0.5))
+    curve = account(Repeated(4, Leaf.stated(Claim.stated(tradeoff=[(0, 1), (corner, corner), (1, 0)]))), 1e-6)
+    pure = account(Repeated(4, Leaf.claimed(0.5)), 1e-6)
+    assert curve["privacy loss distribution"].epsilon == pytest.approx(pure["privacy loss distribution"].epsilon)
+
+
+def test_a_sample_of_a_claim_in_another_notion_costs_less() -> None:
+    whole = Leaf.stated(Claim.stated(rho=0.125))
+    assert account(Subsampled(0.1, whole), 1e-5).epsilon < 0.5 * account(whole, 1e-5).epsilon
 
 
 def test_zcdp_of_a_pair_that_gives_away_on_one_side() -> None:

@@ -13,10 +13,10 @@ from mpmath import mp, mpf
 from scipy.stats import binom
 
 from veridp.accounting import Leaf, Repeated, Sequential, Subsampled, account
-from veridp.accounting.calibration import gaussian_delta
+from veridp.accounting.domination import AddedToSample, RemovedFromSample
 from veridp.accounting.lattice import Composition, Part
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
-from veridp.accounting.sampling import AddedToSample, RemovedFromSample
+from veridp.conversions import gaussian_delta
 from veridp.errors import BadInput
 
 DELTA = 1e-5

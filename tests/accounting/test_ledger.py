@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from veridp.accounting import Leaf, Ledger, Parallel, Repeated, Sequential, mechanisms
-from veridp.accounting.renyi import epsilon_of_zcdp, zcdp_within
 from veridp.claim import Claim
+from veridp.conversions import epsilon_of_zcdp, zcdp_within
 from veridp.errors import BadInput, BudgetSpent
 from veridp.mechanism import Mechanism, mechanism
 
@@ -96,6 +96,21 @@ def test_zcdp_makes_more_of_many_small_costs(tmp_path: Path) -> None:
     assert ledger.statement().epsilon_spent <= 1.0
     with pytest.raises(BadInput, match="has no ρ"):
         ledger.spend(Claim(0.001, 1e-9))
+
+
+def test_a_zcdp_ledger_takes_claims_at_their_rho(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "z.db", Claim(3.0, 1e-6), "zcdp")
+    assert ledger.spend(Claim.stated(rho=0.01)).cost.rho == Fraction("0.01")
+    assert ledger.spend(Claim.stated(mu=0.2)).cost.rho == pytest.approx(0.02)
+    guarded = ledger.guard(mechanism(rho=0.03)(lambda rng, data: 0.0))
+    assert guarded.claim == Claim.stated(rho=0.03)
+    guarded(None, [0.0])
+    assert ledger.statement().spent.rho == pytest.approx(0.06)
+    with pytest.raises(BadInput, match="has no ρ"):
+        ledger.spend(Claim.stated(rdp=(4, 0.1)))
+    basic = Ledger.create(tmp_path / "b.db", Claim(3.0, 1e-6))
+    with pytest.raises(BadInput, match="use a zcdp ledger"):
+        basic.spend(Claim.stated(rho=0.01))
 
 
 def test_a_spent_budget_raises_before_noise_is_drawn(ledger: Ledger) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from veridp.accounting.domination import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 from veridp.accounting.pairs import DominatingPair, Envelope, Finite, GaussianPair, LaplacePair
-from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
 from veridp.engines.exact import compare
 from veridp.errors import BadInput
 

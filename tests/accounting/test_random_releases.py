@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.accounting import Leaf, Parallel, PostProcessed, Repeated, Sequential, Subsampled, account
+from veridp.accounting.domination import AddedToSample, RemovedFromSample
 from veridp.accounting.lattice import Composition, Part
 from veridp.accounting.pairs import Finite
-from veridp.accounting.sampling import AddedToSample, RemovedFromSample
 from veridp.accounting.tree import ReleaseNode
 
 SIMPLE = ("basic", "advanced", "zCDP", "RDP")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.accounting import mechanisms, private, sensitivity
-from veridp.accounting.neighbour_pairs import Two
+from veridp.accounting.sensitivity import Two
 from veridp.adjacency import Scaled, adjacency
 from veridp.engines.exact import worst
 from veridp.errors import BadInput, MechanismFailed

@@ -26,11 +26,11 @@ from veridp.accounting import (
     post_processed,
     sequential,
 )
-from veridp.accounting.calibration import gaussian_delta, gaussian_scale
+from veridp.accounting.account import concentrated
 from veridp.accounting.domination import Domination
-from veridp.accounting.pairs import Envelope, Finite, LaplacePair
-from veridp.accounting.renyi import concentrated
+from veridp.accounting.pairs import Envelope, Finite, LaplacePair, gaussian_scale
 from veridp.adjacency import OwnAdjacency, Scaled, adjacency
+from veridp.conversions import gaussian_delta
 from veridp.engines.exact import compare
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism

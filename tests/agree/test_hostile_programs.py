@@ -25,7 +25,7 @@ from veridp.errors import VeridpError
 from veridp.kernel.distributions import Distribution, exact
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine
-from veridp.kernel.noise import Exponential, Laplace, Normal
+from veridp.kernel.noise import Exponential, Laplace, Normal, Uniform
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Listing
@@ -172,6 +172,9 @@ class Recording(np.random.Generator):
     def normal(self, loc: float = 0.0, scale: float = 1.0) -> float:  # type: ignore[override]
         return self._kept(super().normal(loc, scale), Normal(exact(scale)))
 
+    def random(self, size: Any = None) -> float:  # type: ignore[override]
+        return self._kept(super().random(), Uniform())
+
     def exponential(self, scale: float = 1.0) -> float:  # type: ignore[override]
         return self._kept(super().exponential(scale), Exponential(exact(scale)))
 
@@ -180,7 +183,7 @@ def contradiction(program: Any, paths: tuple[Path, ...], seed: int) -> str | Non
     """What a plain run on genuine draws does that its path does not say; None where they agree."""
     rng = Recording(seed)
     try:
-        output = program(rng, list(DATA))
+        output = as_mechanism(program).bound()(rng, list(DATA))  # what it draws elsewhere is drawn from rng
     except Exception as error:
         output = Raised.by(error)
     for path in paths:
@@ -197,7 +200,8 @@ def contradiction(program: Any, paths: tuple[Path, ...], seed: int) -> str | Non
 
 def same(told: Any, seen: Any, values: dict[Any, float]) -> bool:
     if isinstance(told, Affine):
-        return isinstance(seen, float) and math.isclose(told.evaluate(values), seen, rel_tol=1e-9, abs_tol=1e-9)
+        number = isinstance(seen, int | float) and not isinstance(seen, bool)
+        return number and math.isclose(told.evaluate(values), seen, rel_tol=1e-9, abs_tol=1e-9)
     if isinstance(told, bool) or isinstance(seen, bool) or told is None or isinstance(told, str):
         return type(told) is type(seen) and told == seen
     return bool(told == seen)

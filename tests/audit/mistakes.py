@@ -103,8 +103,8 @@ def claims_nothing(rng: Any, data: Any) -> Any:
     return data[0] + rng.laplace()
 
 
-def wrong_signature(data: Any) -> Any:
-    return data
+def wrong_signature(rng: Any) -> Any:
+    return rng.laplace()
 
 
 not_a_function = 3

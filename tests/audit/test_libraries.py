@@ -28,7 +28,7 @@ BROKEN = [
 @pytest.mark.parametrize(("file", "name"), [(file, name) for file, names in KEPT.items() for name in names.split()])
 def test_what_libraries_claim_is_not_refuted(file: str, name: str) -> None:
     """A right mechanism is refuted by chance in 1 of 1000 audits at most; OpenDP's noise cannot be seeded."""
-    verdict = veridp.audit(load(f"{EXAMPLES / file}:{name}"), seconds=4.0, alpha=1e-3)
+    verdict = veridp.audit(load(f"{EXAMPLES / file}:{name}"), seconds=2.0, alpha=1e-3)
     assert verdict.standing is not Standing.REFUTED
     assert verdict.epsilon.lower <= verdict.claim.epsilon * (1 + 1e-9)
 
@@ -47,7 +47,7 @@ EXPONENTIAL: dict[str, Any] = {"sensitivity": 1, "utility": [0, 0, 0]}
 def test_what_a_library_rounds_off_refutes_nothing_and_is_said(machine: Any) -> None:
     found = veridp.exact.worst(machine, max_pairs=16)
     assert 0.85 * machine.epsilon < found.epsilon
-    verdict = veridp.audit(machine, seconds=20.0)
+    verdict = veridp.audit(machine, seconds=10.0)
     assert verdict.standing is Standing.NOT_REFUTED
     assert verdict.epsilon.lower <= machine.epsilon
     (exact,) = [one.finding for one in verdict.evidence if one.engine == "exact"]
@@ -82,6 +82,6 @@ def test_equal_numbers_are_not_hedged() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "name", "true_epsilon"), BROKEN)
 def test_wrong_uses_of_libraries_are_refuted(file: str, name: str, true_epsilon: float) -> None:
-    verdict = veridp.audit(load(f"{EXAMPLES / file}:{name}"), seconds=15.0)
+    verdict = veridp.audit(load(f"{EXAMPLES / file}:{name}"), seconds=8.0)
     assert verdict.standing is Standing.REFUTED
     assert verdict.claim.epsilon < verdict.epsilon.lower <= true_epsilon * (1 + 1e-9)

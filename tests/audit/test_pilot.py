@@ -73,6 +73,14 @@ def test_few_runs_do_not_show_that_it_only_returns_none(clock: Clock) -> None:
         pilot.run_again(case_of(mechanism))
 
 
+def test_none_that_is_written_beside_a_value_is_an_output() -> None:
+    def rarely(rng: Any, data: Any) -> float | None:
+        noisy = data[0] + rng.laplace()
+        return noisy if noisy > 1000 else None
+
+    pilot.run_again(case_of(rarely))
+
+
 def test_one_run_shows_a_print() -> None:
     def prints(rng: Any, data: Any) -> float:
         print("secret")  # noqa: T201

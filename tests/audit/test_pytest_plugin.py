@@ -40,6 +40,16 @@ def unprovable(rng, data):
     return data[0] + rng.normal(scale=100)
 
 
+@pytest.mark.dp(mu=1.0, adjacency="l1", size=1)
+def gaussian(rng, data):
+    return data[0] + rng.normal(scale=1.0)
+
+
+@pytest.mark.dp(rho=0.4, adjacency="l1", size=1)
+def understated(rng, data):
+    return data[0] + rng.normal(scale=1.0)
+
+
 @pytest.mark.dp(epsilon=1.0)
 def broken(rng, data):
     raise RuntimeError("no luck")
@@ -71,17 +81,19 @@ def test_marked_functions_are_tests(tmp_path: Path, arguments: list[str]) -> Non
     lines = run(tmp_path, "-q", "-rA", *arguments)
     outcomes = {line.split("::")[1].split(" ")[0]: line.split()[0] for line in lines if "test_suite.py::" in line}
     assert {name for name, outcome in outcomes.items() if outcome == "PASSED"} == {
-        "right", "marked_above", "marked_below", "test_check", "test_of_something_else",
+        "right", "gaussian", "marked_above", "marked_below", "test_check", "test_of_something_else",
     }  # fmt: skip
     assert {name for name, outcome in outcomes.items() if outcome == "FAILED"} == {
-        "wrong", "unprovable", "broken", "test_check_fails",
+        "wrong", "understated", "unprovable", "broken", "test_check_fails",
     }  # fmt: skip
     text = "\n".join(lines)
     assert "wrong(epsilon=1.0) does not keep 1-DP\n\nFalsifying example:\n    left  = [" in text
+    assert "understated does not keep 0.4-zCDP" in text
+    assert "where 0.4-zCDP is claimed" in text
     assert "a proof is required" in text
     assert "it raised RuntimeError: no luck" in text
     (summary,) = [line for line in lines if "the probability of a false alarm in this session" in line]
-    assert summary.startswith("7 checks, ")
+    assert summary.startswith("9 checks, ")
     assert "(--dp-alpha 0.01)" in summary
 
 

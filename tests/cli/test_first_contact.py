@@ -52,8 +52,11 @@ class TestNoisy:
         return data[0] + rng.laplace(scale=1.0)
 
 
+DRAWS = (np.random.laplace,)
+
+
 def shared(rng, data, *, epsilon=1.0):
-    return data[0] + np.random.laplace(scale=1 / epsilon)
+    return data[0] + DRAWS[0](scale=1 / epsilon)
 
 
 def long(rng, data, *, epsilon=1.0):
@@ -166,7 +169,7 @@ def test_long_inputs_are_abbreviated_in_text_and_whole_in_json(run: Run) -> None
 # ------------------------------------------------------------------------------------------------------- remedies
 
 
-def test_the_remedy_for_global_randomness_works(run: Run, own_folder: Path) -> None:
+def test_the_remedy_for_global_randomness_out_of_reach_works(run: Run, own_folder: Path) -> None:
     result = run("audit", "mine.py:shared", "--time", "30")
     assert result.status == 2
     assert "veridp.adapters.unseeded(function)" in result.err
@@ -226,8 +229,7 @@ def test_the_starter_needs_veridp_alone(own_folder: Path) -> None:
     assert imported == ["import veridp"]
     audited = without_pytest("audit", "mech.py:mean_age", "mech.py:noisy_counts", "--time", "30")
     assert (audited.returncode, audited.stderr) == (0, "")
-    assert "NOT REFUTED" in audited.stdout
-    assert "PROVED" in audited.stdout
+    assert audited.stdout.count("PROVED") == 2
     assert "assumed" not in audited.stdout
 
 

@@ -30,7 +30,7 @@ COMMANDS = [
     (["catalogue"], 0),
     (["explore", "svt1", "--size", "2"], 0),
     (["exact", "svt5", *MANY], 1),
-    (["exact", "gaussian", "--left", "[0]", "--right", "[1]"], 0),
+    (["exact", "gaussian", "--left", "[0]", "--right", "[1]", "--notions"], 0),
     (["prove", "svt4", *MANY], 1),
     (["prove", "svt1", "--sizes", "--size", "2"], 0),
     (["check", "proof.json"], 0),
@@ -79,11 +79,10 @@ def files(own_folder: Path) -> None:
 def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database of a collection, and a server that accepts dogs."""
     from veridp.collect import Task
-    from veridp.collect.messages import SessionVerdict
-    from veridp.collect.reasons import Reason, Refused
+    from veridp.collect.messages import Reason, Refused, SessionVerdict
     from veridp.collect.service import http_client as joining
     from veridp.collect.service import store
-    from veridp.collect.service.database import Database
+    from veridp.collect.service.store import Database
 
     def join(server: object, name: str, value: str, *_: object) -> SessionVerdict:
         if value != "dog":
@@ -156,7 +155,7 @@ def test_what_could_not_be_judged_has_a_standing_and_a_reason(run: Run, others: 
 def test_infinities_are_objects(run: Run) -> None:
     entries = {entry["name"]: entry for entry in run("catalogue", "--json").document["results"]}
     assert entries["svt5"]["true_epsilon"] == {"infinite": 1}
-    verdict = run("audit", "gaussian", "--time", "30", "--json").document["results"][0]
+    verdict = run("audit", "svt5", "--size", "2", "--time", "60", "--json").document["results"][0]
     assert verdict["epsilon"]["upper"] == {"infinite": 1}
 
 

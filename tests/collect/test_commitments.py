@@ -13,11 +13,22 @@ import rbcl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridp.collect.commitments import SCHEMES, Scheme, ggm, scheme
-from veridp.collect.commitments.hashed import BLAKE2B
-from veridp.collect.commitments.ristretto import ORDER, multiples, second_generator
-from veridp.collect.layout import Context, Layout, digest
-from veridp.collect.reasons import Reason, Refused
+from veridp.collect.commitments import (
+    BLAKE2B,
+    ORDER,
+    SCHEMES,
+    Scheme,
+    cover,
+    multiples,
+    recomputed_seeds,
+    scheme,
+    second_generator,
+    seed_leaves,
+    seed_levels,
+    tree_height,
+)
+from veridp.collect.harmless import Layout
+from veridp.collect.messages import Context, Reason, Refused, digest
 from veridp.errors import BadInput
 
 LAYOUT = Layout(1, 8, (2, 1, 2))
@@ -145,7 +156,7 @@ def test_the_compact_commitment_is_what_its_description_says() -> None:
 @settings(max_examples=60, deadline=None)
 def test_the_cover_tells_all_but_the_closed_leaves_with_the_fewest_nodes(size: int, data: st.DataObject) -> None:
     closed = sorted(data.draw(st.sets(st.integers(0, size - 1), max_size=size)))
-    nodes = ggm.cover(size, closed)
+    nodes = cover(size, closed)
     below = [i for node in nodes for i in range(node.place << node.level, (node.place + 1) << node.level) if i < size]
     assert below == [i for i in range(size) if i not in closed]
 
@@ -158,17 +169,17 @@ def test_the_cover_tells_all_but_the_closed_leaves_with_the_fewest_nodes(size: i
             return 1
         return 0 if level == 0 else needed(level - 1, 2 * place) + needed(level - 1, 2 * place + 1)
 
-    assert len(nodes) == needed(ggm.height(size), 0)
-    seeds = ggm.leaves(b"r" * 16, b"salt", size, BLAKE2B)
-    rows = ggm.levels(b"r" * 16, b"salt", size, BLAKE2B)
+    assert len(nodes) == needed(tree_height(size), 0)
+    seeds = seed_leaves(b"r" * 16, b"salt", size, BLAKE2B)
+    rows = seed_levels(b"r" * 16, b"salt", size, BLAKE2B)
     told = [rows[node.level][node.place] for node in nodes]
-    assert ggm.recomputed(told, nodes, b"salt", size, BLAKE2B) == [seeds[i] for i in below]
+    assert recomputed_seeds(told, nodes, b"salt", size, BLAKE2B) == [seeds[i] for i in below]
 
 
 def test_closed_seeds_are_not_told() -> None:
-    seeds = ggm.leaves(b"r" * 16, b"salt", 50, BLAKE2B)
-    rows = ggm.levels(b"r" * 16, b"salt", 50, BLAKE2B)
-    proof = b"".join(rows[node.level][node.place] for node in ggm.cover(50, [7, 30]))
+    seeds = seed_leaves(b"r" * 16, b"salt", 50, BLAKE2B)
+    rows = seed_levels(b"r" * 16, b"salt", 50, BLAKE2B)
+    proof = b"".join(rows[node.level][node.place] for node in cover(50, [7, 30]))
     assert seeds[7] not in proof
     assert seeds[30] not in proof
 

@@ -15,11 +15,12 @@ from veridp.collect.messages import (
     Invitation,
     Message,
     Opening,
+    Reason,
+    Refused,
     SessionVerdict,
     decode,
     encode,
 )
-from veridp.collect.reasons import Reason, Refused
 
 TASK, SESSION = st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16)
 WHOLE = st.integers(0, 2**63 - 1)

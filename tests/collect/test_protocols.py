@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from veridp.collect import GRRHO, PMHO, SRHO, VGRR, VOLH, VOUE, Rates, Task, rates
-from veridp.collect.guarantee import variance
+from veridp.collect.estimate import variance
 from veridp.collect.harmless import Harmless
-from veridp.collect.numeric import OfNumbers
+from veridp.collect.protocols import OfNumbers
 from veridp.errors import BadInput
 
 SESSION = bytes(range(16))

@@ -12,9 +12,8 @@ from fractions import Fraction
 import pytest
 
 from veridp.collect import GRRHO, PMHO, SRHO, VGRR, VOLH, VOUE, Rates, Task
-from veridp.collect.guarantee import arrangements, leak
-from veridp.collect.harmless import Harmless
-from veridp.collect.layout import Layout
+from veridp.collect.estimate import arrangements, leak
+from veridp.collect.harmless import Harmless, Layout
 from veridp.errors import BadInput
 
 HARMLESS: list[Harmless] = [

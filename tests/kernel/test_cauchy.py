@@ -1,18 +1,18 @@
-"""Cauchy noise in every engine: read, drawn, compared with closed forms, and never proved."""
+"""Cauchy noise in every engine: read, drawn, compared with closed forms, and proved."""
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import veridp
 from veridp.claim import Standing
-from veridp.engines.prove import prove_for_every_size
-from veridp.errors import NotExplorable
 from veridp.kernel.noise import Cauchy
+from veridp_check.checker import check
 
 
 def noisy(rng: np.random.Generator, data: list[float]) -> float:
@@ -21,13 +21,6 @@ def noisy(rng: np.random.Generator, data: list[float]) -> float:
 
 def is_large(rng: np.random.Generator, data: list[float]) -> bool:
     return bool(data[0] + rng.standard_cauchy() > 2 + rng.standard_cauchy())
-
-
-def loops(rng: np.random.Generator, data: list[float]) -> list[bool]:
-    output = []
-    for query in data:
-        output.append(query + rng.standard_cauchy() > 1)
-    return output
 
 
 def test_it_is_explored_and_replayed() -> None:
@@ -98,24 +91,43 @@ def test_a_comparison_of_two_draws_is_enclosed() -> None:
         assert interval.upper == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("mechanism", [noisy, is_large, lambda rng, data: rng.standard_cauchy()])
-def test_nothing_is_proved_that_the_checker_could_not_check(mechanism: Any) -> None:
-    with pytest.raises(NotExplorable, match="the certificate checker does not know cauchy noise"):
-        veridp.prove(mechanism, size=1)
-    with pytest.raises(NotExplorable, match="the certificate checker does not know cauchy noise"):
-        veridp.prove(veridp.mechanism(adjacency="replace", domain=[0, 1])(mechanism), size=1)
+def test_a_shift_is_proved_at_its_supremum() -> None:
+    """One number moves by 1 at scale 2: 2 asinh(1/4), and the certificate's rational is just above it."""
+    proof = veridp.prove(noisy, size=1, adjacency="l1")
+    assert proof.epsilon == pytest.approx(2 * math.asinh(1 / 4), rel=1e-14)
+    stated = Fraction(proof.certificate["epsilon"])
+    assert 2 * math.asinh(1 / 4) <= float(stated) < 2 * math.asinh(1 / 4) * (1 + 2e-12)
 
 
-def test_nothing_is_proved_for_every_size() -> None:
-    with pytest.raises(NotExplorable, match="the certificate checker does not know cauchy noise"):
-        prove_for_every_size(loops)
+def test_of_two_numbers_that_share_a_unit_neither_has_the_price_of_its_own() -> None:
+    """Where both move by 1/2 they cost 4 asinh(1/8) > 2 asinh(1/4) together: the price of the corners is no bound."""
+
+    def both(rng: np.random.Generator, data: list[float]) -> list[float]:
+        return [x + 2 * rng.standard_cauchy() for x in data]
+
+    proof = veridp.prove(both, size=2, adjacency="l1")
+    assert proof.epsilon == pytest.approx(1 / 2, rel=1e-12)
+    assert proof.epsilon > 4 * math.asinh(1 / 8) > 2 * math.asinh(1 / 4)
+    assert veridp.prove(both, size=2, adjacency="linf").epsilon == pytest.approx(4 * math.asinh(1 / 4), rel=1e-12)
+
+
+def test_the_price_of_each_corner_is_refused_for_all_that_lies_between() -> None:
+    """The same as above, forged: each corner at its own supremum, 2 asinh(1/4), and ε with it."""
+    proof = veridp.prove(lambda rng, data: [x + 2 * rng.standard_cauchy() for x in data], size=2, adjacency="l1")
+    document = copy.deepcopy(proof.certificate)
+    too_little = str(Fraction(2 * math.asinh(1 / 4) * (1 + 1e-12)))
+    for shift in document["events"][0]["shifts"][0]["table"]:
+        shift["cost"] = too_little
+    rejected = check({**document, "epsilon": too_little}).rejection
+    assert rejected is not None
+    assert rejected.place == "/events/0/shifts/0/table/0/cost"
 
 
 @pytest.mark.slow
-def test_an_audit_does_not_prove_it() -> None:
-    """Above, the difference of both draws has scale 2."""
+def test_an_audit_proves_a_bound() -> None:
+    """Above, the difference of both draws has scale 2; a proof moves one of them by 1."""
     largest = math.log((1 - _below(1 / 2)) / (1 - _below(1)))
     verdict = veridp.audit(is_large, epsilon=1, size=1, adjacency="replace", domain=[0, 1])
-    assert verdict.standing is Standing.NOT_REFUTED
+    assert verdict.standing is Standing.PROVED
     assert verdict.epsilon.lower == pytest.approx(largest, rel=1e-6)
-    assert verdict.epsilon.upper == math.inf
+    assert verdict.epsilon.upper == pytest.approx(2 * math.asinh(1 / 2), rel=1e-9)

@@ -109,6 +109,6 @@ def test_a_number_has_another_text_than_a_string_with_its_mark() -> None:
 
 
 def test_what_no_output_may_be() -> None:
-    for value in ({1}, 1j, b"1", object(), 2**63):
+    for value in (object(), lambda: 1, 2**63, {object()}):
         with pytest.raises(BadOutput):
             identity(value)

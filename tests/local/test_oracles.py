@@ -37,7 +37,7 @@ from veridp.local import (
     Oracle,
     SubsetSelection,
 )
-from veridp.local.columns import column_names, from_columns, template, to_columns
+from veridp.local.plan import column_names, from_columns, template, to_columns
 from veridp_check.checker import check
 
 Maker = Callable[[float], Oracle]

@@ -11,6 +11,7 @@ import pytest
 
 from veridp.errors import BadInput
 from veridp.local import GRR, HM, OLH, OUE, PM, SR, SUE, BinnedGRR, KeyValue, LaplaceMean, Moments, SubsetSelection
+from veridp.local.defences import weight_law
 from veridp.local.poisoning import (
     IPA,
     MGA,
@@ -28,7 +29,6 @@ from veridp.local.poisoning import (
 )
 from veridp.local.poisoning.attack import random_rate, random_reports
 from veridp.local.study import adult_ages
-from veridp.local.weights import weight_law
 
 SIZE, BETA = 100, 0.05
 AGES = adult_ages().values

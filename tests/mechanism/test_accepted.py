@@ -109,3 +109,32 @@ def test_a_setting_is_no_argument_of_a_function_that_takes_any() -> None:
     bound = as_mechanism(anything, adjacency="l1", scale=2)
     assert bound.adjacency.name == "l1"
     assert bound(None, None) == ["scale"]
+
+
+def noisy_total(rng: Any, records: Any) -> Any:
+    return sum(record["n"] for record in records) + rng.laplace(scale=2.0)
+
+
+PAIRS = [([{"n": 1}], [{"n": 0}]), ([{"n": 1}, {"n": 3}], [{"n": 1}, {"n": 1}])]
+
+
+@pytest.mark.parametrize("name", ["prove", "exact.worst", "finder.search"])
+def test_pairs_are_all_the_neighbours_that_count(name: str) -> None:
+    found = FUNCTIONS[name](noisy_total, pairs=PAIRS)
+    assert found.epsilon == pytest.approx(1.0)  # a total moves by 2, and the noise has scale 2
+
+
+def test_an_audit_of_pairs_speaks_of_them_alone() -> None:
+    verdict = veridp.audit(noisy_total, 1.0, pairs=PAIRS)
+    assert (verdict.standing.name, verdict.assumed, verdict.epsilon.lower) == ("PROVED", {}, pytest.approx(1.0))
+    assert "for 2 given pairs" in verdict.how
+    assert veridp.audit(noisy_total, 0.9, pairs=PAIRS).standing.name == "REFUTED"
+    assert veridp.statdp.detect(noisy_total, 0.2, pairs=PAIRS, selection_samples=2000, samples=4000).refuted
+
+
+def test_pairs_leave_no_room_for_other_settings() -> None:
+    with pytest.raises(BadInput, match="pairs name all inputs and neighbours; leave out adjacency"):
+        veridp.audit(noisy_total, 1.0, pairs=PAIRS, adjacency="l1")
+    for wrong, why in (([], "pairs is empty"), ([1], "1 is not a pair"), ("ab", "'ab' is not a pair")):
+        with pytest.raises(BadInput, match=why):
+            veridp.prove(noisy_total, pairs=wrong)

@@ -13,6 +13,7 @@ from veridp.adjacency import BY_NAME
 from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism, as_mechanism, mechanism
+from veridp.notions import GaussianDP, RenyiDP, TradeoffCurve, ZeroConcentrated
 
 
 def shifted(rng, data, *, epsilon=0.5, shift=1.0):
@@ -96,12 +97,16 @@ def test_missing_arguments_are_named() -> None:
 
 @pytest.mark.parametrize("function", [lambda: 0, lambda rng: 0, lambda rng, *, data: 0])
 def test_a_function_of_another_shape_is_refused(function) -> None:
-    with pytest.raises(BadInput, match=r"its first two parameters must be rng \(a numpy Generator\) and the data"):
+    with pytest.raises(
+        BadInput, match=r"is not a mechanism; give a function of \(rng, data\), \(data, rng\) or \(data\)"
+    ):
         as_mechanism(function)
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"3 is not a mechanism; give a function of \(rng, data, \*\*arguments\)"):
+    with pytest.raises(
+        BadInput, match=r"3 is not a mechanism; give a function of \(rng, data\), \(data, rng\) or \(data\)"
+    ):
         as_mechanism(3)  # type: ignore[arg-type]
 
 
@@ -181,6 +186,58 @@ def test_a_budget_is_an_argument_where_there_is_one_and_a_claim_where_there_is_n
         without.claiming(-1.0)
 
 
+def test_a_mechanism_claims_in_any_notion() -> None:
+    assert mechanism(rho=0.5)(shifted).claim == Claim.of(ZeroConcentrated(0.5))
+    assert mechanism(mu=1)(shifted).claim == Claim.of(GaussianDP(1.0))
+    assert mechanism(rdp=(2, 0.5))(shifted).claim == Claim.of(RenyiDP.of((2, 0.5)))
+    assert mechanism(tradeoff=[(0, 1), (1, 0)])(shifted).claim == Claim.of(TradeoffCurve.of([(0, 1), (1, 0)]))
+
+    def noisy(rng, data, *, scale=2.0):
+        return data[0] + rng.normal(scale=scale)
+
+    assert mechanism(mu=lambda scale: 1 / scale)(noisy).bind(scale=4.0).claim == Claim.of(GaussianDP(0.25))
+    by_order = mechanism(rdp=lambda alpha, scale: alpha / (2 * scale**2))(noisy).claim
+    assert by_order is not None
+    assert str(by_order) == "RDP at 73 orders from 1.25 to 1024"
+    assert by_order.notion == RenyiDP.of(lambda alpha: alpha / 8)
+    with pytest.raises(BadInput, match="claims mu = 'one', which is not a number"):
+        _ = mechanism(mu=lambda: "one")(noisy).claim
+
+
+def test_a_claim_in_another_notion_replaces_what_is_claimed() -> None:
+    def noisy(rng, data, *, epsilon=1.0):
+        return data[0] + rng.laplace(scale=1 / epsilon)
+
+    stated = Mechanism(noisy).claiming(rho=0.5)
+    assert stated.claim == Claim.of(ZeroConcentrated(0.5))
+    assert stated.values == {"epsilon": 1.0}
+    assert stated.claiming(epsilon=2.0).claim == stated.claim  # an argument of its own
+    assert Mechanism(lambda rng, data: data, epsilon=1.0).claiming(mu=2.0).claim == Claim.of(GaussianDP(2.0))
+    gaussian = Mechanism(lambda rng, data: data, mu=2.0)
+    assert gaussian.claiming(epsilon=1.0).claim == Claim(1.0)
+    assert gaussian.claiming(rho=1.0).claim == Claim.of(ZeroConcentrated(1.0))
+
+
+def test_an_argument_named_as_a_notion_is_set_and_is_the_claim_where_there_is_no_other() -> None:
+    def centred(rng, data, *, epsilon=1.0, mu=0.0):
+        return data[0] + rng.laplace(loc=mu, scale=1 / epsilon)
+
+    def calibrated(rng, data, *, mu):
+        return data[0] + rng.normal(scale=1 / mu)
+
+    assert Mechanism(centred).claiming(mu=3.0).claim == Claim(1.0)
+    assert Mechanism(centred).claiming(mu=3.0).values == {"epsilon": 1.0, "mu": 3.0}
+    assert Mechanism(calibrated).bind(mu=2.0).claim is None
+    assert Mechanism(calibrated).claiming(mu=2.0).claim == Claim.of(GaussianDP(2.0))
+    assert Mechanism(calibrated).claiming(mu=2.0).values == {"mu": 2.0}
+
+
+def test_a_true_cost_above_another_notion_decides_nothing() -> None:
+    stated = Mechanism(shifted, rho=0.5, cost=lambda size: float(size))
+    assert stated.keeps_claim(1) is True
+    assert stated.keeps_claim(2) is None
+
+
 def test_the_decorator_needs_no_parentheses() -> None:
     bare = mechanism(shifted)
     assert bare.function is shifted
@@ -197,6 +254,11 @@ def test_the_decorator_needs_no_parentheses() -> None:
         ({"epsilon": float("nan")}, "epsilon must be a number >= 0, got nan"),
         ({"epsilon": 1.0, "delta": 2}, "delta must be in [0, 1], got 2"),
         ({"epsilon": 1.0, "delta": "small"}, "delta must be in [0, 1], got 'small'"),
+        ({"rho": -1.0}, "rho must be a number >= 0, got -1.0"),
+        ({"mu": "1"}, "mu must be a number >= 0, got '1'"),
+        ({"rdp": 0.5}, "rdp must be (alpha, epsilon), or a function of alpha, got 0.5"),
+        ({"rho": 0.5, "epsilon": 1.0}, "epsilon and rho are different claims; give rho alone"),
+        ({"rho": 0.5, "mu": 1.0}, "rho and mu are different claims; give rho alone"),
         ({"size": 2.5}, "size must be an integer >= 1, got 2.5"),
         ({"size": 0}, "size must be an integer >= 1, got 0"),
         ({"domain": 5}, "domain must be a pair (low, high) or a list of values, got 5"),

@@ -144,9 +144,8 @@ def test_counting_wide_rows_of_integers_does_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({1, 2}, r"of type set; return numbers"),
-        (1j, "of type complex"),
-        (b"bytes", "of type bytes"),
+        (object(), r"of type object; return numbers"),
+        ({object()}, "of type object"),
         ([object()], "of type object"),
         (2**63, "9223372036854775808, beyond 64-bit integers"),
         ({(1, 2): 3}, "a key .* of type tuple"),

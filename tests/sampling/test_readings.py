@@ -112,18 +112,18 @@ def walk(rng, steps):
 # ------------------------------------------------------------------------------------------------ their closed forms
 
 
-def laplace(scale: float) -> Any:
+def laplace_law(scale: float) -> Any:
     return stats.laplace(scale=scale)
 
 
 def svt_law(queries: list[float], epsilon: float = 0.5, threshold: float = 0.5) -> dict[Any, float]:
-    noise, law = laplace(4 / epsilon), {}
+    noise, law = laplace_law(4 / epsilon), {}
 
     def probability(stop: int) -> float:
         def density(t: float) -> float:
             below = math.prod(float(noise.cdf(t - query)) for query in queries[:stop])
             last = float(noise.sf(t - queries[stop])) if stop < len(queries) else 1.0
-            return float(laplace(2 / epsilon).pdf(t - threshold)) * below * last
+            return float(laplace_law(2 / epsilon).pdf(t - threshold)) * below * last
 
         return integrate.quad(density, -200, 200, points=sorted({threshold, *queries}), limit=400)[0]
 
@@ -133,7 +133,7 @@ def svt_law(queries: list[float], epsilon: float = 0.5, threshold: float = 0.5) 
 
 
 def arg_max_law(queries: list[float]) -> dict[Any, float]:
-    noise = laplace(2.0)
+    noise = laplace_law(2.0)
 
     def probability(winner: int) -> float:
         def density(x: float) -> float:
@@ -290,12 +290,14 @@ def test_a_batch_draws_from_the_named_distribution(name: str) -> None:
 def test_clipping_leaves_atoms_of_the_right_mass() -> None:
     for reading in ("batch", "one-by-one"):
         values = sample(clipped, 0.25, COUNTS[reading], seed=7, reading=reading).matrix()[:, 0]
-        for atom, mass in ((0.0, laplace(1.0).cdf(-0.25)), (1.0, laplace(1.0).sf(0.75))):
+        for atom, mass in ((0.0, laplace_law(1.0).cdf(-0.25)), (1.0, laplace_law(1.0).sf(0.75))):
             hits = int(np.count_nonzero(values == atom))
             assert stats.binomtest(hits, len(values), float(mass)).pvalue > LEVEL
         inner = values[(values > 0) & (values < 1)]
-        low, high = laplace(1.0).cdf(-0.25), laplace(1.0).cdf(0.75)
-        assert stats.kstest(inner, lambda x, a=low, b=high: (laplace(1.0).cdf(x - 0.25) - a) / (b - a)).pvalue > LEVEL
+        low, high = laplace_law(1.0).cdf(-0.25), laplace_law(1.0).cdf(0.75)
+        assert (
+            stats.kstest(inner, lambda x, a=low, b=high: (laplace_law(1.0).cdf(x - 0.25) - a) / (b - a)).pvalue > LEVEL
+        )
 
 
 def numeric_svt(rng, queries):

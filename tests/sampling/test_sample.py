@@ -1,4 +1,4 @@
-"""Sampling: the seed alone decides, wherever the work is done; what is wrong with a mechanism is told clearly."""
+"""Sampling and counting: the seed alone decides, wherever the work is done; what is wrong with a mechanism is said."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from veridp.mechanism import Mechanism, mechanism
 from veridp.sampling import blocks
 from veridp.sampling import worker_pool as pool
 from veridp.sampling.blocks import LARGE_BLOCK
-from veridp.sampling.sample import check_returns, sample
+from veridp.sampling.sample import check_returns, sample, tally
 
 READINGS = ["batch", "compiled", "one-by-one", "vectorised"]
 
@@ -184,15 +184,18 @@ def test_code_that_looks_at_the_generator_is_read_one_by_one() -> None:
         noise = rng.laplace(size=2)
         return noise[0] if noise.flags.owndata and noise.dtype == float else 0.0
 
-    for function in (exact_class, name_of_the_class, text, state, another_generator, memory_of_an_array):
+    for function in (exact_class, name_of_the_class, text, state, memory_of_an_array):
         outputs = sample(function, [0.0], 1000, seed=1)
         assert outputs.reading == "one-by-one"
         assert len(outputs.distinct()) == 1000
+    assert sample(another_generator, [0.0], 1000, seed=1) == sample(
+        lambda rng, data: rng.laplace(), [0.0], 1000, seed=1
+    )
 
 
 def test_outputs_without_columns_are_reported() -> None:
-    with pytest.raises(BadOutput, match="of type set; return numbers"):
-        sample(lambda rng, data: {1}, None, 10)
+    with pytest.raises(BadOutput, match="of type object; return numbers"):
+        sample(lambda rng, data: object(), None, 10)
 
 
 def test_a_mechanism_that_only_raises_has_failed() -> None:
@@ -215,10 +218,10 @@ def test_data_that_the_mechanism_changes_are_reported() -> None:
 
 
 def test_hidden_randomness_is_reported_and_can_be_read_one_by_one() -> None:
-    own = np.random.default_rng(0)
+    own = (np.random.default_rng(0),)  # in a tuple it is not adopted
     with pytest.raises(Nondeterministic, match=r"adapters\.unseeded"):
-        sample(lambda rng, data: own.random() < 0.5, None, 100)
-    outputs = sample(lambda rng, data: own.random() < 0.5, None, 1000, reading="one-by-one")
+        sample(lambda rng, data: own[0].random() < 0.5, None, 100)
+    outputs = sample(lambda rng, data: own[0].random() < 0.5, None, 1000, reading="one-by-one")
     assert 400 < outputs.distinct()[True] < 600  # false alarm: 1e-10
 
 
@@ -355,6 +358,39 @@ def test_a_broken_executor_of_the_caller_is_replaced(tmp_path: Path) -> None:
     assert outputs.distinct() == {1: 20_000}
 
 
+class BreaksBeforeItStarts(ProcessPoolExecutor):
+    """As on a busy machine: a worker dies before the pool has started the second one."""
+
+    def _spawn_process(self) -> None:
+        while self._processes and not self._broken:  # type: ignore[attr-defined]
+            time.sleep(0.01)
+        super()._spawn_process()  # type: ignore[misc]
+
+
+class BreaksWhileItStarts(ProcessPoolExecutor):
+    """A worker dies before the pool has the second one, which has been started, in its list."""
+
+    def _spawn_process(self) -> None:
+        listed = dict(self._processes)
+        super()._spawn_process()  # type: ignore[misc]
+        if listed:
+            ((number, process),) = self._processes.items() - listed.items()
+            del self._processes[number]
+            while not self._broken:  # type: ignore[attr-defined]
+                time.sleep(0.01)
+            time.sleep(0.2)  # the pool ends the workers in its list
+            self._processes[number] = process  # type: ignore[index]
+
+
+@pytest.mark.parametrize("kind", [BreaksBeforeItStarts, BreaksWhileItStarts])
+def test_a_callers_pool_that_breaks_as_a_worker_starts_is_replaced(
+    kind: type[ProcessPoolExecutor], tmp_path: Path
+) -> None:
+    with kind(2, pool._context()) as processes:
+        outputs = sample(dies_once, str(tmp_path / "died"), 20_000, seed=2, reading="one-by-one", executor=processes)
+    assert outputs.distinct() == {1: 20_000}
+
+
 SCRIPT = """
 import time
 from veridp.sampling.sample import sample
@@ -385,3 +421,93 @@ def test_no_ending_leaves_a_process_behind(tmp_path: Path, ending: signal.Signal
     assert len(family) >= 3  # the server, and two workers
     _, alive = psutil.wait_procs(family, timeout=20)
     assert alive == []
+
+
+# --------------------------------------------------------------------------------------------------------------- tally
+# Counting: the same runs as sampling, not kept.
+
+
+def svt(rng, queries):
+    threshold = rng.laplace(scale=2.0)
+    answers = []
+    for query in queries:
+        answers.append(query + rng.laplace(scale=4.0) >= threshold)
+        if answers[-1]:
+            break
+    return answers
+
+
+@pytest.mark.parametrize("reading", ["batch", "compiled", "one-by-one"])
+def test_counts_are_those_of_the_sample(reading: str) -> None:
+    count = 5000 if reading == "one-by-one" else LARGE_BLOCK + 1000
+    counted = tally(svt, [0.0, 1.0, 2.0], count, seed=9, reading=reading)
+    assert counted.counts == sample(svt, [0.0, 1.0, 2.0], count, seed=9, reading=reading).distinct()
+    assert counted.total == count
+    assert counted.reading == reading
+    assert counted[(True,)] == counted.counts[(True,)]
+    assert counted[("never",)] == 0
+    assert counted.frequency((True,)) == counted[(True,)] / count
+
+
+def test_events_are_counted_by_name_or_by_place() -> None:
+    events = {"positive": lambda outputs: outputs.matrix()[:, 0] > 0, "large": lambda o: o.matrix()[:, 0] > 5}
+    values = sample(noisy, 1.0, 2 * LARGE_BLOCK, seed=2).matrix()[:, 0]
+    expected = [int(np.count_nonzero(values > 0)), int(np.count_nonzero(values > 5))]
+    counted = tally(noisy, 1.0, 2 * LARGE_BLOCK, seed=2, events=events)
+    assert counted.counts == dict(zip(events, expected, strict=True))
+    assert tally(noisy, 1.0, 2 * LARGE_BLOCK, seed=2, events=list(events.values()), workers=2).counts == {
+        0: expected[0],
+        1: expected[1],
+    }
+
+
+def test_outputs_that_other_processes_counted_are_the_same_outputs() -> None:
+    """A text has another hash in each process."""
+    alone, shared = (tally(svt, [0.0, 1.0], 2 * LARGE_BLOCK + 1, seed=3, workers=workers).counts for workers in (1, 2))
+    assert alone == shared
+    assert sum(shared.values()) == 2 * LARGE_BLOCK + 1
+
+
+def test_counting_needs_discrete_outputs_or_events() -> None:
+    with pytest.raises(BadInput, match=r"more than 100000 different outputs.*count events instead"):
+        tally(noisy, 1.0, 300_000)
+    assert len(tally(noisy, 1.0, 1000).counts) == 1000
+
+
+def test_bad_events_are_reported() -> None:
+    with pytest.raises(BadInput, match="event 'odd' is 3"):
+        tally(noisy, 1.0, 10, events={"odd": 3})  # type: ignore[dict-item]
+    with pytest.raises(BadInput, match=r"event 0 gave float64 of shape \(10,\) for 10 outputs"):
+        tally(noisy, 1.0, 10, events=[lambda outputs: outputs.matrix()[:, 0]])
+    with pytest.raises(BadInput, match=r"event 'one' gave bool of shape \(\)"):
+        tally(noisy, 1.0, 10, events={"one": lambda outputs: True})
+    with pytest.raises(BadInput, match="event 0 raised IndexError"):
+        tally(noisy, 1.0, 10, events=[lambda outputs: outputs.matrix()[:, 7] > 0])
+
+
+MEMORY = """
+from veridp.sampling.sample import tally
+
+def peak():  # getrusage would tell of the process that started this one
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+def noisy(rng, data):
+    return data + rng.laplace()
+
+def count(number):
+    tally(noisy, 1.0, number, events=[lambda outputs: outputs.matrix()[:, 0] > 0], workers=1)
+    return peak()
+
+print(count(2 * 10**6), count(2 * 10**7))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak memory from Linux")
+def test_memory_does_not_grow_with_the_count() -> None:
+    """Kept, the 2e7 numbers would take 160 MB."""
+    answer = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)  # noqa: S603
+    before, after = map(float, answer.stdout.split())
+    assert after < 1024
+    assert after - before < 30

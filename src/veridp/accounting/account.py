@@ -1,5 +1,5 @@
-"""What a release costs: ε by every method that applies, the tightest marked, with the library dp-accounting as an
-independent opinion."""
+"""What a release costs: ε by every method that applies, Rényi divergences and zCDP among them, the tightest marked,
+with the library dp-accounting as an independent opinion."""
 
 from __future__ import annotations
 
@@ -8,31 +8,121 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.domination import Domination
-from veridp.accounting.lattice import Composition, Part
-from veridp.accounting.pairs import DominatingPair, Envelope, Finite, GaussianPair, LaplacePair, tails_on
-from veridp.accounting.renyi import ORDERS, concentrated, divergences, epsilon_of_rdp, epsilon_of_zcdp, spared
-from veridp.accounting.sampling import AddedToSample, RemovedFromSample, SampledWithoutReplacement
-from veridp.accounting.simple import Bound, advanced, basic
+from veridp.accounting.domination import AddedToSample, Domination, RemovedFromSample, SampledWithoutReplacement
+from veridp.accounting.lattice import Composition, Part, log_moments
+from veridp.accounting.pairs import DominatingPair, Envelope, Finite, GaussianPair, ImpliedPair, LaplacePair, tails_on
 from veridp.accounting.tree import (
+    Bound,
     DominatingPairs,
     GuaranteeBasis,
+    Leaf,
     Parallel,
     ReleaseNode,
+    Repeated,
     Subsampled,
+    advanced,
+    basic,
     on_records,
     places,
     relation_of,
 )
 from veridp.claim import Claim
+from veridp.conversions import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.errors import BadInput, BudgetSpent
+from veridp.notions import GaussianDP, ZeroConcentrated
 from veridp.numerics.privacy_loss_distribution import together
+
+# --------------------------------------------------------------------------------------------------------------- renyi
+# Rényi divergences of pairs.
+
+
+Array = NDArray[np.float64]
+ORDERS = 1 + np.concatenate([np.geomspace(0.01, 100, 400), np.geomspace(105, 2048, 60)])
+
+
+def divergences(pair: DominatingPair, orders: Array) -> Array:
+    """The Rényi divergence of P from Q at each order above 1, given that the loss is not infinite.
+
+    In closed form for Gaussian and Laplace noise (Mironov, "Rényi Differential Privacy", CSF 2017, Table II), as a sum
+    over finite losses; else from the losses on a lattice, which can only add.
+    """
+    if isinstance(pair, GaussianPair):
+        return np.asarray(orders * pair.ratio**2 / 2)
+    if isinstance(pair, LaplacePair):
+        return _laplace(pair.ratio, orders)
+    if isinstance(pair, ImpliedPair):
+        return pair.notion.divergences(orders)
+    if isinstance(pair, Envelope):
+        return np.asarray(np.max([divergences(inner, orders) for inner in pair.pairs], axis=0))
+    # given that the loss is finite, P is 1 / (1 - infinite) times what it was, and the loss that much larger
+    more = -math.log1p(-pair.infinite) if pair.infinite < 1 else math.inf
+    return np.asarray((log_moments(pair, orders - 1) + orders * more) / (orders - 1))
+
+
+def _laplace(epsilon: float, orders: Array) -> Array:
+    up = np.log(orders) - np.log(2 * orders - 1) + (orders - 1) * epsilon
+    down = np.log(orders - 1) - np.log(2 * orders - 1) - orders * epsilon
+    return np.asarray(np.logaddexp(up, down) / (orders - 1))
+
+
+# -------------------------------------------------------------------------------------------------------- concentrated
+# zCDP of a release: ρ adds up, and what leaks altogether is paid from δ.
+#
+# Bun and Steinke, "Concentrated Differential Privacy" (TCC 2016): ε-DP is ε²/2-zCDP (Proposition 3.3), normal noise is
+# ratio²/2-zCDP. With probability `leak` nothing is promised (their δ-approximate zCDP, Definition 8.1).
+
+
+@dataclass(frozen=True)
+class Concentrated:
+    """ρ-zCDP, but for events of probability `leak`."""
+
+    rho: float
+    leak: float
+
+
+def concentrated(node: ReleaseNode, domination: Domination) -> Concentrated:
+    """The ρ and the leak of a node of the release whose pairs are given."""
+    if isinstance(node, Leaf) and isinstance(node.notion, ZeroConcentrated):
+        return Concentrated(node.notion.rho, 0.0)
+    if isinstance(node, Leaf):
+        leak = max(pair.infinite for pair in node.pairs.directions)
+        return Concentrated(max(_rho(pair) for pair in node.pairs.directions), leak)
+    inner = [concentrated(child, domination) for child in node.children]
+    if isinstance(node, Parallel):
+        return Concentrated(max((c.rho for c in inner), default=0.0), max((c.leak for c in inner), default=0.0))
+    if isinstance(node, Subsampled):
+        # a mixture is no worse than its parts (divergences are jointly quasi-convex); a finite ε may say more
+        largest = domination.of(node).supremum
+        return Concentrated(min(inner[0].rho, largest**2 / 2), inner[0].leak)
+    times = node.times if isinstance(node, Repeated) else 1
+    return Concentrated(times * math.fsum(c.rho for c in inner), together((c.leak, times) for c in inner))
+
+
+def spared(delta: float, leak: float) -> float:
+    """What is left of δ once the leaks are paid; 0 where nothing is."""
+    return (delta - leak) / (1 - leak) if leak < delta else 0.0
+
+
+def _rho(pair: DominatingPair) -> float:
+    if isinstance(pair, GaussianPair):
+        return pair.ratio**2 / 2
+    return _largest(pair.atoms) ** 2 / 2 if pair.atoms is not None else pair.supremum**2 / 2
+
+
+def _largest(pair: Finite) -> float:
+    """The largest loss in absolute value, given that what can happen on one side alone does not happen."""
+    left, right = float(pair.masses.sum()), float((pair.masses * np.exp(-pair.losses)).sum())
+    if not left or not right:
+        return 0.0
+    shift = math.log(right / left) if pair.infinite or not math.isclose(right, 1.0, rel_tol=1e-9) else 0.0
+    return max(abs(pair.span.low + shift), abs(pair.span.high + shift))
+
 
 # ---------------------------------------------------------------------------------------------------- by dp accounting
 # The same release by the library dp-accounting: an independent opinion.
@@ -163,7 +253,6 @@ def _mass_function(pair: DominatingPair, step: float) -> Any:
 # What a release costs: ε by every method that applies, each by its name, the tightest marked.
 
 
-Array = NDArray[np.float64]
 DELTA = 1e-5
 
 
@@ -225,8 +314,8 @@ class Account:
         lines = []
         for bound in self.bounds:
             mark = "  <- tightest" if bound is self.tightest else ""
-            told = f"ε = {bound.epsilon:.6g} at δ = {bound.delta:g}" if math.isfinite(bound.epsilon) else "no bound"
-            lines.append(f"{bound.method}: {told}{f' ({bound.note})' if bound.note else ''}{mark}")
+            text = f"ε = {bound.epsilon:.6g} at δ = {bound.delta:g}" if math.isfinite(bound.epsilon) else "no bound"
+            lines.append(f"{bound.method}: {text}{f' ({bound.note})' if bound.note else ''}{mark}")
         return "\n".join([*lines, self.standing, *self.assumptions])
 
 
@@ -255,11 +344,33 @@ def account(
         *(dp_accounting_bounds(parts, delta, step) if second_opinion else ()),
     ]
     leaves = list(release.leaves())
+    bounds = [_noted(bound, leaves) for bound in bounds]
     basis = GuaranteeBasis.PROVED
     for leaf in leaves:
         basis = basis.weaker(leaf.basis)
     named = dict.fromkeys(leaf.name for leaf in leaves if leaf.basis is GuaranteeBasis.NOT_REFUTED)
     return Account(release, delta, tuple(bounds), basis, tuple(named), tuple(_assumptions(release)))
+
+
+def _noted(bound: Bound, leaves: Iterable[Leaf]) -> Bound:
+    """The bound with a note on how it converts claims in other notions, where it does."""
+    notes = dict.fromkeys(note for leaf in leaves if (note := _conversion(bound.method, leaf)))
+    if not notes or math.isinf(bound.epsilon):
+        return bound
+    return replace(bound, note="; ".join(filter(None, [bound.note, *notes])))
+
+
+def _conversion(method: str, leaf: Leaf) -> str:
+    notion = leaf.notion
+    if notion is None:
+        return ""
+    if method == "zCDP" and isinstance(notion, GaussianDP):
+        return f"{notion} is μ²/2-zCDP"
+    converted = method in ("basic", "advanced") or (
+        isinstance(leaf.pairs.removed, ImpliedPair)
+        and (method == "privacy loss distribution" or (method == "zCDP" and not isinstance(notion, ZeroConcentrated)))
+    )
+    return f"{notion} as (ε, δ) by {notion.conversion}" if converted else ""
 
 
 def _assumptions(release: ReleaseNode) -> Iterable[str]:
@@ -289,13 +400,19 @@ def _zcdp(release: ReleaseNode, delta: float, domination: Domination) -> Bound:
 
 def _renyi_bound(parts: Mapping[DominatingPairs, int], delta: float) -> Bound:
     """Rényi divergences add up at every order."""
-    spare = spared(delta, together((max(p.infinite for p in pairs.directions), k) for pairs, k in parts.items()))
+    leaks = ((max(_leak(pair) for pair in pairs.directions), count) for pairs, count in parts.items())
+    spare = spared(delta, together(leaks))
     if spare <= 0:
         return Bound("RDP", math.inf, delta, "no δ is left over for it; give a larger delta")
     total = np.zeros(len(ORDERS))
     for pairs, count in parts.items():
         total += count * np.max([divergences(pair, ORDERS) for pair in pairs.directions], axis=0)
     return Bound("RDP", epsilon_of_rdp(total, ORDERS, spare), delta)
+
+
+def _leak(pair: DominatingPair) -> float:
+    """The probability of an infinite loss, which Rényi divergences leave out; those of a notion leave nothing out."""
+    return 0.0 if isinstance(pair, ImpliedPair) else pair.infinite
 
 
 def _losses(parts: Mapping[DominatingPairs, int], delta: float, step: float | None) -> Bound:

@@ -195,8 +195,7 @@ def dotted(part: Part, step: float, span: LossSpan) -> LossLattice:
 # Many pairs at once, independently: the distribution of the sum of their losses, by convolution on a lattice.
 #
 # Losses between two points of the lattice are shared out as `dots`, which can only add to δ. Finite losses that lie on
-# a
-# lattice of their own are put there as they are: then nothing is added.
+# a lattice of their own are put there as they are: then nothing is added.
 
 
 TRIMMED = 1e-10  # of δ: largest losses that weigh no more count as infinite

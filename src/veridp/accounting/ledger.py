@@ -24,12 +24,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from veridp.accounting.account import concentrated
 from veridp.accounting.domination import Domination
 from veridp.accounting.release import leaf_of_call
-from veridp.accounting.renyi import concentrated, epsilon_of_zcdp, zcdp_within
-from veridp.accounting.simple import basic_charge, exactly
-from veridp.accounting.tree import Leaf, ReleaseNode
+from veridp.accounting.tree import Leaf, ReleaseNode, basic_charge, exactly
 from veridp.claim import Claim
+from veridp.conversions import epsilon_of_zcdp, zcdp_within
 from veridp.errors import BadInput, BudgetSpent
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.mechanism.declared import AROUND_CALLS
@@ -153,7 +153,9 @@ class Ledger:
             statement = _statement(database, self.path)
             cost = _cost(node, statement)
             if not (statement.left - cost).within_nothing:
-                raise BudgetSpent(f"{self.path}: {named} costs {_told(cost)}, and {_told(statement.left)} is left")
+                raise BudgetSpent(
+                    f"{self.path}: {named} costs {_cost_text(cost)}, and {_cost_text(statement.left)} is left"
+                )
             number = len(statement.entries) + 1
             at, who = _now(), f"{_user()} ({os.getpid()})"
             row = (number, at, who, named, *(str(part) for part in (cost.epsilon, cost.delta, cost.rho)))
@@ -173,10 +175,7 @@ class Ledger:
         claim = mechanism.claim
         if claim is None:
             raise BadInput(f"{mechanism} has no claim, so its cost is unknown; give it an epsilon")
-        return replace(
-            mechanism, function=guarded, arguments={}, epsilon=claim.epsilon, delta=claim.delta, vectorised=None,
-            cost=None,
-        )  # fmt: skip
+        return replace(mechanism, function=guarded, arguments={}, vectorised=None, cost=None, **claim.keywords)
 
     @contextmanager
     def guarding(self) -> Iterator[None]:
@@ -185,11 +184,11 @@ class Ledger:
         def around(mechanism: Mechanism, rng: Any, data: Any) -> Any:
             leaf = leaf_of_call(mechanism, data)
             if leaf is None:
-                return mechanism.function(rng, data, **mechanism.arguments)
+                return mechanism.bound()(rng, data)
             self.spend(leaf)
             inner = AROUND_CALLS.set(None)
             try:
-                return mechanism.function(rng, data, **mechanism.arguments)
+                return mechanism.bound()(rng, data)
             finally:
                 AROUND_CALLS.reset(inner)
 
@@ -202,7 +201,7 @@ class Ledger:
 
 def _node(release: ReleaseNode | Mechanism | Claim) -> ReleaseNode:
     if isinstance(release, Claim):
-        return Leaf.claimed(release.epsilon, release.delta)
+        return Leaf.stated(release)
     return Leaf.of(release) if isinstance(release, Mechanism) else release
 
 
@@ -216,15 +215,15 @@ def _cost(node: ReleaseNode, statement: Statement) -> Cost:
     if statement.method == "zcdp":
         found = concentrated(node, domination)
         if found.leak or not math.isfinite(found.rho):
-            raise BadInput("a mechanism with only an (ε, δ) claim has no ρ; give its noise, or use a basic ledger")
+            raise BadInput("a mechanism that claims neither ε, ρ nor μ has no ρ; give its noise, or use a basic ledger")
         return Cost(rho=exactly(found.rho))
     charge = basic_charge(node)
     if charge is None:
-        raise BadInput("normal noise has no pure ε; give its epsilon and delta, or use a zcdp ledger")
+        raise BadInput("normal noise, ρ or μ has no pure ε; give its epsilon and delta, or use a zcdp ledger")
     return Cost(charge.epsilon, charge.delta)
 
 
-def _told(cost: Cost) -> str:
+def _cost_text(cost: Cost) -> str:
     if cost.rho or not (cost.epsilon or cost.delta):
         return f"ρ = {float(cost.rho):.6g}" if cost.rho else "nothing"
     return f"ε = {float(cost.epsilon):.6g}" + (f", δ = {float(cost.delta):.6g}" if cost.delta else "")

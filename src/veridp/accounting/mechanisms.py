@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.accounting.calibration import gaussian_scale
+from veridp.accounting.pairs import gaussian_scale
 from veridp.accounting.sensitivity import Norm, Sensitivity
 from veridp.adjacency import Adjacency, Domain, Scaled, adjacency
 from veridp.errors import BadInput

@@ -1,10 +1,5 @@
-"""Dominating pairs: two distributions that are told apart at least as well as any two neighbours' outputs.
-
-A pair (P, Q) dominates a mechanism if no event tells two neighbours apart better than some event tells P from Q: then
-it may stand for the mechanism wherever it is composed, sampled or run on a part of the data (Zhu, Dong and Wang,
-"Optimal Accounting of Differential Privacy via Characteristic Function", AISTATS 2022). All that matters of a pair is
-the distribution of its privacy loss ln P/Q, which `above` gives.
-"""
+"""Dominating pairs: two distributions at least as easy to distinguish as any two neighbours' outputs; and how much
+normal noise (ε, δ) takes."""
 
 from __future__ import annotations
 
@@ -17,9 +12,43 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.accounting.calibration import gaussian_delta
+from veridp.claim import Claim
+from veridp.conversions import gaussian_delta
 from veridp.errors import BadInput
+from veridp.notions import GaussianDP, Notion, TradeoffCurve
 from veridp.numerics.privacy_loss_distribution import LossSpan, Tails, together
+
+# --------------------------------------------------------------------------------------------------------- calibration
+# How much normal noise (ε, δ) takes: the analytic calibration.
+
+
+def gaussian_scale(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
+    """The least standard deviation of normal noise that is (ε, δ)-private for answers of this L2-sensitivity.
+
+    >>> gaussian_delta(1.0, 1 / gaussian_scale(1.0, 1e-5)) <= 1e-5
+    True
+    """
+    if not epsilon >= 0 or not 0 < delta < 1:
+        raise BadInput(f"normal noise is never ({epsilon:g}, {delta:g})-private; give epsilon >= 0 and delta in (0, 1)")
+    low, high = 0.0, 1.0
+    while gaussian_delta(epsilon, high) <= delta:
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
+    return sensitivity / low
+
+
+# --------------------------------------------------------------------------------------------------------------- pairs
+# Dominating pairs: two distributions at least as easy to distinguish as any two neighbours' outputs.
+#
+# A pair (P, Q) dominates a mechanism if no event tells two neighbours apart better than some event tells P from Q: then
+# it may stand for the mechanism wherever it is composed, sampled or run on a part of the data (Zhu, Dong and Wang,
+# "Optimal Accounting of Differential Privacy via Characteristic Function", AISTATS 2022). All that matters of a pair is
+# the distribution of its privacy loss ln P/Q, which `above` gives.
+
 
 Array = NDArray[np.float64]
 TAIL = 25.0  # standard deviations: normal tails beyond weigh less than 1e-137
@@ -275,6 +304,59 @@ class Finite(DominatingPair):
 
 
 ALIKE = Finite(np.zeros(1), np.ones(1))  # two distributions that are the same
+
+
+@dataclass(frozen=True, eq=False)
+class ImpliedPair(DominatingPair):
+    """What dominates a mechanism that is known by another notion: the pair of the (ε, δ) of least δ that it implies.
+
+    Where it stands alone, and for its Rényi divergences, the notion itself is asked.
+    """
+
+    notion: Notion
+
+    @cached_property
+    def atoms(self) -> Finite:
+        return Finite.claimed(*min(self.notion.implied, key=lambda point: point[1]))
+
+    def above(self, levels: Array) -> Tails:
+        return self.atoms.above(levels)
+
+    def delta_above(self, epsilon: float) -> float:
+        least = self.atoms.delta_above(epsilon)
+        return least if epsilon < 0 else min(least, self.notion.delta(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        return self.notion.epsilon(delta)
+
+    @property
+    def span(self) -> LossSpan:
+        return self.atoms.span
+
+    @property
+    def infinite(self) -> float:
+        return self.atoms.infinite
+
+    @property
+    def largest_finite(self) -> float:
+        return self.atoms.largest_finite
+
+
+def pair_of_claim(claim: Claim) -> DominatingPair:
+    """What dominates every mechanism that keeps the claim.
+
+    It is exact for (ε, δ), Gaussian DP, and a trade-off curve of points: for each side of that polygon the pair has an
+    output that is as likely under P as the side falls, and under Q as it is wide.
+    """
+    notion = claim.notion
+    if notion is None:
+        return Finite.claimed(claim.epsilon, claim.delta)
+    if isinstance(notion, GaussianDP):
+        return GaussianPair(notion.mu)
+    if isinstance(notion, TradeoffCurve) and notion.function is None:
+        alphas, betas = np.array(notion.points).T
+        return Finite.of([1 - betas[0], *-np.diff(betas), 0.0], [0.0, *np.diff(alphas), 1 - alphas[-1]])
+    return ImpliedPair(notion)
 
 
 @dataclass(frozen=True, eq=False)

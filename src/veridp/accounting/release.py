@@ -12,9 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from veridp.accounting.calibration import gaussian_scale
 from veridp.accounting.mechanisms import BLOCKS
-from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair, gaussian_scale
 from veridp.accounting.tree import (
     DominatingPairs,
     GuaranteeBasis,
@@ -37,8 +36,7 @@ from veridp.mechanism.declared import AROUND_CALLS
 # Which mechanisms a function calls: a composed function's release, as it runs.
 #
 # A function that calls mechanisms is a mechanism itself. Each call of a `Mechanism` that claims something, made while
-# it
-# runs, is a leaf; `part` tells which calls look at a part of the data of their own.
+# it runs, is a leaf; `part` tells which calls look at a part of the data of their own.
 
 
 RUNS = 100  # of a function whose paths cannot be listed
@@ -54,7 +52,7 @@ def leaf_of_call(mechanism: Mechanism, data: Any) -> Leaf | None:
     if claim is None:
         return None
     block = BLOCKS.get(mechanism.name)
-    if block is None or block.function is not mechanism.function:
+    if block is None or block.function is not mechanism.function or claim.notion is not None:
         return Leaf.of(mechanism)
     pair: DominatingPair = Finite.claimed(claim.epsilon, claim.delta)
     if block.name == "laplace" and _single(data):
@@ -82,7 +80,7 @@ class Recorder:
         """Write the call down, then run it; what it calls in turn is its own affair."""
         leaf = leaf_of_call(mechanism, data)
         if leaf is None:
-            return mechanism.function(rng, data, **mechanism.arguments)
+            return mechanism.bound()(rng, data)
         self.frames[-1].append(leaf)
         self.signature.append(leaf.name)
         return _unheard(mechanism, rng, data)
@@ -95,7 +93,7 @@ class Recorder:
 def _unheard(mechanism: Mechanism, rng: Any, data: Any) -> Any:
     token = AROUND_CALLS.set(None)
     try:
-        return mechanism.function(rng, data, **mechanism.arguments)
+        return mechanism.bound()(rng, data)
     finally:
         AROUND_CALLS.reset(token)
 
@@ -144,7 +142,7 @@ def part(name: str) -> Iterator[None]:
         if not here or not isinstance(here[-1], dict):
             here.append({})
         parts = here[-1]
-        assert isinstance(parts, dict)  # noqa: S101 - told to the type checker
+        assert isinstance(parts, dict)  # noqa: S101 - for the type checker
         parts.setdefault(name, []).append(inside)
 
 
@@ -177,7 +175,7 @@ def releases_of(mechanism: Mechanism | Function, *data: Any, seed: int = 0, **ar
     try:
         for number, given in enumerate(data):
             try:
-                explore(Mechanism(recorded), given)
+                explore(Mechanism(recorded), given, functions=False)
             except NotExplorable:
                 every = False
                 rng = np.random.default_rng([seed, number])
@@ -316,7 +314,7 @@ def _expected(error: Any) -> str:
 
 
 def _parsed_node(document: Mapping[str, Any], place: str, load: Load) -> ReleaseNode:
-    """The node of a validated document; what its values make impossible is told with its place."""
+    """The node of a validated document; an impossible value is an error that names its place."""
     ((kind, content),) = document.items()
     here = f"{place}.{kind}"
     if kind == "sequential":
@@ -343,7 +341,8 @@ def _leaf(kind: str, content: dict[str, Any], load: Load) -> Leaf:
         return Leaf.randomised_response(**content)
     basis = GuaranteeBasis(content.pop("basis", GuaranteeBasis.CLAIMED.value))
     if kind == "claim":
-        return Leaf.claimed(**content, basis=basis)
+        named = {key: content.pop(key) for key in ("name", "relation") if key in content}
+        return Leaf.stated(Claim.stated(**content), **named, basis=basis)
     mechanism = load(content["target"]).bind(**content.get("arguments", {}))
     if "left" not in content:
         return Leaf.of(mechanism, basis=basis)

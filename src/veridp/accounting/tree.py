@@ -1,4 +1,5 @@
-"""A release as a tree: mechanisms at its leaves, and above them how they are put together."""
+"""A release as a tree: mechanisms at its leaves, how they are put together above them; basic and advanced
+composition."""
 
 from __future__ import annotations
 
@@ -6,17 +7,24 @@ import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from veridp.accounting.calibration import gaussian_scale
-from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
+import numpy as np
+
+from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair, gaussian_scale, pair_of_claim
 from veridp.adjacency import BY_NAME, Adjacency
 from veridp.claim import Claim, Standing, Verdict
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.notions import Notion
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Comparison
+
+
+# ---------------------------------------------------------------------------------------------------------------- tree
+# A release as a tree: mechanisms at its leaves, and above them how they are put together.
 
 
 class GuaranteeBasis(enum.Enum):
@@ -83,7 +91,8 @@ class ReleaseNode:
 class Leaf(ReleaseNode):
     """A mechanism, known by what dominates it; and what this rests on.
 
-    Make one with `Leaf.laplace`, `gaussian`, `randomised_response`, `claimed`, `of`, `proved`, `judged` or `exact`.
+    Make one with `Leaf.laplace`, `gaussian`, `randomised_response`, `claimed`, `stated`, `of`, `proved`, `judged` or
+    `exact`.
     """
 
     name: str
@@ -91,6 +100,7 @@ class Leaf(ReleaseNode):
     basis: GuaranteeBasis = GuaranteeBasis.CLAIMED
     relation: str | None = None  # the adjacency, where it is stated
     claim: Claim | None = None  # the (ε, δ) that basic and advanced composition count it at, where there is one
+    notion: Notion | None = None  # another notion in which it is known
 
     def leaves(self) -> Iterator[Leaf]:
         yield self
@@ -106,8 +116,21 @@ class Leaf(ReleaseNode):
         relation: str | None = None,
     ) -> Leaf:
         """A mechanism of which (ε, δ) is claimed and nothing else is known."""
-        claim = Claim(epsilon, delta)
-        return cls(name or str(claim), DominatingPairs.both(Finite.claimed(epsilon, delta)), basis, relation, claim)
+        return cls.stated(Claim(epsilon, delta), name=name, basis=basis, relation=relation)
+
+    @classmethod
+    def stated(
+        cls,
+        claim: Claim,
+        *,
+        name: str | None = None,
+        basis: GuaranteeBasis = GuaranteeBasis.CLAIMED,
+        relation: str | None = None,
+    ) -> Leaf:
+        """A mechanism of which a claim, in whatever notion, is made and nothing else is known."""
+        pairs = DominatingPairs.both(pair_of_claim(claim))
+        counted = claim if claim.notion is None else None
+        return cls(name or str(claim), pairs, basis, relation, counted, claim.notion)
 
     @classmethod
     def laplace(
@@ -170,10 +193,7 @@ class Leaf(ReleaseNode):
         mechanism = as_mechanism(mechanism, **arguments)
         if mechanism.claim is None:
             raise BadInput(f"{mechanism} has no claim, so its cost is unknown; give it an epsilon")
-        claim = mechanism.claim
-        return cls.claimed(
-            claim.epsilon, claim.delta, name=str(mechanism), basis=basis, relation=mechanism.adjacency.name
-        )
+        return cls.stated(mechanism.claim, name=str(mechanism), basis=basis, relation=mechanism.adjacency.name)
 
     @classmethod
     def proved(cls, proof: Proved) -> Leaf:
@@ -189,13 +209,13 @@ class Leaf(ReleaseNode):
         if verdict.standing is Standing.REFUTED:
             raise BadInput(f"{name}: {verdict.claim} is refuted, so it cannot be accounted for; repair the mechanism")
         basis = GuaranteeBasis.PROVED if verdict.standing is Standing.PROVED else GuaranteeBasis.NOT_REFUTED
-        return cls.claimed(verdict.claim.epsilon, verdict.claim.delta, name=name, basis=basis)
+        return cls.stated(verdict.claim, name=name, basis=basis)
 
     @classmethod
     def exact(cls, comparison: Comparison, *, dominating: bool = False) -> Leaf:
         """A mechanism by its exact losses between two inputs, as `veridp.exact.compare` gives them.
 
-        What is accounted is then a guarantee only if no neighbours are told apart better than these two; who knows
+        What is accounted is then a guarantee only if no neighbours are easier to distinguish than these two; who knows
         that they are not says so with `dominating`, and it counts as a claim.
         """
         from veridp.accounting.domination import pairs_of
@@ -350,3 +370,130 @@ def _positive(name: str, value: float) -> float:
     if not 0 < value < math.inf:
         raise BadInput(f"{name} must be finite and > 0, got {value!r}")
     return value
+
+
+# -------------------------------------------------------------------------------------------------------------- simple
+# The two composition theorems that need nothing but (ε, δ): basic and advanced.
+
+
+@dataclass(frozen=True)
+class Bound:
+    """(ε, δ) by one method; ε is inf where the method says nothing, and then the note says why."""
+
+    method: str
+    epsilon: float
+    delta: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """(ε, δ) in exact decimals."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @classmethod
+    def of(cls, claim: Claim) -> Charge:
+        return cls(exactly(claim.epsilon), exactly(claim.delta))
+
+
+def exactly(number: float) -> Fraction:
+    """The decimal that a number is written as: 0.1 is 1/10, so that ten of them are 1."""
+    return Fraction(repr(float(number)))
+
+
+def basic(release: ReleaseNode, delta: float) -> Bound:
+    """Sums of ε and of δ; leaves without an (ε, δ) of their own each take an equal share of δ."""
+    charge = _summed(release, _share(release, delta))
+    if charge is None:
+        return Bound("basic", math.inf, delta, "some leaf has no ε at its share of δ; give a larger delta")
+    if not Claim(math.inf, delta).covers(0.0, float(charge.delta)):
+        return Bound(
+            "basic", math.inf, delta, f"the claims add up to δ = {float(charge.delta):g}; give a delta as large"
+        )
+    return Bound("basic", float(charge.epsilon), float(charge.delta))
+
+
+def basic_charge(release: ReleaseNode) -> Charge | None:
+    """(ε, δ) by basic composition, where every leaf has a claim or a largest loss; None where one has neither."""
+    needs = _needs(release)
+    return None if needs.shares else _summed(release, 0.0)
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """How many shares of δ a node needs, and how much of it claims have taken already."""
+
+    shares: int
+    taken: float
+
+
+def _share(release: ReleaseNode, delta: float) -> float:
+    """What each leaf that needs one gets of δ, once the δ of claims is paid."""
+    needs = _needs(release)
+    return max(0.0, delta - needs.taken) / needs.shares if needs.shares else 0.0
+
+
+def _needs(node: ReleaseNode) -> _Needs:
+    if isinstance(node, Leaf):
+        known = _known(node)
+        return _Needs(1, 0.0) if known is None else _Needs(0, known.delta)
+    needs = [_needs(child) for child in node.children]
+    if isinstance(node, Parallel):
+        return _Needs(max((n.shares for n in needs), default=0), max((n.taken for n in needs), default=0.0))
+    times = node.times if isinstance(node, Repeated) else 1
+    return _Needs(times * sum(n.shares for n in needs), times * math.fsum(n.taken for n in needs))
+
+
+def _known(leaf: Leaf) -> Claim | None:
+    """The (ε, δ) of a leaf that has one by itself: its claim, its largest loss, or the largest of finitely many."""
+    if leaf.claim is not None or leaf.notion is not None:
+        return leaf.claim
+    if math.isfinite(leaf.pairs.supremum):
+        return Claim(leaf.pairs.supremum)
+    if all(pair.atoms for pair in leaf.pairs.directions):
+        finite = max(0.0, *(pair.span.high for pair in leaf.pairs.directions))
+        return Claim(finite, max(pair.infinite for pair in leaf.pairs.directions))
+    return None
+
+
+def _summed(node: ReleaseNode, share: float) -> Charge | None:
+    """(ε, δ) by basic composition, each leaf without one of its own at this share of δ; None where one has no ε."""
+    if isinstance(node, Leaf):
+        known = _known(node) or Claim(node.pairs.epsilon(share), share)
+        return Charge.of(known) if math.isfinite(known.epsilon) else None
+    within = min(share / node.rate, 0.5) if isinstance(node, Subsampled) else share
+    charges = [charge for charge in (_summed(child, within) for child in node.children) if charge is not None]
+    if len(charges) < len(node.children):
+        return None
+    none = Fraction(0)
+    if isinstance(node, Parallel):
+        return Charge(max((c.epsilon for c in charges), default=none), max((c.delta for c in charges), default=none))
+    if isinstance(node, Subsampled):
+        return Charge(exactly(amplified(float(charges[0].epsilon), node.rate)), exactly(node.rate) * charges[0].delta)
+    times = node.times if isinstance(node, Repeated) else 1
+    return Charge(times * sum((c.epsilon for c in charges), none), times * sum((c.delta for c in charges), none))
+
+
+def amplified(epsilon: float, rate: float) -> float:
+    """ln(1 + γ(e^ε - 1)): ε on a secret sample of this rate (Balle, Barthe and Gaboardi, NeurIPS 2018)."""
+    return epsilon if rate == 1 else float(np.logaddexp(math.log1p(-rate), math.log(rate) + epsilon))
+
+
+def advanced(release: ReleaseNode, delta: float) -> Bound:
+    """Kairouz, Oh and Viswanath 2015, Theorem 3.5, for parts that differ; half of δ is kept for the theorem."""
+    share = _share(release, delta / 2)
+    charges = [(_summed(node, share), count) for node, count in flattened(release)]
+    costs = [(float(charge.epsilon), float(charge.delta), count) for charge, count in charges if charge is not None]
+    if len(costs) < len(charges):
+        return Bound("advanced", math.inf, delta, "some leaf has no ε at its share of δ")
+    kept = math.prod((1 - each) ** count for _, each, count in costs)
+    spare = 1 - (1 - delta) / kept if kept > 0 else 0.0
+    if spare <= 0:
+        return Bound("advanced", math.inf, delta, "no δ is left over for it; give a larger delta")
+    plain = math.fsum(count * epsilon for epsilon, _, count in costs)
+    mean = math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, _, count in costs)
+    squares = math.fsum(count * epsilon**2 for epsilon, _, count in costs)
+    logs = min(math.log(1 / spare), math.log(math.e + math.sqrt(squares) / spare))
+    return Bound("advanced", min(plain, mean + math.sqrt(2 * squares * logs)), delta)

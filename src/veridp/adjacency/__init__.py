@@ -8,6 +8,7 @@ from veridp.adjacency.base import (
     BY_NAME,
     Adjacency,
     Domain,
+    GivenPairs,
     OwnAdjacency,
     Pair,
     Phases,
@@ -32,6 +33,9 @@ from veridp.adjacency.records import (
     AnyTwoValues,
     ReplaceRecord,
     ReplaceRecordUnordered,
+    Rows,
+    is_frame,
+    rows_of,
 )
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "Corner",
     "Domain",
     "EveryQueryMoves",
+    "GivenPairs",
     "Hull",
     "OneQueryMoves",
     "OwnAdjacency",
@@ -55,13 +60,16 @@ __all__ = [
     "Polytope",
     "ReplaceRecord",
     "ReplaceRecordUnordered",
+    "Rows",
     "Scaled",
     "adjacency",
     "box_of",
+    "is_frame",
     "is_interval",
     "is_registered",
     "moved_within",
     "moving",
     "patterns",
     "register",
+    "rows_of",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,6 +46,7 @@ class Adjacency(ABC):
     extra = 0  # how many records more one of two neighbours may have
     any_order = False  # whether the records that neighbours share may stand in another order
     within_one_part = False  # whether neighbours differ in one part alone of any partition of the records
+    lists_inputs = False  # whether it names all inputs itself, whatever the size and the domain
 
     @property
     def ordered_name(self) -> str:
@@ -220,8 +222,59 @@ class OwnAdjacency(Adjacency):
         return None if self.corners is None else self.corners(size)
 
 
+class GivenPairs(Adjacency):
+    """These pairs of inputs, in both directions: nobody else is a neighbour of anybody.
+
+    Inputs may be objects of any type that a mechanism takes, such as data frames.
+
+    >>> GivenPairs([("a", "b")]).adjacent("b", "a")
+    True
+    """
+
+    name = "pairs"
+    lists_inputs = True
+
+    def __init__(self, pairs: Iterable[tuple[object, object]]) -> None:
+        given = [pairs] if isinstance(pairs, str | bytes | Mapping) else list(pairs)
+        for pair in given:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise BadInput(f"pairs: {pair!r} is not a pair; give a list of (left, right)")
+        if not given:
+            raise BadInput("pairs is empty; give at least one (left, right)")
+        self.listed = tuple((left, right) for left, right in given)
+
+    @cached_property
+    def inputs(self) -> list[object]:
+        """All inputs, each once."""
+        found: list[object] = []
+        for side in (side for pair in self.listed for side in pair):
+            if not any(_same(side, other) for other in found):
+                found.append(side)
+        return found
+
+    def adjacent(self, left: object, right: object) -> bool:
+        ways = [pair for mine, theirs in self.listed for pair in ((mine, theirs), (theirs, mine))]
+        return _same(left, right) or any(_same(left, mine) and _same(right, theirs) for mine, theirs in ways)
+
+    def example(self, size: int, domain: Domain) -> object:
+        return self.listed[0][0]
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        for number, (left, right) in enumerate(self.listed, start=1):
+            pair = Pair(left, right, f"pair {number}")
+            yield pair
+            yield pair.reversed()
+
+    def __str__(self) -> str:
+        return f"{len(self.listed)} given pair{'s' * (len(self.listed) != 1)}"
+
+
 def _same(left: object, right: object) -> bool:
     """Whether two inputs are equal, entry by entry."""
+    if hasattr(left, "equals"):  # a data frame
+        return type(left) is type(right) and bool(left.equals(right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(left, list | tuple | np.ndarray) and isinstance(right, list | tuple | np.ndarray):
         return len(left) == len(right) and all(_same(mine, theirs) for mine, theirs in zip(left, right, strict=True))
     return bool(left == right)

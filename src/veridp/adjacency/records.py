@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from veridp.adjacency.base import Adjacency, Domain, Pair, check_size, extremes, is_interval, register
+from veridp.adjacency.base import Adjacency, Domain, Pair, check_size, extremes, interval_ends, is_interval, register
 from veridp.adjacency.polytope import Box, Patch, Polytope, box_of
+from veridp.errors import BadInput
 
 MANY_PAIRS = 10_000  # past this, pairs of a finite domain are not listed in full
 MANY_POSITIONS = 16  # past this, records are replaced at the start, in the middle and at the end alone
@@ -31,12 +32,62 @@ def _records(data: object) -> list[object]:
     """The records of a data set: entries of a collection, items of a mapping, rows of an array or a data frame."""
     if isinstance(data, Mapping):
         return [_plain(item) for item in data.items()]
-    rows: Any = data
-    if hasattr(data, "itertuples"):  # a data frame of pandas
-        rows = data.itertuples(index=False, name=None)
-    elif hasattr(data, "iter_rows"):  # one of polars
-        rows = data.iter_rows()
-    return [_plain(record) for record in rows]
+    return [_plain(record) for record in rows_of(data)]
+
+
+def rows_of(data: Any) -> Iterable[Any]:
+    """The rows of a data frame of pandas or polars, as tuples; else the entries of the data."""
+    if hasattr(data, "itertuples"):
+        return data.itertuples(index=False, name=None)  # type: ignore[no-any-return]
+    return data.iter_rows() if hasattr(data, "iter_rows") else data  # type: ignore[no-any-return]
+
+
+class Rows(Sequence[Any]):
+    """A domain of rows: data are frames of such rows, with the columns and types of an example.
+
+    The example is a frame of pandas or polars, or a function of a generator that draws one. Its rows are the values of
+    the domain, each once, and each also with the least and the greatest value of every column that has `bounds`.
+    """
+
+    def __init__(self, example: Any, *, seed: int = 0, **bounds: tuple[Any, Any]) -> None:
+        drawn = example(np.random.default_rng(seed)) if callable(example) else example
+        if not is_frame(drawn):
+            raise BadInput(f"rows: {type(drawn).__name__} is no data frame; give one of pandas or polars")
+        names = list(drawn.columns)
+        unknown = [name for name in bounds if name not in names]
+        if unknown:
+            raise BadInput(f"rows: there is no column {unknown[0]!r}; the columns are {', '.join(map(str, names))}")
+        rows = [tuple(_scalar(entry) for entry in row) for row in rows_of(drawn)]
+        for name, ends in bounds.items():
+            place = names.index(name)
+            rows += [(*row[:place], end, *row[place + 1 :]) for row in rows for end in interval_ends(ends)]
+        self.example, self.rows = drawn, list(dict.fromkeys(rows))
+
+    def frame(self, rows: Sequence[Any]) -> Any:
+        """The frame of these rows."""
+        columns = {name: [row[k] for row in rows] for k, name in enumerate(self.example.columns)}
+        made = type(self.example)(columns)
+        if hasattr(made, "astype"):
+            return made.astype(dict(self.example.dtypes))
+        return made.cast(dict(self.example.schema))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __repr__(self) -> str:
+        return f"{len(self)} rows of {', '.join(map(str, self.example.columns))}"
+
+
+def is_frame(data: object) -> bool:
+    """Whether this is a data frame of pandas or polars."""
+    return hasattr(data, "columns") and (hasattr(data, "itertuples") or hasattr(data, "iter_rows"))
+
+
+def _scalar(entry: Any) -> Any:
+    return entry.item() if isinstance(entry, np.generic) else entry
 
 
 def _plain(record: object) -> object:

@@ -40,13 +40,19 @@ def audit(
     seed: int = 0,
     black_box: bool = False,
     progress: Progress | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    rdp: Any = None,
+    tradeoff: Any = None,
     **arguments: Any,
 ) -> Verdict:
     """The verdict on what the mechanism claims, for inputs of this size, within these seconds.
 
-    `epsilon` and `delta` are set as its arguments of these names, or as its claim where it has none. Mechanisms whose
+    `epsilon` and `delta` are set as its arguments of these names, or as its claim where it has none. One of `rho`
+    (zCDP), `mu` (Gaussian DP), `rdp` and `tradeoff` in their place is a claim in that notion. Mechanisms whose
     paths can be listed are proved and compared exactly; others, and all with `black_box`, are sampled. A statistical
-    refutation is wrong with probability at most `alpha`, whatever was searched.
+    refutation is wrong with probability at most `alpha`, whatever was searched. `pairs=[(left, right), …]` in place of
+    size, adjacency and domain asks about these neighbours alone.
 
     The `seconds` and the limit on memory hold whatever the mechanism does: on Linux it runs in a child process, which
     is ended if it does not end by itself. The time to load libraries, once in a process, is not counted. An audit that
@@ -57,7 +63,7 @@ def audit(
     >>> print(audit(halved, size=1))
     halved: 0.1-DP is REFUTED, ε = 0.2; assumed: adjacency linf, domain [-10, 10]
     """
-    bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta)
+    bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff)
     bound = bound.stating(adjacency=adjacency, domain=domain)
     case = AuditCase.of(bound, size, alpha, seed)
     _load(black_box)
@@ -72,7 +78,7 @@ def _load(black_box: bool) -> None:
         importlib.import_module(f"veridp.engines.{engine}")
     if black_box:
         with suppress(MissingExtra):  # the step that needs it says so
-            importlib.import_module("veridp.engines.sniper.tasks").load_classifiers()
+            importlib.import_module("veridp.engines.sniper.pair_attack").load_classifiers()
 
 
 def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:

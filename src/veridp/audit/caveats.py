@@ -4,24 +4,20 @@ comes from."""
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Real
-from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from veridp.adjacency import Adjacency, Domain, Pair, adjacency
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
-from veridp.budget.alarm import OutOfTime, at_most
+from veridp.budget import OutOfTime, at_most
 from veridp.claim import Remark, setting_text
 from veridp.engines.exact import compare
 from veridp.errors import CutShort, VeridpError
 from veridp.kernel.site import Site, here
+from veridp.mechanism.randomness import ON_SEED
 from veridp.sampling.sample import sample
 
 # -------------------------------------------------------------------------------------------------------------- growth
@@ -73,7 +69,7 @@ def _replaced(case: AuditCase) -> str:
         return ""
     relation = adjacency("replace")
     cost = _cost(case, relation, _pairs(case, relation, mechanism.domain))
-    if case.claim.covers(cost):
+    if not case.claim.excludes(cost):
         return ""
     return (
         f"adjacency {mechanism.adjacency} is assumed: a value moves by at most 1; where one value is replaced by any "
@@ -134,47 +130,19 @@ def _fixed_seeds(case: AuditCase) -> list[Remark]:
 def _seeds_of_a_run(case: AuditCase, run: int) -> list[tuple[Site, str]]:
     """The places that seed a generator in one run, and the seeds that they use."""
     seen: list[tuple[Site, str]] = []
-    function, rng = case.mechanism.bound(), np.random.default_rng([case.seed, run])
-    with _watched(seen):
-        try:
-            function(rng, case.example)
-        except Exception:  # classes are watched by standing in for them, which some code notices
-            return []
-    return seen
 
-
-@contextmanager
-def _watched(seen: list[tuple[Site, str]]) -> Iterator[None]:
-    """Records every seed, other than None, that NumPy or `random` is given."""
-
-    def record(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        seed = next(iter([*arguments, *named.values()]), None)
+    def record(seed: object) -> None:
         if isinstance(seed, int | float | str | bytes | tuple | list):
             seen.append((here(), repr(seed)))
 
-    def function(original: Any) -> Any:
-        def watched(*arguments: Any, **named: Any) -> Any:
-            record(arguments, named)
-            return original(*arguments, **named)
-
-        return watched
-
-    def kind(original: Any) -> Any:
-        class Watched(original):  # type: ignore[misc]
-            def __init__(self, *arguments: Any, **named: Any) -> None:
-                record(arguments, named)
-                super().__init__(*arguments, **named)
-
-        return Watched
-
-    with (
-        patch.object(np.random, "default_rng", function(np.random.default_rng)),
-        patch.object(np.random, "seed", function(np.random.seed)),
-        patch.object(np.random, "RandomState", kind(np.random.RandomState)),
-        patch.object(random, "seed", function(random.seed)),
-        patch.object(random, "Random", kind(random.Random)),
-    ):
-        yield
+    token = ON_SEED.set(record)
+    try:
+        case.mechanism.bound()(np.random.default_rng([case.seed, run]), case.example)
+    except Exception:  # other parts of the audit report it
+        return []
+    finally:
+        ON_SEED.reset(token)
+    return seen
 
 
 def _shared_noise(case: AuditCase) -> list[Remark]:

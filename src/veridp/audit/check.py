@@ -25,6 +25,7 @@ def check(
 ) -> Verdict:
     """The verdict of the audit; an AssertionError with the falsifying example where the claim is refuted.
 
+    The `options` are those of the audit: `size`, `adjacency`, or `rho`, `mu`, `rdp` or `tradeoff` in place of ε and δ.
     With `proved`, a claim that is not proved is an error too. In a pytest run with veridp's plugin, `seconds` and
     `alpha` are those of `--dp-time`, and a part of `--dp-alpha`, unless they are given here.
     """
@@ -43,6 +44,11 @@ def check(
     if proved and verdict.standing is not Standing.PROVED:
         raise AssertionError(f"{verdict}; a proof is required")
     return verdict
+
+
+def _claimed(verdict: Verdict) -> str:
+    claim = verdict.claim
+    return f"{claim.epsilon:g} is claimed" if claim.notion is None else f"{claim} is claimed"
 
 
 def _session() -> Any:
@@ -66,7 +72,7 @@ def falsified(verdict: Verdict) -> str:
         f"    right = {data_text(witness.right)}",
         f"    event: {witness.event}",
         f"    probability {witness.left_probability} on left, {witness.right_probability} on right ({sure})",
-        f"    so ε >= {ratio.lower:.6g} where {verdict.claim.epsilon:g} is claimed",
+        f"    so {verdict.claim.violation(witness) or f'ε >= {ratio.lower:.6g}'} where {_claimed(verdict)}",
         *([f"    {verdict.assumption}"] if verdict.assumed else []),
         *(f"    {caveat}" for caveat in verdict.caveats),
         *(["", f"First look at {verdict.look_at[0]}"] if verdict.look_at else []),

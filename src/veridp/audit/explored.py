@@ -31,7 +31,7 @@ RUNS = 50_000  # on either side, that an exact witness is attacked with
 
 def compare_with_ledger(findings: Findings) -> None:
     """Note what the mechanisms that it calls cost together, beside what was found; nothing where it calls none."""
-    from veridp.accounting.composing import ComposedBounds, ledger_of
+    from veridp.accounting.composition import ComposedBounds, ledger_of
     from veridp.accounting.release import recording
 
     case, witness = findings.case, findings.witness
@@ -108,11 +108,12 @@ def try_to_prove(findings: Findings) -> None:
             found.append(f"no proof: {reason}")
             return
         if math.isfinite(proof.epsilon):
-            findings.prove(proof.epsilon, proof.explained, ", ".join(filter(None, (case.scope, proof.restriction))))
-            found.append(f"{proof.epsilon:.6g}-DP is proved {findings.scope}; {proof.confirmed}")
+            scope = ", ".join(filter(None, (case.scope, proof.restriction)))
+            findings.prove(proof.epsilon, proof.explained, scope, proof)
+            found.append(f"{proof.privacy} is proved {findings.scope}; {proof.confirmed}")
         else:
             found.append(f"no alignment found: {proof.explained}")
-        findings.moves = proof.moves
+        findings.moves, findings.rounding = proof.moves, proof.rounding
         if not findings.proved:
             blame = proof.blame
             findings.remarks += [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]

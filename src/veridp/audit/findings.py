@@ -12,11 +12,11 @@ from typing import Any
 
 from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
-from veridp.budget import Deadline, Progress, within
-from veridp.budget.alarm import OutOfTime, at_most
+from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
 from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness
 from veridp.errors import CutShort, EnginesDisagree
+from veridp.notions import Notion, PrivacyBounds
 
 OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
 MEETING_TOLERANCE = 0.01  # a proof and a witness meet if they are this close, relatively
@@ -29,12 +29,14 @@ class Findings:
     def __init__(self, case: AuditCase, deadline: Deadline, progress: Progress | None) -> None:
         self.case, self.deadline, self.listener = case, deadline, progress
         self.lower, self.upper = 0.0, math.inf
+        self.bound: Notion | None = None  # the upper bound in the notion of the claim
         self.witness: Witness | None = None
         self.evidence: list[Evidence] = []
         self.searched: list[str] = []
         self.remarks: list[Remark] = []
         self.caveats: list[str] = []
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
+        self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
         self.alpha = 0.0
         self.smallest_mass: float | None = None
@@ -96,7 +98,8 @@ class Findings:
 
     @property
     def proved(self) -> bool:
-        return self.case.claim.covers(self.upper)
+        claim = self.case.claim
+        return claim.covers(self.upper) if claim.notion is None else claim.covers_bound(self.bound)
 
     @property
     def met(self) -> bool:
@@ -105,24 +108,32 @@ class Findings:
 
     # ------------------------------------------------------------------------------------------- what is found
 
-    def prove(self, epsilon: float, alignment: str, scope: str) -> None:
-        """A proof that ε holds within the scope."""
+    def prove(self, epsilon: float, alignment: str, scope: str, proof: PrivacyBounds | None = None) -> None:
+        """A proof that ε holds within the scope, at the claimed δ.
+
+        A claim in another notion needs the `proof` itself, for what it says in that notion.
+        """
+        if proof is not None:
+            self.bound = self.case.claim.bound_of(proof)
         if epsilon < self.upper:
             self.upper, self.alignment, self.scope = epsilon, alignment, scope
             self._agree()
+        elif self.proved and not self.scope:
+            self.alignment, self.scope = alignment, scope
 
     def witness_found(self, epsilon: float, witness: Witness) -> bool:
         """A witness for this ε (at the claimed δ); whether it is better than what was known."""
         claim = self.case.claim
-        if self.case.mechanism.probability_error and witness.confidence == 1:
-            witness = witness.with_error(self.case.mechanism.probability_error)
+        error = max(self.case.mechanism.probability_error, self.rounding)
+        if error and witness.confidence == 1:
+            witness = witness.with_error(error)
             epsilon = min(epsilon, self.shown_by(witness))
         refutes = witness.refutes(claim)
         if refutes:
             epsilon = max(epsilon, self.shown_by(witness))
-        elif claim.refuted_by(lambda _: epsilon):
+        elif claim.excludes(epsilon):
             # What no event shows refutes nothing: the bound is the event's, or the claim if rounding alone exceeds it.
-            rounded = not claim.refuted_by(lambda _: epsilon - LOSS_ERROR)
+            rounded = not claim.excludes(epsilon - LOSS_ERROR)
             epsilon = claim.tolerated.epsilon if rounded else self.shown_by(witness)
         better = epsilon > self.lower
         if better or (refutes and not self.refuted):
@@ -142,7 +153,7 @@ class Findings:
         if self.witness is not None and self.witness.confidence < 1:
             self.lower, self.witness = 0.0, None
             self.note("audit", "a sampled witness above the proof was a false alarm and is dropped", 0.0)
-        elif not (self.refuted and self.proved) and not Claim(self.upper).refuted_by(lambda _: self.lower - LOSS_ERROR):
+        elif not (self.refuted and self.proved) and not Claim(self.upper).excludes(self.lower - LOSS_ERROR):
             self.lower = self.upper
         else:
             raise EnginesDisagree(
@@ -199,6 +210,7 @@ class Findings:
             finished=self.finished,
             assumed=case.mechanism.assumptions,
             caveats=tuple(self.caveats),
+            proved=self.bound,
         )
 
     def _look_at(self) -> tuple[Remark, ...]:

@@ -35,8 +35,9 @@ def snippet(case: AuditCase, witness: Witness) -> str:
         lines += [*(["import numpy as np"] if "np." in inputs else []), inputs]
         lines += [f"print(veridp.exact.compare({given}).witness)"]
     else:
-        claimed = [f"epsilon={case.claim.epsilon!r}"] + ([f"delta={case.claim.delta!r}"] if case.claim.delta else [])
-        rest = [text for text in arguments if text.partition("=")[0] not in ("epsilon", "delta")]
+        stated = {name: value for name, value in case.claim.keywords.items() if value or name != "delta"}
+        claimed = [f"{name}={value!r}" for name, value in stated.items() if not callable(value)]
+        rest = [text for text in arguments if text.partition("=")[0] not in ("epsilon", "delta", *stated)]
         how = [f"size={case.size}", f"alpha={case.alpha!r}", f"seed={case.seed}", "black_box=True"]
         lines += [f"print(veridp.audit({', '.join(['mechanism', *claimed, *rest, *how])}).witness)"]
     return "\n".join(lines)

@@ -7,15 +7,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from veridp.adjacency import Pair
 from veridp.audit.case import AuditCase
-from veridp.budget import Deadline, within
-from veridp.budget.alarm import OutOfTime, at_most
-from veridp.claim import Claim, Interval, Witness
+from veridp.budget import Deadline, OutOfTime, at_most, within
+from veridp.claim import Claim, Interval, RenyiLower, Witness
 from veridp.engines.exact import Comparison, compare
 from veridp.engines.exact.distribution import replayed_paths
 from veridp.engines.exact.event import ExactEvent, NumberSpan
-from veridp.errors import VeridpError
+from veridp.errors import NotExact, VeridpError
 from veridp.kernel.path import Path
 from veridp.tidy import tidied, tidied_number
 
@@ -23,6 +24,8 @@ from veridp.tidy import tidied, tidied_number
 # From an exact comparison to a witness for or against a claim.
 
 
+DIVERGENCE_ERROR = 1e-9  # relative, allowed to a divergence that was computed in floats
+ORDERS = (2.0, 1.0001, 1.01, 1.25, 1.5, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0)  # tried where a claim names none
 USUAL_PAIRS = 40  # of the adjacency, whose classes of outputs are looked at where the worst pair rests on rounding
 
 
@@ -30,12 +33,38 @@ def exact_witness(comparison: Comparison, claim: Claim) -> Witness:
     """The witness of the comparison.
 
     For a claim with δ, or where the largest loss is shown only by events too rare for a float, it is the event that
-    attains δ(ε) at the claimed ε, if its probability can be computed.
+    attains δ(ε) at the claimed ε, if its probability can be computed; of the ε that a claim implies, the first at which
+    it refutes the claim.
     """
     witness = comparison.witness
     if claim.delta or not witness.refutes(claim):
-        witness = comparison.witness_above(claim.tolerated.epsilon) or witness
+        points = claim.tolerated.implied
+        witness = comparison.witness_above(points[0].epsilon) or witness
+        for point in points[1:]:
+            other = None if witness.refutes(claim) else comparison.witness_above(point.epsilon)
+            witness = other if other is not None and other.refutes(claim) else witness
+        if claim.delta and not witness.refutes(claim):  # nothing does: what shows most of the ε at this δ
+            witness = comparison.witness_above(comparison.epsilon_at(points[0].delta)) or witness
+    if claim.notion is not None and not witness.refutes(claim):
+        witness = replace(witness, divergence=_divergence_above(comparison, claim))
     return witness
+
+
+def _divergence_above(comparison: Comparison, claim: Claim) -> RenyiLower | None:
+    """A Rényi divergence between the inputs that exceeds the claim, at one of the orders that it bounds; else None."""
+    notion, error = claim.tolerated.notion, comparison.mechanism.probability_error
+    if notion is None or error:
+        return None
+    orders = notion.orders or ORDERS
+    for order, most in zip(orders, notion.divergences(np.array(orders)).tolist(), strict=True):
+        if math.isfinite(most):
+            try:
+                found = comparison.renyi(order) * (1 - DIVERGENCE_ERROR)
+            except NotExact:
+                return None
+            if found > most:
+                return RenyiLower(order, found)
+    return None
 
 
 def class_witnesses(case: AuditCase, comparison: Comparison, deadline: Deadline) -> Iterator[Witness]:
@@ -61,7 +90,8 @@ def certified_witness(comparison: Comparison, claim: Claim, deadline: Deadline) 
             witness = enclosed.witness
     except VeridpError:
         return None
-    return witness if witness.refutes(claim) else None
+    shown = witness.epsilon(claim.delta).lower  # -inf for an event that may refute a notion, but is too rare to see
+    return witness if witness.refutes(claim) and shown > -math.inf else None
 
 
 # ------------------------------------------------------------------------------------------------------------ rounding

@@ -32,14 +32,16 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from veridp.budget import (
     LOOK_AT_MEMORY,
     Deadline,
+    OutOfTime,
     Progress,
+    at_most,
     memory_limit,
     memory_used,
     out_of_memory,
     out_of_time,
+    shielded,
     within,
 )
-from veridp.budget.alarm import OutOfTime, at_most, shielded
 from veridp.errors import CutShort, WorkerLost
 
 # -------------------------------------------------------------------------------------------------------------- parent
@@ -98,9 +100,9 @@ def without_parents_threads() -> None:
 # The child starts with a copy of everything, so nothing has to be sent to it. What comes back is pickled, except for
 # objects that both processes know. Changes that the work makes to other objects stay in the child.
 #
-# Only Linux forks safely enough. Elsewhere work runs in this process under `at_most`, which stops Python code unless
-# it
-# catches BaseException, and does not stop a compiled call; `check` alone watches the memory there.
+# Only Linux forks safely enough, as long as polars is not loaded. Elsewhere work runs in this process under `at_most`,
+# which stops Python code unless it catches BaseException, and does not stop a compiled call; `check` alone watches the
+# memory there.
 
 
 T = TypeVar("T")
@@ -123,12 +125,15 @@ def inside() -> bool:
 
 
 def forks() -> bool:
-    """Whether work with a finite deadline gets a child of its own: on Linux, unless this process is one already."""
-    return sys.platform == "linux" and not _inside
+    """Whether work with a finite deadline gets a child of its own: on Linux, unless this process is one already.
+
+    A child may wait for ever for a thread that polars, once loaded, has in its parent.
+    """
+    return sys.platform == "linux" and not _inside and "polars" not in sys.modules
 
 
 class Reporter:
-    """How work tells where it stands. This one, for work in the same process, keeps what it is told."""
+    """How work reports its progress. This one, for work in the same process, keeps what is reported."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -374,7 +379,7 @@ class _Remote(Reporter):
     def __init__(self, line: Connection, references: dict[int, object], listening: bool) -> None:
         super().__init__(None)
         self.line, self.references, self.listening = line, references, listening
-        self.told = self.depth = 0
+        self.reported = self.depth = 0
         self.pending = False
         self.loaded = set(sys.modules)
 
@@ -388,9 +393,9 @@ class _Remote(Reporter):
     def progress(self, stage: str, share: float, best: float) -> None:
         if not self.listening:
             return
-        self.told += 1
+        self.reported += 1
         with self._whole():
-            self.send("progress", (self.told, (stage, share, best)))
+            self.send("progress", (self.reported, (stage, share, best)))
             _, go_on = self.line.recv()
         if not go_on:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The command line: a module for each command; they share `options` and `output`. Nothing imports it."""
+"""The command line: a module for each family of commands; they share `options` and `output`. Nothing imports it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ from typing import Annotated
 
 import typer
 
+from veridp.cli.account import app as budget_commands
 from veridp.cli.account import show_account
 from veridp.cli.audit import show_audit, write_starter
-from veridp.cli.budget import app as budget_commands
-from veridp.cli.catalogue import list_catalogue
-from veridp.cli.check import show_check
 from veridp.cli.collect import app as collect_commands
-from veridp.cli.exact import show_exact
-from veridp.cli.explore import show_paths
-from veridp.cli.finder import show_found
+from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
 from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
-from veridp.cli.prove import show_proof
-from veridp.cli.schema import show_schema
-from veridp.cli.sniper import show_attack
-from veridp.cli.statdp import show_detection
+from veridp.cli.prove import show_check, show_proof
+from veridp.cli.search import show_attack, show_detection, show_found
 from veridp.errors import VeridpError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)

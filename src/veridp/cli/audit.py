@@ -16,7 +16,10 @@ from veridp.cli.options import (
     Delta,
     Epsilon,
     MarkdownFile,
+    Mu,
+    Rdp,
     Relation,
+    Rho,
     Seed,
     Size,
     Time,
@@ -41,6 +44,9 @@ def show_audit(
     size: Size = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    rdp: Rdp = None,
     relation: Relation = None,
     domain: Values = None,
     arg: Arg = None,
@@ -59,7 +65,16 @@ def show_audit(
     """
     options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
     chosen = partial(
-        chosen_mechanism, epsilon=epsilon, arg=arg, delta=delta, relation=relation, domain=domain, size=size
+        chosen_mechanism,
+        epsilon=epsilon,
+        arg=arg,
+        delta=delta,
+        relation=relation,
+        domain=domain,
+        size=size,
+        rho=rho,
+        mu=mu,
+        rdp=rdp,
     )
     results = []
     for target in targets:

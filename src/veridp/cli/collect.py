@@ -50,7 +50,7 @@ def serve(
 ) -> int:
     """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN."""
     _need_extra()
-    from veridp.collect.service.running import ServiceSettings, run
+    from veridp.collect.service.operations import ServiceSettings, run
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
@@ -127,7 +127,7 @@ def take_part(
 ) -> int:
     """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
     _need_extra()
-    from veridp.collect.reasons import Refused
+    from veridp.collect.messages import Refused
     from veridp.collect.service.http_client import join
 
     try:
@@ -195,7 +195,7 @@ def verify_log(
 ) -> int:
     """Verify every session of a log again, offline, and estimate from it; exit 1 if anything is wrong."""
     _need_extra()
-    from veridp.collect.service.status import status
+    from veridp.collect.service.operations import status
     from veridp.collect.transcript import audit
 
     try:
@@ -248,7 +248,7 @@ def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
     import time
 
     from veridp.collect.service import store
-    from veridp.collect.service.status import status_of
+    from veridp.collect.service.operations import status_of
 
     with _reading(url) as connection:
         return status_of(connection, store.get_task(connection, name), time.time(), confidence)
@@ -268,7 +268,7 @@ def _log_at(url: str, name: str) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _reading(url: str) -> Iterator[Connection]:
     """A connection to the database of a server, which must be there."""
-    from veridp.collect.service.database import Database
+    from veridp.collect.service.store import Database
 
     database = Database.open(url, create=False)
     try:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from veridp.adjacency import BY_NAME
-from veridp.budget import Deadline
-from veridp.budget.alarm import killed_after
+from veridp.budget import Deadline, killed_after
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.target import COMMAND, LOADING, load
@@ -24,6 +23,11 @@ Epsilon = Annotated[
     float | None, typer.Option(help="the mechanism's argument epsilon, or its claim where it has no such argument")
 ]
 Delta = Annotated[float | None, typer.Option(help="the δ that is claimed")]
+Rho = Annotated[float | None, typer.Option(help="claim ρ-zCDP in place of ε and δ")]
+Mu = Annotated[float | None, typer.Option(help="claim μ-Gaussian DP in place of ε and δ")]
+Rdp = Annotated[
+    tuple[float, float] | None, typer.Option(metavar="ALPHA EPSILON", help="claim (α, ε)-Rényi DP in place of ε and δ")
+]
 Relation = Annotated[str | None, typer.Option("--adjacency", help=f"who is a neighbour: one of {', '.join(BY_NAME)}")]
 Values = Annotated[str | None, typer.Option("--domain", help="the values of data: '(low, high)', or a list of them")]
 Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it alone")]
@@ -56,11 +60,14 @@ def chosen_mechanism(
     domain: str | None = None,
     size: int | None = None,
     deadline: Deadline | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    rdp: tuple[float, float] | None = None,
 ) -> Mechanism:
     """The mechanism that the target names, with its arguments, its claim and its settings as the options say;
     loading it ends with the deadline."""
     values = None if domain is None else literal("--domain", domain, "(0, 100)")
-    mechanism = _loaded(target, deadline).claiming(epsilon, delta)
+    mechanism = _loaded(target, deadline).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp)
     mechanism = mechanism.stating(adjacency=relation, domain=values, size=size)
     arguments: dict[str, Any] = {}
     for text in arg or []:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from veridp.collect.client import Client, FileVault, MemoryVault
 from veridp.collect.commitments import SCHEMES, scheme
-from veridp.collect.frequency import VGRR, VOLH, VOUE
 from veridp.collect.harmless import Harmless, Rates, rates
-from veridp.collect.numeric import GRRHO, PMHO, SRHO
-from veridp.collect.reasons import Reason, Refused
-from veridp.collect.session import Session, SessionStage, Verifier
-from veridp.collect.task import MECHANISMS, Task
+from veridp.collect.messages import Reason, Refused
+from veridp.collect.protocols import GRRHO, PMHO, SRHO, VGRR, VOLH, VOUE
+from veridp.collect.task import MECHANISMS, Session, SessionStage, Task, Verifier
 
 __all__ = [
     "GRRHO",

@@ -16,10 +16,20 @@ import msgpack
 
 from veridp.collect.commitments import SECRET_BYTES
 from veridp.collect.harmless import Harmless
-from veridp.collect.layout import check_promise, selected
-from veridp.collect.messages import Challenge, Commit, Invitation, Opening, SessionVerdict, decode, encode
-from veridp.collect.reasons import Reason, Refused
-from veridp.collect.session import Verifier, check_same_session, packed_values
+from veridp.collect.messages import (
+    Challenge,
+    Commit,
+    Invitation,
+    Opening,
+    Reason,
+    Refused,
+    SessionVerdict,
+    check_promise,
+    decode,
+    encode,
+    selected,
+)
+from veridp.collect.task import Verifier, check_same_session, packed_values
 from veridp.errors import BadInput
 
 # --------------------------------------------------------------------------------------------------------------- vault
@@ -79,7 +89,7 @@ class FileVault:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else holds the vault meanwhile: two processes of one client could answer two challenges."""
+        """Hold the vault exclusively: two processes of one client could answer two challenges."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_WRONLY | os.O_CREAT, 0o600)

@@ -1,18 +1,107 @@
-"""What client and server tell each other, and its one encoding: a MessagePack array [version, kind, field, …].
-
-There is exactly one encoding of a message, and only that is accepted: decoding checks the version, the kind, the
-number, types and lengths of the fields, and that encoding again gives the same bytes.
-"""
+"""What client and server tell each other, in its one encoding: messages, the context every hash is bound to,
+challenges, and the reasons for which something is refused."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgpack
 
-from veridp.collect.layout import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, TASK_BYTES, Context
-from veridp.collect.reasons import Reason, Refused
+from veridp.collect.harmless import Layout
+from veridp.errors import VeridpError
+
+# ------------------------------------------------------------------------------------------------------------- reasons
+# Why a message, a session or an estimate is refused: each reason has a name that users, logs and metrics share.
+
+
+class Reason(StrEnum):
+    """The name of a refusal."""
+
+    MALFORMED = "malformed"
+    WRONG_VERSION = "wrong-version"
+    WRONG_KIND = "wrong-kind"
+    OVERSIZED = "oversized"
+    UNKNOWN_TASK = "unknown-task"
+    UNKNOWN_TOKEN = "unknown-token"  # noqa: S105
+    WRONG_TASK = "wrong-task"
+    WRONG_SESSION = "wrong-session"
+    TASK_CLOSED = "task-closed"
+    EXPIRED = "expired"
+    OUT_OF_ORDER = "out-of-order"
+    SECOND_COMMITMENT = "second-commitment"
+    SECOND_CHALLENGE = "second-challenge"
+    REPLAYED = "replayed"
+    BROKEN_PROMISE = "broken-promise"
+    WRONG_LENGTH = "wrong-length"
+    WRONG_POINT = "wrong-point"
+    NON_CANONICAL_SCALAR = "non-canonical-scalar"
+    INDEX_OUT_OF_RANGE = "index-out-of-range"
+    DUPLICATE_INDEX = "duplicate-index"
+    UNORDERED_INDEX = "unordered-index"
+    CHALLENGE_NOT_OPENED = "challenge-not-opened"
+    VALUE_OUT_OF_RANGE = "value-out-of-range"
+    WRONG_COUNTS = "wrong-counts"
+    WRONG_OPENING = "wrong-opening"
+    WRONG_VERDICT = "wrong-verdict"
+    TOO_FEW_REPORTS = "too-few-reports"
+    TOO_MANY_ABORTS = "too-many-aborts"
+    TOO_FAST = "too-fast"
+    CONFLICT = "conflict"
+    WRONG_CONTENT_TYPE = "wrong-content-type"
+    NOT_FOUND = "not-found"
+    UNAVAILABLE = "unavailable"
+
+
+class Refused(VeridpError):
+    """A message, a session or an estimate was refused; `reason` is the name, the text says what was found."""
+
+    def __init__(self, reason: Reason, found: str) -> None:
+        super().__init__(f"{reason}: {found}")
+        self.reason = reason
+        self.found = found
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[Reason, str]]:
+        return Refused, (self.reason, self.found)
+
+
+# ------------------------------------------------------------------------------------------------------------- context
+# What every hash is bound to: what it is for, the task and the session.
+
+
+TASK_BYTES = 32
+SESSION_BYTES = 16
+NONCE_BYTES = 32
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Context:
+    """A session of a task: the digest of the task's definition, and the number that the server gave the session."""
+
+    task: bytes
+    session: bytes
+
+    def digest(self, purpose: bytes, *parts: bytes) -> bytes:
+        """The BLAKE2b digest of the parts for this purpose, task and session; no two lists of parts give one input."""
+        return digest(purpose, self.task, self.session, *parts)
+
+
+def digest(purpose: bytes, *parts: bytes) -> bytes:
+    """The BLAKE2b digest of the parts, each with its length before it, for a purpose of at most 16 bytes."""
+    state = blake2b(digest_size=DIGEST_BYTES, person=purpose)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.digest()
+
+
+# ----------------------------------------------------------------------------------------------------------- messages
+# There is exactly one encoding of a message, and only that is accepted: decoding checks the version, the kind, the
+# number, types and lengths of the fields, and that encoding again gives the same bytes.
+
 
 VERSION = 1
 LONGEST = 64 << 20  # bytes of a message, whatever the task
@@ -150,3 +239,41 @@ def _field(kind: type[Message], name: str, part: object) -> object:
     if not good:
         raise Refused(Reason.MALFORMED, f"{name} of {kind.__name__} has the wrong type or length")
     return part
+
+
+# ----------------------------------------------------------------------------------------------------------- challenge
+# Which entries are selected: by a nonce that the server fixed before it saw the commitments.
+
+
+WORD = 1 << 64
+
+
+def promise(context: Context, nonce: bytes) -> bytes:
+    """The digest that the server sends before the commitments; it binds the server to the nonce."""
+    return context.digest(b"veridp promise", nonce)
+
+
+def check_promise(context: Context, nonce: bytes, promised: bytes) -> None:
+    """Refuse a nonce other than the promised one."""
+    if promise(context, nonce) != promised:
+        raise Refused(Reason.BROKEN_PROMISE, "the nonce is not the one that the server promised; do not open")
+
+
+def selected(context: Context, nonce: bytes, commitment: bytes, layout: Layout) -> tuple[int, ...]:
+    """The index selected in each block: uniform and out of the reach of either side.
+
+    The server is bound to the nonce when it sees the commitment, and the client to the commitment when it sees the
+    nonce. Anybody who has both can compute it again.
+    """
+    seed = digest(b"veridp select", context.task, context.session, nonce, commitment)
+    limit = WORD - WORD % layout.length  # words from here on would favour low indices
+    chosen: list[int] = []
+    counter = 0
+    while len(chosen) < layout.blocks:
+        words = blake2b(seed + counter.to_bytes(8, "big"), digest_size=64).digest()
+        for start in range(0, 64, 8):
+            word = int.from_bytes(words[start : start + 8], "big")
+            if word < limit:
+                chosen.append(word % layout.length)
+        counter += 1
+    return tuple(chosen[: layout.blocks])

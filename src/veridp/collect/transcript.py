@@ -15,11 +15,22 @@ import msgpack
 import numpy as np
 
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
-from veridp.collect.layout import DIGEST_BYTES, NONCE_BYTES, SESSION_BYTES, Context, promise
-from veridp.collect.messages import LONGEST, Challenge, Commit, Opening, SessionVerdict, decode, encode
-from veridp.collect.reasons import Refused
-from veridp.collect.session import Session, SessionStage
-from veridp.collect.task import Task
+from veridp.collect.messages import (
+    DIGEST_BYTES,
+    LONGEST,
+    NONCE_BYTES,
+    SESSION_BYTES,
+    Challenge,
+    Commit,
+    Context,
+    Opening,
+    Refused,
+    SessionVerdict,
+    decode,
+    encode,
+    promise,
+)
+from veridp.collect.task import Session, SessionStage, Task
 from veridp.errors import BadInput
 
 FORMAT = "veridp log 1"

@@ -23,6 +23,7 @@ from veridp.kernel.stand_ins import Symbolic
 
 Array = NDArray[np.float64]
 Method = TypeVar("Method", bound=Callable[..., Any])
+ROUNDED_UP = Fraction(10**12 + 1, 10**12)  # far more than the rounding of a logarithm
 Number = int | Fraction  # what an expression is made of: nothing is rounded once it has been read
 
 
@@ -106,6 +107,23 @@ class Price:
     def of(self, move: Fraction) -> Fraction:
         """The cost of a move that is allowed."""
         return abs(move) * ((self.up if move > 0 else self.down) or 0)
+
+
+@dataclass(frozen=True)
+class LossBound:
+    """What bounds the privacy loss of a shift: but for events of probability `lost` it is at most `pure`, plus a number
+    that is normal with mean μ²/2 and variance μ², where `squared` is μ². Losses of independent noise add up."""
+
+    pure: Fraction = Fraction(0)
+    squared: Fraction = Fraction(0)
+    lost: Fraction = Fraction(0)
+
+    def __add__(self, other: LossBound) -> LossBound:
+        return LossBound(self.pure + other.pure, self.squared + other.squared, self.lost + other.lost)
+
+    def or_more(self, other: LossBound) -> LossBound:
+        """A bound on both."""
+        return LossBound(*map(max, (self.pure, self.squared, self.lost), (other.pure, other.squared, other.lost)))
 
 
 def log_difference(larger: Array, smaller: Array) -> Array:
@@ -258,6 +276,20 @@ class Distribution(ABC):
     def price(self) -> Price:
         """How it may be shifted, and what that costs."""
 
+    def price_up_to(self, move: Fraction) -> float | None:
+        """What shifts by up to this much cost at most, if that is not in proportion to them: `price` is above it."""
+        return None
+
+    @property
+    def price_with_delta(self) -> Price:
+        """How it may be shifted where a δ is allowed, at a price by which shifts are searched for: `shift_loss` is what
+        they cost."""
+        return self.price
+
+    def shift_loss(self, move: Fraction) -> LossBound:
+        """The privacy loss of a shift that `price_with_delta` allows."""
+        return LossBound(pure=self.price.of(move) * (ROUNDED_UP if self.price.rounded else 1))
+
     def sum_key(self, factor: Number) -> object:
         """Equal for draws, each times its factor, whose sum has a known distribution; None where none is known."""
         return None
@@ -293,6 +325,31 @@ class ScaledNoise(Distribution):
     def steepness_price(self) -> Price:
         """The price of a shift either way where the slope of ln f is at most 1/scale."""
         return Price(1 / Fraction(self.scale), 1 / Fraction(self.scale))
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """Noise that has a shape beside its scale, and one of these shapes: called with a scale, the distribution."""
+
+    noise: Callable[[Number, Number], ScaledNoise]
+    shape: Number
+
+    @classmethod
+    def of(cls, noise: Any, rng: Any, shape: Any, factor: Number = 1) -> Shaped:
+        """The noise for a parameter of a generator's method, times a factor."""
+        if np.ndim(shape):
+            rng._check_options(noise.kind, {"an array of shapes": shape})
+        number = Fraction(rng._number(shape, "the shape of noise")) * factor
+        if not number > 0:
+            raise ValueError("shape < 0" if number else "a shape of 0 is no noise")
+        return cls(noise, exact(number))
+
+    def __call__(self, scale: Number) -> ScaledNoise:
+        return self.noise(scale, self.shape)
+
+    def fill(self, rng: np.random.Generator, out: Array) -> None:
+        """Fill the array with draws of scale 1."""
+        out[...] = self(1).draw(rng, len(out))
 
 
 class ExponentialNoise(ScaledNoise):

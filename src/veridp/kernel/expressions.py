@@ -1,4 +1,4 @@
-"""Affine expressions in noise and open values, the conditions they make, and undecided choices.
+"""Affine expressions in noise, open values and functions of these, the conditions they make, and undecided choices.
 
 All three are plain values. Nothing is decided until a condition is asked for its truth; then the run under way says
 which way to go. Nothing is rounded: coefficients are exact rationals, and strict and weak inequalities stay apart.
@@ -6,22 +6,38 @@ which way to go. Nothing is rounded: coefficients are exact rationals, and stric
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import NotAffine
+from veridp.kernel import functions
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number, exact
+from veridp.kernel.piecewise import MAX_PIECES, MAX_POWER, Piece, Pieces, chosen, joined, plus, times
 from veridp.kernel.site import here
-from veridp.kernel.stand_ins import Symbolic, first_symbolic, noting_errors, objects
-from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown, sum_text
+from veridp.kernel.stand_ins import Symbolic, Vector, first_symbolic, noting_errors, objects
+from veridp.kernel.symbols import (
+    Derived,
+    Noise,
+    PureFunction,
+    Relation,
+    Symbol,
+    Unknown,
+    drawn_in,
+    has_no_atoms,
+    sum_text,
+    value_of,
+)
+from veridp.kernel.weights import Weight, weight_of
 
 Key = tuple[object, ...]  # an operation, and its operands: expressions by identity, numbers by value
 
@@ -30,6 +46,7 @@ class Decider(ABC):
     """What a run offers to the symbols that live in it."""
 
     results: dict[Key, tuple[Any, ...]]  # what operations gave here in earlier runs; the operands, kept alive, follow
+    functions: bool  # whether expressions may hold functions that are not affine
 
     @abstractmethod
     def decide(self, condition: Condition) -> bool:
@@ -42,12 +59,21 @@ class Decider(ABC):
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
         """Which of the values is to be the first largest (or smallest)."""
 
+    def write(self, number: Affine, form: str) -> str:
+        """What is written into a text for the number, in this format."""
+        self.refuse("noise turned into text is not affine")
+
     @abstractmethod
     def refuse(self, what: str) -> NoReturn:
         """Stop: the mechanism did what symbols cannot express."""
 
 
 RUN: ContextVar[Decider | None] = ContextVar("RUN", default=None)
+
+
+def _written_out(run: Decider, value: Deferring, form: str) -> str:
+    settled = settle(value)
+    return run.write(settled, form) if isinstance(settled, Affine) else format(settled, form)
 
 
 def _run() -> Decider:
@@ -112,6 +138,9 @@ class Deferring(Symbolic):
 
     @classmethod
     def extreme(cls, values: Sequence[Any], largest: bool) -> Any:
+        found = _folded_extreme(values, largest)
+        if found is not None:
+            return found
         settled = [settle(value) for value in values]
         return settled[_run().first_extreme([_settled_number(value) for value in settled], largest)]
 
@@ -120,7 +149,7 @@ class Deferring(Symbolic):
         held = [_held(value, numpy=True) for value in values]
         kinds = {_kind(value) for value in held}
         if ufunc in (np.isfinite, np.isnan, np.isinf):
-            return np.bool_(ufunc is np.isfinite)
+            return _is_finite(held[0], ufunc)
         if None in kinds:
             others = {str(np.asarray(value).dtype) for value in held if _kind(value) is None}
             _refuse(
@@ -132,15 +161,43 @@ class Deferring(Symbolic):
             return _on_truth_values(ufunc, held)
         if ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
             return _larger(held, ufunc in (np.maximum, np.fmax))
-        if ufunc in (np.floor, np.ceil, np.rint, np.trunc) and is_integer(settled := settle(held[0])):
-            return settled.cast(np.dtype(np.float64)) if ufunc is np.rint else settled
+        if ufunc in _STEPS:
+            settled = settle(held[0])
+            if is_integer(settled) and ufunc is not np.rint:
+                return settled
+            return _STEPS[ufunc](settled).cast(np.dtype(np.float64))
         if ufunc in (np.absolute, np.fabs):
             return abs(held[0]) if ufunc is np.absolute else abs(held[0]).cast(np.dtype(np.float64))
         if ufunc in _UNARY:
             return _UNARY[ufunc](held[0])
-        if ufunc not in _BINARY:
-            _refuse(f"np.{ufunc.__name__} of {_brief(first_symbolic(held))} is not affine")
-        return _operated(_BINARY[ufunc], *held)
+        if ufunc in _BINARY:
+            return _operated(_BINARY[ufunc], *held)
+        return numpy_function(ufunc, [settle(value) for value in held])
+
+    @classmethod
+    def called(cls, function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        holes: list[Affine] = []
+
+        def form(value: Any) -> Any:
+            if isinstance(value, Symbolic):
+                value = settle(value)
+                if isinstance(value, Affine):
+                    holes.append(value)
+                    return functions.HOLE
+            if isinstance(value, np.ndarray):
+                value = value.tolist() if value.ndim == 0 else list(value)
+            if isinstance(value, list | tuple):
+                return [form(entry) for entry in value]
+            return value.item() if isinstance(value, np.generic) else value
+
+        forms, names = [form(value) for value in arguments], {name: form(value) for name, value in named.items()}
+        probe = functions.entry_of_call(function, forms, names, slice(None)).compute(*range(1, len(holes) + 1))
+        shape = np.shape(functions.entry_of_call(function, forms, names, ...).compute(*range(1, len(holes) + 1)))
+        entries = [
+            _derived(functions.entry_of_call(function, forms, names, place), holes, "f", True)
+            for place in range(np.size(probe))
+        ]
+        return Vector.of(entries, shape) if shape else entries[0]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """What NumPy makes of it as the entry of an array: a NumPy scalar, decided unless it is an expression."""
@@ -180,16 +237,20 @@ class Deferring(Symbolic):
         """How it is written for people."""
 
     def __str__(self) -> str:
-        if RUN.get() is not None:  # a mechanism that releases text would release the symbol's name
-            _refuse("noise turned into text is not affine")
-        return self.text()
+        run = RUN.get()
+        return self.text() if run is None else _written_out(run, self, "")
 
     __repr__ = __str__
 
     def __format__(self, form: str) -> str:
-        return str(self)
+        run = RUN.get()
+        return self.text() if run is None else _written_out(run, self, form)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "bit_count" and self.kind == "i":
+            value = settle(self)
+            known = not isinstance(value, Affine)
+            return value.bit_count if known else lambda: _derived(functions.BIT_COUNT, (value,), "i", value.held)
         if name == "item" and self.numpy:
             return self.as_python
         if name == "astype" and self.numpy:
@@ -235,7 +296,8 @@ class Affine(Deferring):
     __truediv__ = _remembered(lambda self, other: _over(self, other))
 
     def __rtruediv__(self, other: Any) -> Any:
-        _refuse(f"dividing by {_brief(self)} is not affine")
+        parts = _parts(other)
+        return NotImplemented if parts is None else _quotient(other, self, parts)
 
     def __neg__(self) -> Any:
         return _checked(Affine(-self.constant, {s: -c for s, c in self.terms.items()}, self.kind, self.held))
@@ -244,42 +306,88 @@ class Affine(Deferring):
         return self
 
     def __invert__(self) -> Any:
-        _refuse(f"the bits of {_brief(self)} are not affine")
+        return -self - 1 if self.kind == "i" else _refuse(f"the bits of {_brief(self)} are not affine")
 
     def __and__(self, other: Any) -> Any:
+        return _on_bits(functions.BIT_AND, self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return _on_bits(functions.BIT_OR, self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return _on_bits(functions.BIT_XOR, self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, by: Any) -> Any:
+        return self * 2**by if self.kind == "i" and type(by) is int else self.__matmul__(by)
+
+    def __rshift__(self, by: Any) -> Any:
+        return self // 2**by if self.kind == "i" and type(by) is int else self.__matmul__(by)
+
+    def __matmul__(self, other: Any) -> Any:
         _refuse(f"the bits of {_brief(self)} are not affine")
 
-    __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __and__
-    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __matmul__ = __rmatmul__ = __and__
+    __rlshift__ = __rrshift__ = __rmatmul__ = __matmul__
 
     def __abs__(self) -> Any:
-        return self if self >= 0 else -self
+        size = None if _record_of(self) is None else folded(Select.of(self >= 0, self, -self))
+        return (self if self >= 0 else -self) if size is None else size
 
     def __pow__(self, exponent: Any) -> Any:
         if type(exponent) is int and exponent == 1:
             return self
-        _refuse(f"a power of {_brief(self)} is not affine")
+        plain = type(exponent) in (int, float) or isinstance(exponent, np.number)
+        if plain and exponent in range(2, MAX_POWER + 1) and _record_of(self) is not None:
+            return self * self ** (int(exponent) - 1)
+        return NotImplemented if _parts(exponent) is None else _power(self, settle(exponent))
 
     def __rpow__(self, base: Any) -> Any:
-        _refuse(f"a power with exponent {_brief(self)} is not affine")
+        return NotImplemented if _parts(base) is None else _power(settle(base), self)
 
     def __floordiv__(self, other: Any) -> Any:
-        _refuse(f"rounding {_brief(self)} down is not affine")
+        parts = _parts(other)
+        if parts is None:
+            return NotImplemented
+        return _floor_of(self / other, *_joint(self, parts[2], parts[3]))
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        parts = _parts(other)
+        return NotImplemented if parts is None else _floor_of(other / self, *_joint(self, parts[2], parts[3]))
 
     def __mod__(self, other: Any) -> Any:
-        _refuse(f"the remainder of {_brief(self)} is not affine")
+        floored = self // other
+        return NotImplemented if floored is NotImplemented else self - other * floored
 
-    __rfloordiv__, __rmod__, __divmod__ = __floordiv__, __mod__, __mod__
+    def __rmod__(self, other: Any) -> Any:
+        floored = other // self
+        return NotImplemented if floored is NotImplemented else other - floored * self
 
-    def __round__(self, digits: int | None = None) -> Affine:
-        if is_integer(self) and digits is None:
-            return Affine(self.constant, self.terms, "i")
-        _refuse(f"rounding {_brief(self)} is not affine")
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
 
-    def __floor__(self) -> Affine:
-        return self.__round__()
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
-    __ceil__ = __trunc__ = __floor__
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None or self.kind == "i":
+            return _step(functions.ROUND, self, "i" if digits is None else self.kind, self.held and digits is not None)
+        if type(digits) is not int:
+            _refuse(f"round({_brief(self)}, {digits!r}) is not modelled; give the digits as an integer")
+        return _rounded(self, digits)
+
+    def __floor__(self) -> Any:
+        return _step(functions.FLOOR, self, "i", False)
+
+    def __ceil__(self) -> Any:
+        return -_step(functions.FLOOR, -self, "i", False)
+
+    def __trunc__(self) -> Any:
+        return _step(functions.TRUNC, self, "i", False)
+
+    def __int__(self) -> int:
+        whole = _step_of_record(functions.TRUNC, self, plain=True)
+        return super().__int__() if whole is None else int(whole)
 
     # ---------------------------------------------------------------------------------------- comparison
 
@@ -298,6 +406,8 @@ class Affine(Deferring):
     def cast(self, dtype: np.dtype[Any]) -> Any:
         if dtype == np.float64 or (dtype == np.int64 and is_integer(self)):
             return _checked(Affine(self.constant, self.terms, dtype.kind, numpy=True))
+        if dtype == np.int64:
+            return _step(functions.TRUNC, self, "i", True)
         if dtype.kind == "b":
             return self.as_numpy() != 0
         _refuse(f"{_brief(self)} as {dtype} is not affine")
@@ -311,7 +421,14 @@ class Affine(Deferring):
     @property
     def continuous(self) -> bool:
         """Whether it takes no value with positive probability, whatever the open values are."""
+        if any(isinstance(symbol, Derived) for symbol in self.terms):
+            return False  # a function of noise may be constant, or cancel the noise beside it
         return any(isinstance(symbol, Noise) and not symbol.distribution.integer for symbol in self.terms)
+
+    @property
+    def functions(self) -> list[Derived]:
+        """The functions among its symbols."""
+        return [symbol for symbol in self.terms if isinstance(symbol, Derived)]
 
     @property
     def stands_for(self) -> type:
@@ -321,7 +438,7 @@ class Affine(Deferring):
 
     def evaluate(self, values: Mapping[Symbol, Any]) -> Any:
         """Its value where the symbols have these values (numbers or arrays)."""
-        return float(self.constant) + sum(float(c) * values[symbol] for symbol, c in self.terms.items())
+        return float(self.constant) + sum(float(c) * value_of(symbol, values) for symbol, c in self.terms.items())
 
     def text(self) -> str:
         return sum_text(sorted(self.terms.items(), key=operator.itemgetter(0)), self.constant)
@@ -558,6 +675,9 @@ def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
                 _refuse(
                     f"{name} of two truth values of NumPy is one thing alone, another in an array; use & or |, or int()"
                 )
+            number = None if name in _BITS else folded(self)
+            if number is not None:
+                return _operated(name, *order(number))
             if isinstance(self, Select) and not isinstance(other, Select) and name in _TOTAL:
                 return Select.of(self.condition, *(_operated(name, *order(side)) for side in self.sides))
             return _operated(name, *order(settle(self)))
@@ -623,6 +743,7 @@ _BINARY = {
     np.bitwise_xor: "xor",
 }
 _UNARY: dict[np.ufunc, Callable[[Any], Any]] = {
+    np.square: lambda value: value * value,
     np.negative: operator.neg,
     np.positive: operator.pos,
     np.invert: operator.invert,
@@ -731,9 +852,12 @@ def unknown(name: str) -> Affine:
     return Affine(0, {Unknown(name): 1})
 
 
-def unknowns(name: str, count: int) -> list[Affine]:
-    """Values left open, for a mechanism's data: name[0], name[1], …"""
-    return [unknown(f"{name}[{index}]") for index in range(count)]
+def unknowns(name: str, count: int, ends: tuple[Number, Number] | None = None, folds: bool = False) -> list[Affine]:
+    """Values left open, for a mechanism's data: name[0], name[1], …; all of them between the ends, if there are any.
+
+    With `folds`, what one of them decides by itself, and is computed with, becomes a function of it.
+    """
+    return [Affine(0, {Unknown(f"{name}[{index}]", ends, folds): 1}) for index in range(count)]
 
 
 def settle(value: Any) -> Any:
@@ -752,10 +876,15 @@ def is_integer(value: Any) -> bool:
     """Whether the value can only be an integer."""
     if isinstance(value, Affine):
         numbers = [value.constant, *value.terms.values()]
-        return all(c.denominator == 1 for c in numbers) and all(
-            isinstance(symbol, Noise) and symbol.distribution.integer for symbol in value.terms
-        )
+        return all(c.denominator == 1 for c in numbers) and all(map(is_whole, value.terms))
     return isinstance(value, int | np.integer)
+
+
+def is_whole(symbol: Symbol) -> bool:
+    """Whether the symbol can only be an integer."""
+    if isinstance(symbol, Derived):
+        return symbol.function.whole
+    return isinstance(symbol, Noise) and symbol.distribution.integer
 
 
 def _settled_number(value: Any) -> Affine | Number:
@@ -775,7 +904,10 @@ def _parts(value: Any) -> Parts | None:
     if isinstance(value, Affine):
         return value.constant, value.terms, value.kind, value.held
     if isinstance(value, Condition):
-        value = settle(value)
+        number = folded(value)
+        if isinstance(number, Affine):
+            return _parts(number)
+        value = settle(value) if number is None else number
     kind = None if isinstance(value, Select) else _kind(value)
     if kind is None:
         if not isinstance(value, Symbolic) and isinstance(value, np.generic):
@@ -823,8 +955,146 @@ def _times(first: Affine, second: Any) -> Any:
         return NotImplemented
     factor, terms, kind, numpy = parts
     if terms:
-        _refuse(f"the product of {_brief(first)} and {_brief(second)} is not affine")
+        record = _record_of(first, second)
+        product = None if record is None else _product(record, record.ends, _linear(first), _linear(second))
+        if product is not None:
+            return _affine(product[0], dict(product[1]), *_joint(first, kind, numpy))
+        return _derived(functions.PRODUCT, (first, second), *_joint(first, kind, numpy))
     return _scaled(first, factor, *_joint(first, kind, numpy))
+
+
+def is_of_record(value: Affine) -> bool:
+    """Whether it is a function of one record of an interval, and of nothing else."""
+    return _record_of(value) is not None
+
+
+def _record_of(*values: Any) -> Unknown | None:
+    """The record of an interval that all of these are functions of, and none is a function of anything else."""
+    found: set[Unknown] = set()
+    for value in values:
+        if isinstance(value, Condition):
+            value = value.slack
+        if not isinstance(value, Affine):
+            if isinstance(value, Symbolic) or _kind(value) is None:
+                return None
+            continue
+        for symbol in value.terms:
+            if not isinstance(symbol, Unknown) or symbol.ends is None:
+                return None
+            found.add(symbol.record)
+    return found.pop() if len(found) == 1 else None
+
+
+Linear = tuple[Number, tuple[tuple[Symbol, Number], ...]]  # a constant, and terms
+
+
+def _linear(value: Any) -> Linear:
+    return (value.constant, tuple(value.terms.items())) if isinstance(value, Affine) else (exact(value), ())
+
+
+def function_of(expression: Affine) -> Pieces:
+    """The expression as a function of the one record that it has."""
+    record = _record_of(expression)
+    if record is None:
+        raise TypeError(f"{expression.text()} is not a function of one record of an interval")
+    return _function(_linear(expression), record)
+
+
+def _function(value: Linear, record: Unknown) -> Pieces:
+    """The value as a function of the record."""
+    constant, terms = value
+    total: Pieces = tuple(Piece(*piece.bounds, {0: constant} if constant else {}) for piece in record.function)
+    for symbol, c in terms:
+        if isinstance(symbol, Unknown):
+            scaled = [Piece(*p.bounds, {power: a * c for power, a in p.terms.items()}) for p in symbol.function]
+            total = joined(total, scaled, plus)
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _product(record: Unknown, ends: object, first: Linear, second: Linear) -> Linear | None:
+    """The product of two functions of a record with these ends."""
+    return _as_linear(record, joined(_function(first, record), _function(second, record), times))
+
+
+@lru_cache(maxsize=4096)
+def _choice(
+    record: Unknown, ends: object, relation: Relation, slack: Linear, then: Linear, other: Linear
+) -> Linear | None:
+    """`then` where the slack stands so to 0, else the other: functions of a record with these ends."""
+    sides = _function(then, record), _function(other, record)
+    return _as_linear(record, chosen(_function(slack, record), relation.holds, *sides))
+
+
+def _as_linear(record: Unknown, pieces: Pieces | None) -> Linear | None:
+    """The function of the record; None where it has too many pieces, or too high a power."""
+    if pieces is None or len(pieces) > MAX_PIECES or max(max(p.terms, default=0) for p in pieces) > MAX_POWER:
+        return None
+    terms = record.derived(pieces)
+    constant = terms.pop(None, 0)
+    return constant, tuple((symbol, c) for symbol, c in terms.items() if symbol is not None)
+
+
+def _step_of_record(function: PureFunction, value: Affine, plain: bool = False) -> Any:
+    """A step function of a function of a record; None for other values.
+
+    It is a function of the record again, or where that is not to be, or it has to be plain, a number that the run
+    decides.
+    """
+    record = _record_of(value)
+    if record is None or function.at_least is None:
+        return None
+    low = high = value.constant
+    for symbol, c in value.terms.items():
+        ends = [c * end for end in symbol.ends or (0, 0)] if isinstance(symbol, Unknown) else [0]
+        low, high = low + min(ends), high + max(ends)
+    if high - low > MAX_PIECES:
+        return None
+    least, most = (int(function.compute(float(end))) for end in (low, high))
+
+    def reaches(level: int) -> Any:
+        threshold = function.at_least(Fraction(level), False)  # type: ignore[misc]
+        return value > exact(threshold.bound) if threshold.strict else value >= exact(threshold.bound)
+
+    levels = range(least + 1, most + 1)
+    if record.folds and not plain:
+        return sum(map(reaches, levels), start=least)
+    return next((level - 1 for level in levels if not reaches(level)), most)
+
+
+def folded(value: Any) -> Any:
+    """A truth value or a choice that one record decides as a function of it; None where it is none, or not to be."""
+    if isinstance(value, Condition):
+        return _folded_choice(value, 1, 0, "i", value.numpy)
+    if not isinstance(value, Select):
+        return value
+    condition, sides = value.condition, [folded(side) for side in (value.then, value.other)]
+    if not isinstance(condition, Condition) or any(side is None or _kind(side) is None for side in sides):
+        return None
+    return _folded_choice(condition, sides[0], sides[1], value.kind.replace("b", "i"), value.numpy)
+
+
+def _folded_extreme(values: Sequence[Any], largest: bool) -> Any:
+    """The larger (or smaller) of functions of one record as another; None where they are not such."""
+    known = [folded(value) for value in values]
+    if any(value is None for value in known) or _record_of(*known) is None:
+        return None
+    found = known[0]
+    for value in known[1:]:
+        first = _operated("ge" if largest else "le", found, value)
+        either = Select.of(first, found, value) if isinstance(first, Condition) else found if first else value
+        found = folded(either)
+        if found is None:
+            return None
+    return found
+
+
+def _folded_choice(condition: Condition, then: Any, other: Any, kind: str, numpy: bool) -> Any:
+    record = _record_of(condition, then, other)
+    if record is None or not record.folds:
+        return None
+    found = _choice(record, record.ends, condition.relation, *map(_linear, (condition.slack, then, other)))
+    return None if found is None else _affine(found[0], dict(found[1]), kind, numpy)
 
 
 def _scaled(first: Affine, factor: Number, kind: str, numpy: bool) -> Any:
@@ -837,14 +1107,303 @@ def _over(first: Affine, second: Any) -> Any:
     parts = _parts(second)
     if parts is None:
         return NotImplemented
-    divisor, terms, _, numpy = parts
+    divisor, terms, kind, numpy = parts
     if terms:
-        _refuse(f"dividing by {_brief(second)} is not affine")
+        return _quotient(first, second, (first.constant, first.terms, first.kind, first.held))
     if not divisor:
         if first.held or numpy:
             _refuse(f"dividing {_brief(first)} by zero gives an infinity in NumPy")
-        raise ZeroDivisionError("division by zero")
+        raise ZeroDivisionError("division by zero" if first.kind == kind == "i" else "float division by zero")
     return _scaled(first, Fraction(1) / divisor, "f", first.held or numpy)
+
+
+# ------------------------------------------------------------------------------------------------------- functions
+
+
+def _derived(function: PureFunction, arguments: Sequence[Any], kind: str, numpy: bool) -> Affine:
+    """The function of the arguments, at least one of which is an expression."""
+    if not _run().functions:
+        texts = [_brief(argument) if isinstance(argument, Affine) else str(argument) for argument in arguments]
+        _refuse(f"{function.text(texts)} is not affine")
+    drawn = list(drawn_in(s for argument in arguments if isinstance(argument, Affine) for s in argument.terms))
+    if all(isinstance(symbol, Unknown) and symbol.record.folds for symbol in drawn):
+        _refuse(f"{function.name} of the data alone is not affine")  # path by path, it may be a plain number
+    plain = tuple(argument if isinstance(argument, Affine) else exact(argument) for argument in arguments)
+    return Affine(0, {Derived(function, plain): 1}, kind, numpy)
+
+
+def _step(function: PureFunction, value: Affine, kind: str, numpy: bool) -> Any:
+    """A step function, which leaves integers as they are."""
+    found = value if is_integer(value) else _step_of_record(function, value)
+    if isinstance(found, Affine):
+        return Affine(found.constant, found.terms, kind, numpy)
+    if found is not None:
+        return _held(float(found) if kind == "f" else int(found), numpy)
+    return _derived(function, (value,), kind, numpy)
+
+
+def _on_bits(function: PureFunction, first: Affine, second: Any) -> Any:
+    """A function of the bits of two integers."""
+    parts = _parts(second)
+    if parts is None or first.kind != "i" or parts[2] != "i":
+        _refuse(f"the bits of {_brief(first)} are not affine")
+    value = _derived(function, (first, second), "i", first.held or parts[3])
+    is_bit = function is functions.BIT_AND and not parts[1] and int(parts[0]).bit_count() == 1 and parts[0] > 0
+    return Select.of(value > 0, _held(int(parts[0]), value.held), _held(0, value.held)) if is_bit else value
+
+
+def _rounded(value: Affine, digits: int) -> Any:
+    """A float rounded to so many decimals: halves, which have no probability, aside."""
+    if is_integer(value) and digits >= 0:
+        return value
+    scale = Fraction(10) ** digits
+    whole = _step(functions.ROUND, _scaled(value, scale, "f", value.held), "f", value.held)
+    return _scaled(whole, 1 / scale, "f", value.held)
+
+
+def _floor_of(value: Any, kind: str, numpy: bool) -> Any:
+    if isinstance(value, Affine):
+        return _step(functions.FLOOR, value, kind, numpy)
+    return _held(_as_kind(int(np.floor(value)), kind), numpy)
+
+
+_STEPS: dict[np.ufunc, Callable[[Affine], Any]] = {
+    np.floor: lambda value: _step(functions.FLOOR, value, "f", True),
+    np.ceil: lambda value: -_step(functions.FLOOR, -value, "f", True),
+    np.rint: lambda value: _step(functions.ROUND, value, "f", True),
+    np.trunc: lambda value: _step(functions.TRUNC, value, "f", True),
+}
+_FROM_ZERO_ON = (np.log, np.log2, np.log10, np.sqrt)  # from -1 on: log1p
+_OF_TWO = {np.arctan2: functions.ARCTAN2, np.hypot: functions.HYPOT}
+
+
+def numpy_function(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
+    """The function of NumPy on scalars that are decided, of which at least one is an expression."""
+    if ufunc is np.sign:
+        sign = 1 if values[0] > 0 else -1 if values[0] < 0 else 0
+        return np.float64(sign) if values[0].kind == "f" else np.int64(sign)
+    if ufunc is np.square:
+        return _power(values[0], 2)
+    if ufunc is np.reciprocal and values[0].kind == "f":
+        return 1.0 / values[0]
+    if ufunc in _OF_TWO:
+        return _derived(_OF_TWO[ufunc], values, "f", True)
+    if ufunc not in functions.UNARY:
+        _refuse(f"np.{ufunc.__name__} of {_brief(first_symbolic(values))} is not modelled")
+    (value,) = values
+    if ufunc in _FROM_ZERO_ON or ufunc is np.log1p:
+        lowest = -1 if ufunc is np.log1p else 0
+        if value < lowest:
+            return np.float64(np.nan)
+        if ufunc is not np.sqrt and value == lowest:
+            return np.float64(-np.inf)
+    return _derived(functions.UNARY[ufunc], values, "f", True)
+
+
+def _is_finite(value: Any, ufunc: np.ufunc) -> Any:
+    """Whether it is finite (or infinite, or NaN): noise is, and what was computed from it may not be."""
+    value = settle(value)
+    if not isinstance(value, Affine):
+        return ufunc(value)
+    if not value.functions:
+        return np.bool_(ufunc is np.isfinite)
+    found = PureFunction(f"{ufunc.__name__}(·)", ufunc, whole=True)
+    return _held(_derived(found, (value,), "i", False) >= 1, numpy=True)
+
+
+def _quotient(first: Any, second: Affine, parts: Parts) -> Any:
+    """The first by the second, which is no constant; the parts are the first's."""
+    constant, terms, kind, numpy = parts
+    numpy = numpy or second.held
+    if not numpy and not _is_positive(second) and second == 0:  # NumPy's quotient is infinite then
+        raise ZeroDivisionError("division by zero" if kind == second.kind == "i" else "float division by zero")
+    if terms:
+        return _derived(functions.QUOTIENT, (settle(first), second), "f", numpy)
+    inverse = _derived(functions.RECIPROCAL, (second,), "f", numpy)
+    return _scaled(inverse, constant, "f", numpy)
+
+
+def _is_positive(value: Affine) -> bool:
+    """Whether it is a sum of positive functions, such as exponentials."""
+    if value.constant < 0:
+        return False
+    for symbol, coefficient in value.terms.items():
+        rising = symbol.function.at_least if isinstance(symbol, Derived) else None
+        if coefficient < 0 or rising is None or rising(Fraction(0), True).bound != -np.inf:
+            return False
+    return True
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """base ** exponent, one of which is an expression at least."""
+    kinds = {_kind(base), _kind(exponent)}
+    numpy = _is_numpy(base) or _is_numpy(exponent)
+    if isinstance(base, Affine) and not isinstance(exponent, Affine):
+        if exponent in (0, 1):
+            kind = "i" if kinds == {"i"} else "f"
+            return _affine(base.constant, base.terms, kind, numpy) if exponent else _held(_as_kind(1, kind), numpy)
+        if kinds == {"i"} and exponent < 0:
+            _refuse(f"a negative power of an integer, {_brief(base)}, is not modelled")
+        if int(exponent) == exponent and exponent > 0:
+            kind, whole = "i" if kinds == {"i"} else "f", int(exponent)
+            if whole % 2:
+                return _derived(functions.odd_power(whole), (base,), kind, numpy)
+            return _derived(functions.even_power(whole), (base,), kind, numpy)
+        if int(exponent) == exponent:
+            return 1 / _power(base, -exponent)
+        if not base >= 0:
+            if numpy:
+                return np.float64(np.nan)
+            _refuse(f"a fractional power of a negative number, {_brief(base)}, is a complex number")
+        if exponent > 0:
+            return _derived(functions.power_of_positive(float(exponent)), (base,), "f", numpy)
+    if not isinstance(base, Affine) and 0 < base < 1:
+        return _power(1 / base, -exponent)
+    if not isinstance(base, Affine) and base > 1:
+        if not numpy and exponent > functions.LARGEST_EXPONENT / math.log(base):
+            raise OverflowError(34, "Numerical result out of range")
+        return _derived(functions.exponential(float(base)), (exponent,), "f", numpy)
+    if kinds == {"i"} or (not numpy and not base > 0):
+        _refuse(f"the power {_brief(base)} ** {_brief(exponent)} is not modelled")
+    return _derived(functions.POWER, (base, exponent), "f", numpy)
+
+
+def in_arguments(condition: Condition) -> list[Condition] | bool | None:
+    """The same condition on the argument of a function that nowhere falls; None where it is not on one such alone.
+
+    Its truth where that is known. What always holds of several conditions is left out.
+    """
+    slack = condition.slack
+    if len(slack.terms) != 1:
+        return None
+    ((symbol, coefficient),) = slack.terms.items()
+    if not isinstance(symbol, Derived) or symbol.function.at_least is None or len(symbol.arguments) != 1:
+        return None
+    if condition.relation is Relation.UNEQUAL:
+        return None
+    level, argument = -Fraction(slack.constant) / coefficient, symbol.expressions[0]
+    above, below = coefficient > 0, coefficient < 0
+    if condition.relation is Relation.EQUAL:
+        above = below = True
+    strict = condition.relation is Relation.ABOVE
+    found = []
+    if above:
+        found.append((symbol.function.at_least(level, strict), False))
+    if below:  # u <= level is not u > level, and u < level is not u >= level
+        found.append((symbol.function.at_least(level, not strict), True))
+    conditions: list[Condition] = []
+    for (bound, excluded), negated in found:
+        if bound in (np.inf, -np.inf):
+            if (bound < 0) is negated:
+                return False
+            continue
+        reached = argument - exact(Fraction(bound))
+        each = Condition(
+            Affine(reached.constant, reached.terms, "f", reached.held),
+            Relation.ABOVE if excluded else Relation.AT_LEAST,
+        )
+        inner = each.negated() if negated else each
+        further = in_arguments(inner)
+        if further is False:
+            return False
+        conditions += [inner] if further is None else [] if further is True else further
+    return conditions or True
+
+
+def _without_sign(condition: Condition) -> Condition:
+    """The condition, where it is on a function that does not see signs: on its argument without the sign."""
+    if len(condition.slack.terms) != 1:
+        return condition
+    ((symbol, coefficient),) = condition.slack.terms.items()
+    if not isinstance(symbol, Derived) or symbol.function.from_zero is None:
+        return condition
+    size = Derived(symbol.function.from_zero, (abs(symbol.expressions[0]),))
+    return Condition(Affine(condition.slack.constant, {size: coefficient}, "f", condition.numpy), condition.relation)
+
+
+def _by_factors(condition: Condition) -> Any:
+    """The condition, where it asks for the sign of a product or quotient: by the sign of its last factor, decided now.
+
+    A quotient whose divisor may be 0 is left as it is: NumPy's is infinite there, or no number.
+    """
+    if condition.slack.constant or len(condition.slack.terms) != 1:
+        return condition
+    ((symbol, coefficient),) = condition.slack.terms.items()
+    if not isinstance(symbol, Derived) or symbol.function not in _SIGNED:
+        return condition
+    *firsts, last = symbol.arguments
+    if symbol.function is not functions.PRODUCT and not has_no_atoms(last.terms) and not _is_positive(last):
+        return condition
+    first: Any = firsts[0] if firsts else 1
+    if condition.relation is Relation.EQUAL or condition.relation is Relation.UNEQUAL:
+        zero = first == 0 or (symbol.function is functions.PRODUCT and bool(last == 0))
+        return zero if condition.relation is Relation.EQUAL else not zero
+    sign = 1 if last > 0 else -1 if last < 0 else 0
+    value = first * exact(coefficient * sign)
+    return value >= 0 if condition.relation is Relation.AT_LEAST else value > 0
+
+
+_SIGNED = (functions.PRODUCT, functions.QUOTIENT, functions.RECIPROCAL)
+
+
+def _weighed(condition: Condition) -> Condition | bool:
+    """The condition, on positive functions of open values: decided where they have one sign, else affine if it can be.
+
+    Noise that they multiply is compared with their quotient instead; and where they cancel, with a number.
+    """
+    slack = condition.slack
+    noisy = {symbol: c for symbol, c in slack.terms.items() if _is_noisy(symbol)}
+    if not noisy:
+        weight = weight_of(slack)
+        known = None if weight is None else sign_of(Weight.of(weight), condition.relation)
+        return condition if known is None else known
+    rest = affine(slack.constant, {symbol: c for symbol, c in slack.terms.items() if symbol not in noisy})
+    ((symbol, coefficient), *others) = noisy.items()
+    if isinstance(symbol, Derived):
+        times = symbol.function == functions.PRODUCT
+        if others or not (times or symbol.function == functions.QUOTIENT):
+            return condition
+        arguments: tuple[Any, ...] = symbol.arguments
+        noise, factor = arguments if not times or _has_noise(arguments[0]) else arguments[::-1]
+        weight = weight_of(factor)
+        if not isinstance(noise, Affine) or not isinstance(weight, Weight) or weight.sign != 1:
+            return condition
+        ratio = (rest / factor if times else rest * factor) if isinstance(rest, Affine) or rest else 0
+        moved = Condition(noise * coefficient + ratio, condition.relation)
+        return _weighed(moved) if moved.slack.functions else moved
+    weight = weight_of(rest)
+    if isinstance(rest, Affine) and weight is not None and not isinstance(weight, Weight):
+        return Condition(Affine(weight, noisy), condition.relation)
+    return condition
+
+
+def _is_noisy(symbol: Symbol) -> bool:
+    return any(isinstance(drawn, Noise) for drawn in drawn_in([symbol]))
+
+
+def _has_noise(value: Any) -> bool:
+    return isinstance(value, Affine) and any(map(_is_noisy, value.terms))
+
+
+def sign_of(weight: Weight, relation: Relation) -> Condition | bool | None:
+    """How the weight stands to 0: for all data, or where a condition holds; None where that is not known."""
+    if weight.sign is not None:
+        return bool(relation.holds(weight.sign))
+    terms = weight.numerator.terms
+    if len(terms) != 2:
+        return None
+    (above, most), (below, least) = sorted(terms.items(), key=operator.itemgetter(1), reverse=True)
+    exponent: dict[Any, Number] = dict(above)  # c·e^a - d·e^b is above 0 just where a - b + ln(c/d) is
+    for symbol, coefficient in below:
+        exponent[symbol] = exponent.get(symbol, 0) - coefficient
+    constant = exponent.pop(None, 0)
+    if most != -least:
+        constant += Fraction(math.log(most)) - Fraction(math.log(-least))
+    compared = affine(exact(constant), {symbol: exact(c) for symbol, c in exponent.items() if c})
+    return Condition(compared, relation) if isinstance(compared, Affine) else bool(relation.holds(compared))
+
+
+# ------------------------------------------------------------------------------------------------------ comparisons
 
 
 def _compare(first: Affine, second: Any, relation: Relation, turned: bool = False) -> Any:
@@ -865,6 +1424,22 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
     # a comparison does not wrap around, so its difference is no integer of NumPy's
     difference = Affine(slack, {s: -c for s, c in total.items()} if turned else total, "f", numpy)
     condition = Condition(difference, relation)
+    if difference.functions:
+        weighed = _weighed(condition)
+        if weighed is True or weighed is False:  # a condition passes for a truth value
+            return _held(weighed, numpy)
+        if weighed is condition:
+            by_factors = _by_factors(condition)
+            if by_factors is not condition:
+                return _held(by_factors, numpy)
+        condition = Condition(Affine(weighed.slack.constant, weighed.slack.terms, "f", numpy), weighed.relation)
+    if relation in (Relation.AT_LEAST, Relation.ABOVE):
+        rewritten = in_arguments(_without_sign(condition))
+        if isinstance(rewritten, bool):
+            return _held(rewritten, numpy)
+        if rewritten is not None and len(rewritten) == 1:
+            asked = rewritten[0].slack
+            condition = Condition(Affine(asked.constant, asked.terms, "f", numpy), rewritten[0].relation)
     run = RUN.get()
     if run is not None:
         run.compared(condition)

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from veridp.budget import time_left
-from veridp.budget.alarm import shielded
+from veridp.budget import shielded, time_left
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Condition
-from veridp.kernel.path import Path
-from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
+from veridp.kernel.path import Path, condition_with_values
+from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_atomless, value_of
 from veridp.numerics.components import components
 
 # ------------------------------------------------------------------------------------------------------------ interior
@@ -28,6 +27,7 @@ REACHES = (8.0, 1e3, 1e7)  # in units of the noise: how far out a point is looke
 MARGIN = 0.02  # in units of the noise: how far from the boundary a point should be
 LEAST_MARGIN = 1e-4  # of that margin, below which a path counts as having no inside
 EDGE = 1e-4  # in units of the noise: how far inside a boundary a point beside it is
+FUNCTION_TRIES = 64  # points that are tried where conditions are on functions of the noise
 REPAIRS = 4  # rounds in which violated conditions are mended one by one
 
 
@@ -37,7 +37,7 @@ class Inside:
     def __init__(self, path: Path, place: Mapping[Symbol, float], rng: np.random.Generator) -> None:
         self.path, self.place, self.rng = path, place, rng
         self.units: dict[Symbol, float] = {noise: noise.distribution.unit for noise in path.noises}
-        self.units |= dict.fromkeys(place, 1.0)
+        self.units |= {symbol: _unit(symbol) for symbol in place}
 
     def point(self, *more: Condition) -> dict[Symbol, float] | None:
         """Values that satisfy the conditions of the path, and these too; None where there are none to be found."""
@@ -45,6 +45,8 @@ class Inside:
 
     def edge(self, condition: Condition) -> dict[Symbol, float] | None:
         """Values that satisfy the conditions of the path, and this one by next to nothing."""
+        if condition.slack.functions:
+            return None
         others = [other for other in self.path.conditions if other is not condition]
         beside = self._margin(condition, EDGE)
         return self._found([Condition(condition.slack - beside, Relation.EQUAL), *others])
@@ -52,9 +54,36 @@ class Inside:
     def _found(self, conditions: Sequence[Condition]) -> dict[Symbol, float] | None:
         if not conditions and not self.units:
             return {}
-        start: dict[Symbol, float] = {n: n.distribution.draw(self.rng, 1)[0].item() for n in self.path.noises}
-        repaired = self._repaired({**start, **self.place}, conditions)
-        return self._solved(conditions) if repaired is None else repaired
+        of_data = [condition for condition in conditions if any(map(_is_open, condition.slack.functions))]
+        if of_data:
+            return self._found_on_data(conditions, of_data)
+        of_functions = [condition for condition in conditions if condition.slack.functions]
+        affine = [condition for condition in conditions if not condition.slack.functions]
+        middle = float(np.mean(list(self.place.values()))) if self.place else 0.0
+        for number in range(FUNCTION_TRIES if of_functions else 1):
+            start: dict[Symbol, float] = {n: n.distribution.draw(self.rng, 1)[0].item() for n in self.path.noises}
+            closer = 0.1 ** (number % 3)  # open values that lie close together leave more to the noise
+            place = {symbol: middle + closer * (value - middle) for symbol, value in self.place.items()}
+            repaired = self._repaired({**start, **(place if number else self.place)}, affine)
+            found = self._solved(affine) if repaired is None else repaired
+            if found is None or all(bool(condition.holds(found)) for condition in of_functions):
+                return found
+        return None
+
+    def _found_on_data(
+        self, conditions: Sequence[Condition], of_data: Sequence[Condition]
+    ) -> dict[Symbol, float] | None:
+        """Values where some conditions are on functions of what is open: these are given values first."""
+        first = self._found([condition for condition in conditions if all(condition is not c for c in of_data)])
+        if first is None:
+            return None
+        place: dict[Symbol, float] = {s: value for s, value in first.items() if isinstance(s, Unknown)}
+        asked = {s for c in conditions for s in drawn_in(c.slack.terms) if isinstance(s, Unknown)}
+        values: dict[Unknown, Number] = {symbol: exact(value_of(symbol, place)) for symbol in asked}
+        told = [condition_with_values(c, values, {}) for c in conditions]
+        found = Inside(self.path, {}, self.rng)._found([c for c in told if isinstance(c, Condition)])
+        decided_false = any(condition is False for condition in told)
+        return None if found is None or decided_false else found | place
 
     def _repaired(self, values: dict[Symbol, float], conditions: Sequence[Condition]) -> dict[Symbol, float] | None:
         """Move the latest noise of each violated condition just far enough; it mostly occurs in no earlier one."""
@@ -84,12 +113,14 @@ class Inside:
         """How large a slack should be: a share of the noise in it; integers are apart by themselves."""
         if condition.slack.stands_for is int:
             return 1.0 if condition.relation is Relation.ABOVE else 0.0
-        return share * max(abs(float(c)) * self.units[s] for s, c in condition.slack.terms.items())
+        return share * max(abs(float(c)) * self.units.get(s, 1.0) for s, c in condition.slack.terms.items())
 
     def _mend(self, condition: Condition, values: dict[Symbol, float], lacking: float) -> bool:
         for symbol in sorted(condition.slack.terms, reverse=True):  # the noise drawn last comes first
+            if symbol not in values:  # a power of one that is
+                continue
             step = lacking / float(condition.slack.terms[symbol])
-            low, high = symbol.distribution.support if isinstance(symbol, Noise) else (-np.inf, np.inf)
+            low, high = symbol.distribution.support if isinstance(symbol, Noise) else _float_ends(symbol)
             if _is_whole(symbol):
                 step = np.sign(step) * np.ceil(abs(step) - 1e-9)
             elif condition.relation is not Relation.EQUAL:
@@ -104,6 +135,8 @@ class Inside:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         symbols = list(self.units)
+        if any(symbol not in self.units for condition in conditions for symbol in condition.slack.terms):
+            return None  # a power of a record
         rows = np.array([[float(c.slack.terms.get(s, 0)) for s in symbols] + [-self._margin(c)] for c in conditions])
         needed = np.array([-float(c.slack.constant) for c in conditions])
         equal = np.array([c.relation is Relation.EQUAL for c in conditions])
@@ -127,11 +160,28 @@ class Inside:
         return None
 
     def _ends(self, symbol: Symbol, reach: float) -> tuple[float, float]:
-        if isinstance(symbol, Unknown):
-            return self.place[symbol] - reach, self.place[symbol] + reach
+        if not isinstance(symbol, Noise):
+            low, high = _float_ends(symbol)
+            return max(self.place[symbol] - reach, low), min(self.place[symbol] + reach, high)
         low, high = symbol.distribution.support
         room = 0.0 if _is_whole(symbol) else 1e-6 * self.units[symbol]
         return max(low + room, -reach * self.units[symbol]), min(high - room, reach * self.units[symbol])
+
+
+def _is_open(function: Derived) -> bool:
+    """Whether it is a function of open values alone."""
+    return all(isinstance(symbol, Unknown) for symbol in drawn_in([function]))
+
+
+def _unit(symbol: Symbol) -> float:
+    """The unit of what is open: 1, or less in a narrow range."""
+    low, high = _float_ends(symbol) if isinstance(symbol, Unknown) else (-np.inf, np.inf)
+    return min(1.0, (high - low) / 8)
+
+
+def _float_ends(symbol: Unknown | Derived) -> tuple[float, float]:
+    ends = symbol.ends if isinstance(symbol, Unknown) else None
+    return (-np.inf, np.inf) if ends is None else (float(ends[0]), float(ends[1]))
 
 
 def _is_whole(symbol: Symbol) -> bool:
@@ -164,7 +214,36 @@ def _possible(ranges: dict[Form, _Range]) -> bool:
         ((form, span),) = ranges.items()
         if not any(symbol.distribution.integer for symbol, _ in form if isinstance(symbol, Noise)):
             return not span.within(*_reach(form)).empty
+        if (step := _step_of(form)) is not None:
+            return span.has_multiple_of(step)
     return _solve(ranges)
+
+
+def _step_of(form: Form) -> Fraction | None:
+    """The number whose multiples are just what the form can be, where that is seen at once; None where it is not.
+
+    So it is with a remainder, n - 4 · floor(n/4): the function, which may be any integer here, makes all multiples of
+    4, and n fills the gaps between these. Solvers take long for that.
+    """
+    steps = [abs(Fraction(coefficient)) for _, coefficient in form]
+    free = [step for (symbol, _), step in zip(form, steps, strict=True) if _is_free(symbol)]
+    step = min(steps)
+    if (
+        not free
+        or not all(_is_whole(s) or _is_free(s) for s, _ in form)
+        or any((each / step).denominator > 1 for each in steps)
+    ):
+        return None
+    for (symbol, _), each in zip(form, steps, strict=True):
+        low, high = _support(symbol)
+        wide = low is None or high is None or (high - low + 1) * step >= min(free)
+        if each == step and wide:
+            return step
+    return None
+
+
+def _is_free(symbol: Symbol) -> bool:
+    return isinstance(symbol, Derived) and symbol.function.whole and _support(symbol) == (None, None)
 
 
 def _apart(ranges: dict[Form, _Range]) -> list[dict[Form, _Range]]:
@@ -195,6 +274,14 @@ class _Range:
             self = replace(self, high=high, below=below)
         return self
 
+    def has_multiple_of(self, step: Fraction) -> bool:
+        """Whether a multiple of the step is in it."""
+        if self.low is None or self.high is None:
+            return True
+        first = math.floor(self.low / step) + 1 if self.above else math.ceil(self.low / step)
+        last = math.ceil(self.high / step) - 1 if self.below else math.floor(self.high / step)
+        return first <= last
+
     @property
     def empty(self) -> bool:
         """Whether no value is left, or only a single one where such has no probability."""
@@ -222,19 +309,22 @@ def _ranges(conditions: Sequence[Condition]) -> dict[Form, _Range]:
 
 
 def _reach(form: Form) -> tuple[Number | None, bool, Number | None, bool]:
-    """The least and greatest value of a form in continuous noise and open values, ends left out."""
+    """The least and greatest value of a form; ends are left out where they have no probability."""
     low: Number | None = 0
     high: Number | None = 0
     for symbol, coefficient in form:
         ends = _support(symbol) if coefficient > 0 else _support(symbol)[::-1]
         low = None if low is None or ends[0] is None else low + coefficient * ends[0]
         high = None if high is None or ends[1] is None else high + coefficient * ends[1]
-    return low, True, high, True
+    open_ended = any(is_atomless(symbol) for symbol, _ in form)  # at an end of the sum each term is at its own
+    return low, open_ended, high, open_ended
 
 
 def _support(symbol: Symbol) -> tuple[Number | None, Number | None]:
-    if not isinstance(symbol, Noise):
-        return None, None
+    if isinstance(symbol, Derived):
+        return symbol.function.least, symbol.function.largest
+    if isinstance(symbol, Unknown):
+        return symbol.ends or (None, None)
     low, high = symbol.distribution.support
     return exact(low) if math.isfinite(low) else None, exact(high) if math.isfinite(high) else None
 
@@ -289,7 +379,7 @@ def _satisfiable(ranges: dict[Form, _Range]) -> bool:
     solver.set("timeout", int(1000 * min(SOLVER_SECONDS, time_left())) + 1)
     variables = {symbol: _variable(symbol) for form in ranges for symbol, _ in form}
     for symbol, variable in variables.items():
-        continuous = not (isinstance(symbol, Noise) and symbol.distribution.integer)
+        continuous = is_atomless(symbol)
         low, high = _support(symbol)
         _bound(solver, variable, _Range(continuous, low, high, continuous, continuous))
     for form, span in ranges.items():
@@ -308,9 +398,9 @@ def _bound(solver: Any, expression: Any, span: _Range) -> None:
 
 
 def _variable(symbol: Symbol) -> Any:
-    integer = isinstance(symbol, Noise) and symbol.distribution.integer
-    name = f"open {symbol.name}" if isinstance(symbol, Unknown) else symbol.name  # it may be called like a noise
-    return _z3().Int(name) if integer else _z3().Real(name)
+    whole = symbol.function.whole if isinstance(symbol, Derived) else _is_whole(symbol)
+    name = symbol.name if isinstance(symbol, Noise) else f"open {symbol.name}"  # it may be called like a noise
+    return _z3().Int(name) if whole else _z3().Real(name)
 
 
 def _rational(number: Number) -> Any:

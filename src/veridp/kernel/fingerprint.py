@@ -43,6 +43,7 @@ from veridp.errors import NotExplorable
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.site import LIBRARIES
 from veridp.kernel.stand_ins import Symbolic
+from veridp.mechanism.declared import Adopting
 
 MAX_OBJECTS = 200_000  # that one function can reach
 MANY_PLAIN_ENTRIES = 1_000  # entries of a table of plain values that is read at once
@@ -60,6 +61,7 @@ IMMUTABLE = (
 )  # fmt: skip
 WRAPPERS: dict[type, tuple[str, ...]] = {  # types that hold functions, and where
     functools.partial: ("func", "args", "keywords"),
+    Adopting: ("function",),
     MethodType: ("__self__", "__func__"),
     property: ("fget", "fset", "fdel"),
     classmethod: ("__func__",),
@@ -72,7 +74,7 @@ LRU_CACHE: type = type(functools.lru_cache(lambda: None))
 CACHED_PROPERTIES = (functools.cached_property,)
 CACHE_ATTRIBUTES = frozenset({"cache_parameters", "__wrapped__"})  # of a cache: veridp reads these by themselves
 DISPATCH = frozenset({"dispatch_cache", "_clear_cache", "cache_token"})  # what functools.singledispatch remembers
-CLASS_CACHES = frozenset({"_abc_impl"})  # what isinstance remembers
+CLASS_CACHES = frozenset({"_abc_impl", "__slotnames__"})  # what isinstance and copy remember
 C_DATA: type = ctypes.c_int.__mro__[2]
 C_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
 IMMUTABLE_TYPE = 1 << 8  # the flag of a type of C code, whose attributes cannot be set
@@ -196,7 +198,7 @@ class _Reader:
 
     def _read(self, place: str, value: Any) -> None:
         kind = type(value)
-        if (state := _plain(kind, value)) is not None:
+        if (state := plain_state(kind, value)) is not None:
             self.note(place, state, mutable=False)
             return
         if id(value) in self.seen:
@@ -267,7 +269,7 @@ class _Reader:
             self.note(place, (kind, value.maxlen if of(deque) else None), mutable=not of(tuple))
             self._sequence(place, _entries(value))
         elif of(set, frozenset):
-            entries = [(_plain(type(entry), entry), entry) for entry in _entries(value)]
+            entries = [(plain_state(type(entry), entry), entry) for entry in _entries(value)]
             plain = frozenset(state for state, _ in entries if state is not None)
             self.note(place, (kind, plain), mutable=of(set))
             self._sequence(place, [entry for state, entry in entries if state is None])
@@ -280,7 +282,7 @@ class _Reader:
         elif of(np.random.Generator, np.random.RandomState):
             bits = value.bit_generator if of(np.random.Generator) else value._bit_generator
             children = getattr(bits.seed_seq, "n_children_spawned", None) if of(np.random.Generator) else None
-            self.note(place, (repr(bits.state), children))
+            self.note(place, (_bit_state(bits.state), children))
         elif of(random.Random):
             self.note(place, None if of(random.SystemRandom) else value.getstate())
         elif of(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
@@ -311,7 +313,7 @@ class _Reader:
             self._hidden(place, kind, value)
 
     def _sequence(self, place: str, entries: list[Any]) -> None:
-        states = [_plain(type(entry), entry) for entry in entries]
+        states = [plain_state(type(entry), entry) for entry in entries]
         if None not in states:  # most lists: noted at once
             self.note(place, states, mutable=False)
             return
@@ -325,7 +327,7 @@ class _Reader:
                     self.read(f"sys.modules[{name!r}]", vars(module) if module.__spec__ is None else module)
             return
         items = _entries(value)
-        keys = [_plain(type(key), key) for key, _ in items]
+        keys = [plain_state(type(key), key) for key, _ in items]
         self.note(place, (kind, keys))
         for state, (key, part) in zip(keys, items, strict=True):
             if state is None:
@@ -434,7 +436,7 @@ class _Reader:
             self._globals(function.__code__, function.__globals__)
 
     def _globals(self, code: CodeType, variables: dict[str, Any]) -> None:
-        mentioned = _names(code)
+        mentioned = names_in(code)
         self.names |= mentioned
         built_in = vars(sys.modules["builtins"])
         for name in sorted(mentioned):
@@ -514,7 +516,7 @@ class _Space:
 # ---------------------------------------------------------------------------------------------------- parts
 
 
-def _plain(kind: type, value: Any) -> object:
+def plain_state(kind: type, value: Any) -> object:
     """What tells an immutable value of a plain type from others; None for what is no such value."""
     if kind is float:
         return value.hex()
@@ -523,6 +525,13 @@ def _plain(kind: type, value: Any) -> object:
     if issubclass(kind, np.generic) and kind is not np.void and kind.__module__ == "numpy":
         return kind, value.tobytes()
     return (kind, value) if kind is Fraction else None
+
+
+def _bit_state(state: Any) -> object:
+    """The state of a bit generator, with its arrays as bytes."""
+    if isinstance(state, dict):
+        return {name: _bit_state(part) for name, part in state.items()}
+    return state.tobytes() if isinstance(state, np.ndarray) else repr(state)
 
 
 def _marshalled(value: Any) -> bytes | None:
@@ -577,14 +586,14 @@ def _cached(cache: Any, refuse: Callable[[], NoReturn]) -> list[tuple[Any, Any]]
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(code: CodeType) -> frozenset[str]:
+def names_in(code: CodeType) -> frozenset[str]:
     """The names that the code and what it defines mention, also in strings: globals, attributes, modules."""
     found = set(code.co_names)
     constants: list[Any] = list(code.co_consts)
     while constants:
         constant = constants.pop()
         if isinstance(constant, CodeType):
-            found |= _names(constant)
+            found |= names_in(constant)
         elif isinstance(constant, tuple | frozenset):
             constants += constant
         elif isinstance(constant, str) and constant.isidentifier():
@@ -601,8 +610,8 @@ def _is_library(file: str) -> bool:
 
 def _home(function: Any) -> str:
     """Where the package of the function lies, if it is installed as a library; its code is followed all the same."""
-    while isinstance(function, functools.partial | MethodType | LRU_CACHE):
-        names = ("func", "__wrapped__", "__func__")
+    while isinstance(function, functools.partial | MethodType | LRU_CACHE | Adopting):
+        names = ("func", "__wrapped__", "__func__", "function")
         function = next(getattr(function, name) for name in names if hasattr(function, name))
     code = getattr(function if isinstance(function, FunctionType) else type(function).__call__, "__code__", None)
     before, installed, inside = (code.co_filename if code else "").partition(os.sep + "site-packages" + os.sep)

@@ -13,11 +13,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, IntegerNoise, Number, ScaledNoise, exact
-from veridp.kernel.noise import Uniform
+from veridp.kernel.noise import Integers, Uniform
 from veridp.kernel.stand_ins import Symbolic, Vector, as_numpy, as_python, first_symbolic, objects
+from veridp.kernel.weights import Weight
+from veridp.mechanism.randomness import Bits
 
 Size = int | tuple[int, ...] | None
 MAX_CHOICES = 100_000  # values that a finite choice may have
+MAX_LISTED = 10_000  # values of a range of integers that is a finite choice; from a longer one, a draw is noise
 
 
 class NoiseMethods:
@@ -41,6 +44,10 @@ class NoiseMethods:
             raise ValueError("p < 0, p > 1 or p is NaN")
         return chance
 
+    def _chance(self, p: Any) -> Any:
+        """The probability of one of finitely many choices, which may depend on open values where data are open."""
+        return self._probability(p)
+
 
 for _name, _method in GENERATOR_METHODS.items():
     setattr(NoiseMethods, _name, _method)
@@ -59,13 +66,17 @@ class StandInGenerator(NoiseMethods, ABC):
     def __deepcopy__(self, memo: object) -> Any:
         self.refuse("a deep copy of rng draws the same numbers again")
 
+    @property
+    def bit_generator(self) -> Any:
+        return Bits(self)
+
     @abstractmethod
     def noise(self, distribution: Distribution) -> Any:
         """One draw from the distribution."""
 
     @abstractmethod
-    def choose(self, values: Sequence[Any], weights: Sequence[Number]) -> Any:
-        """One of the values, each with its weight; the weights sum to 1."""
+    def choose(self, values: Sequence[Any], weights: Sequence[Any]) -> Any:
+        """One of the values, each with its weight, a number or a Weight; the weights sum to 1."""
 
     @abstractmethod
     def refuse(self, what: str) -> NoReturn:
@@ -119,7 +130,9 @@ class StandInGenerator(NoiseMethods, ABC):
             first, last = (self._integer(end, "the range of rng.integers") for end in ends)
             if not first < last + endpoint:
                 raise ValueError("low >= high" if not endpoint else "low > high")
-            count = self._few(last + endpoint - first)
+            count = last + endpoint - first
+            if count > MAX_LISTED:
+                return first + self.noise(Integers(count))
             return self.choose(range(first, first + count), [Fraction(1, count)] * count)
 
         return as_numpy(over_shape(draw, size, low, high))
@@ -165,14 +178,14 @@ class StandInGenerator(NoiseMethods, ABC):
             self.refuse(f"a choice of {count} values has more than {MAX_CHOICES} ways")
         return count
 
-    def _without_replacement(self, values: Sequence[Any], weights: Sequence[Number], count: int) -> list[Any]:
-        if sum(weight > 0 for weight in weights) < count:
+    def _without_replacement(self, values: Sequence[Any], weights: Sequence[Any], count: int) -> list[Any]:
+        if sum(isinstance(weight, Weight) or weight > 0 for weight in weights) < count:
             raise ValueError("Fewer non-zero entries in p than size")
         indices, drawn = list(range(len(values))), []
         for _ in range(count):
             left = [weights[index] for index in indices]
             total = sum(left)
-            index = self.settle(self.choose(indices, [exact(Fraction(weight) / total) for weight in left]))
+            index = self.settle(self.choose(indices, [_exact(weight / Fraction(1) / total) for weight in left]))
             indices.remove(index)
             drawn.append(values[index])
         return drawn
@@ -208,16 +221,28 @@ class StandInGenerator(NoiseMethods, ABC):
             self.refuse(f"{what} is {value}, no integer")
         return number
 
-    def _weights(self, count: int, p: Any) -> list[Number]:
+    def _weights(self, count: int, p: Any) -> list[Any]:
         if p is None:
             return [exact(Fraction(1, count))] * count
-        chances = [self._probability(chance) for chance in p]
+        chances = [self._chance(chance) for chance in p]
         if len(chances) != count:
             raise ValueError("a and p must have same size")
-        total = Fraction(sum(chances))
+        total = sum(chances)
+        if isinstance(total, Weight):
+            self.refuse("probabilities that depend on open values do not sum to 1 for all of them")
         if abs(total - 1) > 1e-8:
             raise ValueError("Probabilities do not sum to 1")
-        return [exact(Fraction(chance) / total) for chance in chances]
+        return chances if total == 1 else [_exact(chance / Fraction(total)) for chance in chances]
+
+    def multinomial(self, n: Any, pvals: Any, size: Size = None) -> Any:
+        if size is not None or np.ndim(pvals) != 1 or np.ndim(n):
+            self.refuse("rng.multinomial of several draws is not modelled")
+        *first, _ = pvals
+        weights = self._weights(len(first) + 1, [*first, 1 - sum(first)])  # NumPy gives the last one what is left
+        counts = np.zeros(len(weights), dtype=np.int64)
+        for _ in range(self._integer(n, "the number of multinomial trials")):
+            counts[self.settle(self.choose(range(len(weights)), weights))] += 1
+        return counts
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(np.random.Generator, name):
@@ -240,6 +265,10 @@ def over_shape(draw: Callable[..., Any], size: Size, *parameters: Any) -> Any:
     columns = [np.broadcast_to(_object_array(value), shape) for value in parameters]
     places = itertools.product(*(range(length) for length in shape))
     return Vector.of([draw(*(column[place] for column in columns)) for place in places], shape)
+
+
+def _exact(weight: Weight | Number) -> Weight | Number:
+    return weight if isinstance(weight, Weight) else exact(weight)
 
 
 def _array_of(drawn: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import enum
 import math
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +28,7 @@ from veridp.kernel.stand_ins import Symbolic
 # - Numbers compare by value: 1, 1.0 and np.int64(1) are the same, and so are 0.0 and -0.0. All NaNs are one value; the
 #   two infinities are two.
 # - True is not 1, "1" is not 1, None is a value of its own.
+# - A dataclass is the dict of its fields and of its class's name; a set is that of its sorted entries.
 # - A run that raises has an output too: the type of the exception and its message. SystemExit, which ends the program,
 # is
 #   none, nor is an exception of a vectorised function, which belongs to no one run: these are errors.
@@ -34,6 +38,7 @@ from veridp.kernel.stand_ins import Symbolic
 # the outputs are the same.
 
 
+CLASS = "__class__"  # the key of the name of a container's type, where that is none of Python's plain ones
 NUMERIC = "#"  # stands for any number in the text of an output; in the text of a string it is escaped
 _NAN = "nan"  # the key of every NaN, none of which equals itself
 
@@ -380,10 +385,46 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
         return DictItems((key, tree_of(entry, leaf, special)) for key, entry in pairs)
     if isinstance(value, Symbolic):
         raise Nondeterministic("it keeps noise of one run and uses it in another; keep nothing between runs")
+    opened = opened_container(value)
+    if opened is not None:
+        return tree_of(opened, leaf, special)
     raise BadOutput(
         f"returned {shown(value)} of type {type(value).__name__}; return numbers, booleans, strings, None, "
-        f"or lists, tuples, dicts and arrays of these"
+        f"or lists, tuples, sets, dicts, dataclasses and arrays of these"
     )
+
+
+def opened_container(value: object) -> Any:
+    """A container of another type as one of dicts, lists and scalars, with its type's name; None where it is none."""
+    name = type(value).__qualname__
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {CLASS: name, **fields}
+    if isinstance(value, types.SimpleNamespace):
+        return {CLASS: name, **vars(value)}
+    if isinstance(value, set | frozenset) and not any(isinstance(entry, Symbolic) for entry in value):
+        return {CLASS: "set", "entries": sorted(value, key=lambda entry: str(identity(entry)))}
+    if isinstance(value, enum.Enum):
+        return {CLASS: name, "name": value.name}
+    if isinstance(value, bytes | bytearray | complex):
+        return {CLASS: name, "value": repr(value)}
+    if type(value).__module__.partition(".")[0] in FRAME_LIBRARIES:
+        return _opened_frame(value, name)
+    return list(value) if isinstance(value, range | collections.deque) else None
+
+
+FRAME_LIBRARIES = ("pandas", "polars")
+
+
+def _opened_frame(value: Any, name: str) -> Any:
+    """A data frame or a column of pandas or polars, with its index where it has one."""
+    if hasattr(value, "columns"):
+        columns = value.columns.tolist() if hasattr(value.columns, "tolist") else value.columns
+        entries: Any = {str(column): list(value[column]) for column in columns}
+    else:
+        entries = list(value)
+    index = value.index.tolist() if hasattr(value, "index") else None
+    return {CLASS: name, "entries": entries, **({} if index is None else {"index": index})}
 
 
 def _key(key: object) -> Scalar:

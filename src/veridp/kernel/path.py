@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,22 @@ from numpy.typing import NDArray
 from veridp.errors import BadOutput
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select, affine
-from veridp.kernel.output import Kind, Raised, Slot, Template, constant, kind_of, leaf_text, tree_of, tree_text
+from veridp.kernel.output import (
+    Kind,
+    Raised,
+    Slot,
+    Template,
+    constant,
+    kind_of,
+    leaf_text,
+    opened_container,
+    tree_of,
+    tree_text,
+)
 from veridp.kernel.site import Site
-from veridp.kernel.symbols import Noise, Symbol, Unknown, number_text
+from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in, number_text
+from veridp.kernel.text import NoisyText
+from veridp.kernel.weights import Weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +38,9 @@ class Option:
     """One way to go at a fork: the conditions that lead there, or the chance that does, and what it is called."""
 
     conditions: tuple[Condition, ...]
-    weight: Number = 1
+    weight: Number | Weight = 1
     label: str = ""
+    rounded: bool = False  # whether the weight is
 
     def same(self, other: Option) -> bool:
         return (
@@ -53,12 +67,22 @@ class Fork:
 Step = Noise | Fork
 
 
+@dataclass(frozen=True)
+class Again:
+    """What a path ends in that came back to where it was after so many of its steps, at the head of a loop."""
+
+    place: int
+    head: str = field(default="", repr=False)
+    order: int = field(default=0, repr=False)  # of that visit among all that the run made of heads of loops
+
+
 @dataclass(frozen=True, eq=False)
 class Path:
     """The draws and forks in their order, and the output: constants, and expressions affine in the noise.
 
     Where the mechanism raises, the output is a `Raised`. Where exploration was told to defer, entries of the output may
-    also be conditions and undecided choices.
+    also be conditions and undecided choices. Where it was told to follow loops only until they come back, and this one
+    does, it is `Again`.
     """
 
     steps: tuple[Step, ...]
@@ -81,19 +105,20 @@ class Path:
         )
 
     @cached_property
-    def weight(self) -> Number:
-        """The probability of its finite random choices."""
-        weight = Fraction(1)
+    def weight(self) -> Any:
+        """The probability of its finite random choices: a number, or a Weight where it depends on open values."""
+        weight: Any = Fraction(1)
         for step in self.steps:
             if isinstance(step, Fork) and step.options[step.taken].weight != 1:
                 weight *= step.option.weight
-        return exact(weight)
+        return weight if isinstance(weight, Weight) else exact(weight)
 
     @cached_property
     def unknowns(self) -> tuple[Unknown, ...]:
         """The open values that it depends on, in order of their names."""
-        found = {s for c in self.conditions for s in c.slack.terms}
+        found = {s for c in self.conditions for s in drawn_in(c.slack.terms)}
         found |= {s for leaf in leaves(self.output) for s in symbols_of(leaf)}
+        found |= self.weight.unknowns() if isinstance(self.weight, Weight) else set()
         return tuple(sorted(symbol for symbol in found if isinstance(symbol, Unknown)))
 
     def holds(self, values: dict[Symbol, Any]) -> NDArray[np.bool_]:
@@ -115,11 +140,16 @@ class Path:
 
     def __str__(self) -> str:
         conditions = " and ".join(str(condition) for condition in self.conditions) or "always"
-        chance = f" with weight {number_text(self.weight)}" if self.weight != 1 else ""
+        chance = f" with weight {weight_text(self.weight)}" if self.weight != 1 else ""
         return f"{output_text(self.output)} where {conditions}{chance}"
 
 
-PLAIN = frozenset({bool, int, float, str, type(None), Fraction, Affine, Condition, Select, Raised})  # leaves
+def weight_text(weight: Number | Weight) -> str:
+    return weight.text() if isinstance(weight, Weight) else number_text(weight)
+
+
+LEAVES = (bool, int, float, str, type(None), Fraction, Affine, Condition, Select, Raised, Again, NoisyText)
+PLAIN = frozenset(LEAVES)
 
 
 def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
@@ -133,7 +163,8 @@ def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
         return mapped if isinstance(output, list) else _like_tuple(output, mapped)
     if isinstance(output, dict):
         return {key: map_leaves(function, entry) for key, entry in output.items()}
-    return function(_plain(output))
+    opened = opened_container(output)
+    return function(_plain(output)) if opened is None else map_leaves(function, opened)
 
 
 def _like_tuple(output: tuple[Any, ...], entries: list[Any]) -> tuple[Any, ...]:
@@ -167,7 +198,7 @@ def _kind_of_any(value: object) -> Kind | None:
 
 
 def _leaf_text(leaf: Any) -> str:
-    if isinstance(leaf, Affine | Condition | Select):
+    if isinstance(leaf, Affine | Condition | Select | NoisyText):
         return leaf.text()
     if isinstance(leaf, Fraction):
         return number_text(leaf)
@@ -176,6 +207,8 @@ def _leaf_text(leaf: Any) -> str:
 
 def kind_of_expression(value: object) -> Kind | None:
     """The kind of what stands for a scalar in the output of a path; None for a plain value."""
+    if isinstance(value, NoisyText):
+        return Kind.TEXT
     if isinstance(value, Condition | Select):
         return Kind.BOOL
     return Kind.FLOAT if isinstance(value, Affine | Fraction) else None
@@ -207,6 +240,8 @@ class OutputForm:
         numbers: list[Affine] = []
 
         def leaf(value: Any, kind: Kind) -> Any:
+            if isinstance(value, NoisyText):  # released with its numbers, from which the text follows
+                return tuple(p if isinstance(p, str) else (p.form, leaf(p.number, Kind.FLOAT)) for p in value.parts)
             if not isinstance(value, Affine):
                 return constant(value)
             numbers.append(value)
@@ -215,15 +250,18 @@ class OutputForm:
         return cls(Template(tree_of(output, leaf, kind_of_expression)), tuple(numbers))
 
 
-def symbols_of(leaf: Any) -> Iterator[Symbol]:
-    """The symbols that the leaf of an output has; a plain one has none."""
+def symbols_of(leaf: Any) -> Iterator[Noise | Unknown]:
+    """The draws and open values that the leaf of an output is made of; a plain one has none."""
     if isinstance(leaf, Affine):
-        yield from leaf.terms
+        yield from drawn_in(leaf.terms)
     elif isinstance(leaf, Condition):
-        yield from leaf.slack.terms
+        yield from drawn_in(leaf.slack.terms)
     elif isinstance(leaf, Select):
         for part in (leaf.condition, leaf.then, leaf.other):
             yield from symbols_of(part)
+    elif isinstance(leaf, NoisyText):
+        for number in leaf.numbers:
+            yield from drawn_in(number.terms)
 
 
 def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list[Path]:
@@ -243,10 +281,19 @@ def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list
             if not all(condition is not False for condition in told):
                 break
             kept = tuple(condition for condition in told if isinstance(condition, Condition))
-            steps.append(Fork((Option(kept, step.option.weight, step.option.label),), 0, step.site))
+            weight = step.option.weight
+            weight = exact(weight.evaluate(values)) if isinstance(weight, Weight) else weight
+            steps.append(Fork((Option(kept, weight, step.option.label),), 0, step.site))
         else:
             found.append(Path(tuple(steps), map_leaves(lambda leaf: _leaf_with_values(leaf, values), path.output)))
     return found
+
+
+def _function_with_values(symbol: Derived, values: Mapping[Unknown, Number]) -> Derived | Number:
+    told = tuple(_leaf_with_values(argument, values) for argument in symbol.arguments)
+    if any(isinstance(argument, Affine) for argument in told):
+        return Derived(symbol.function, told)
+    return exact(Derived(symbol.function, told).evaluate({}))
 
 
 def condition_with_values(
@@ -269,6 +316,12 @@ def _leaf_with_values(leaf: Any, values: Mapping[Unknown, Number]) -> Any:
         constant, terms = leaf.constant, dict(leaf.terms)
         for symbol in [symbol for symbol in terms if isinstance(symbol, Unknown)]:
             constant += terms.pop(symbol) * values[symbol]
+        for function in leaf.functions:
+            told, coefficient = _function_with_values(function, values), terms.pop(function)
+            if isinstance(told, Derived):
+                terms[told] = terms.get(told, 0) + coefficient
+            else:
+                constant += coefficient * told
         return affine(constant, terms)
     if isinstance(leaf, Condition):
         return condition_with_values(leaf, values, {})

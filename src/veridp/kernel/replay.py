@@ -7,6 +7,9 @@ a genuine `numpy.random.Generator`, and must do what the paths say:
 - on either side of what the paths compare, so close to it that another threshold would show,
 - on random draws, ordinary ones and ones from far out in the tails.
 
+A path that ends where a loop has come back goes on like another that was listed: what the rounds in between did is
+left out of the run that is looked for among the paths.
+
 At each point the function runs twice: plainly, and with stand-ins that know their values there. Both runs must go
 through the same instructions of the user's code, draw from the same distributions, choose by the same probabilities
 and end with the same output, and the path must be one that was listed.
@@ -16,8 +19,12 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
+from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,27 +32,40 @@ import numpy as np
 from veridp.errors import CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Distribution, Number
-from veridp.kernel.explore import Run, Way, follow
-from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.explore import Run, Way, follow, loop_place
+from veridp.kernel.expressions import Affine, Condition, Select, is_whole, settle
 from veridp.kernel.feasibility import Inside
+from veridp.kernel.loops import Added, LoopHead, Loops, Visit
+from veridp.kernel.modules import seeing_stand_ins
 from veridp.kernel.output import Raised, leaf_key
-from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
-from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator
-from veridp.kernel.site import Trace, traced
+from veridp.kernel.path import Again, Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
+from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator, TooManyDraws
+from veridp.kernel.site import Trace, site_of, traced
 from veridp.kernel.state import Watch
-from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
+from veridp.kernel.symbols import Derived, Noise, Relation, Rounds, Symbol, Unknown, drawn_in, is_constant, value_of
+from veridp.kernel.text import NoisyText, WrittenNumber
+from veridp.kernel.weights import Weight
 from veridp.mechanism import Mechanism
+from veridp.mechanism.declared import Adopting
+from veridp.mechanism.randomness import Sources
 
 MAX_PATHS = 1_000  # replayed one by one; of more, every second, fourth, … is
 MAX_SIGNATURES = 200_000  # ways through a mechanism that are kept, to see that random runs take one of them
+MAX_DRAWS = 2_000  # of a random run in a mechanism whose loops retry
+MAX_ROUNDS = 100  # of a loop that counts, in a plain run that is scripted
 MAX_SIDES = 2  # for each random run: comparisons of one path that are replayed on either side
 MAX_EDGES = 500  # boundaries of paths that are replayed from either side
+MAX_UNCLEAR = 16  # points of a path at which rounding decides: past this it cannot be held against plain runs
 MAX_TRIES = 2  # paths on which a point beside the same boundary is looked for
 RUNS = 8  # random runs at each place, and as many with draws from far out
+UNADOPTED_RUNS = 16  # without adopted randomness, for each random run
+UNADOPTED_GAP = 5.1  # of two samples, times the root of their size: larger by chance less than once in 10^11 times
 OUTPUT_TOLERANCE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
 UNIT_ROUNDOFF = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
 DROWNED = 0.5  # in units of the noise: rounding that is as large changes what the noise hides
+EXACT = 2.0**53  # below it, floats hold all integers
 CLEAR = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
+LEAST_MAGNITUDE = 4 * UNIT_ROUNDOFF / CLEAR  # of a draw, in its units: code may add to it what cancels in the paths
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,7 @@ class Listing:
         self.count = 0
         self.sample: list[Path] = []  # every `stride`-th path
         self.signatures: set[tuple[int, ...]] | None = set()  # None once there are too many
+        self.retries = False  # whether one of them ends where a loop has come back
         self._stride = 1
 
     def watch(self, paths: Iterable[Path]) -> Iterator[Path]:
@@ -86,6 +107,7 @@ class Listing:
                 if len(self.signatures) > MAX_SIGNATURES:
                     self.signatures = None
             self.count += 1
+            self.retries |= isinstance(path.output, Again)
             yield path
 
     @classmethod
@@ -106,8 +128,10 @@ class Listing:
         def compared() -> Replayed:
             replayer = _Replayer(self, np.random.default_rng(seed))
             reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
-            for place in [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]:
+            places = [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]
+            for place in places:
                 replayer.random(place, runs)
+            replayer.without_adoption(places[0], UNADOPTED_RUNS * runs)
             return Replayed(self.count, reached, replayer.runs)
 
         chosen = self.sample if len(self.sample) <= MAX_PATHS else self.sample[::2]
@@ -133,12 +157,25 @@ class _Replayer:
     def __init__(self, listing: Listing, rng: np.random.Generator) -> None:
         self.mechanism, self.data, self.defer = listing.mechanism, listing.data, listing.defer
         floats = {name: float(value) for name, value in self.mechanism.arguments.items() if type(value) is Written}
-        self.plain, self.explored = self.mechanism.bind(**floats).bound(), self.mechanism.bound()
+        self.plain, self.explored = self.mechanism.bind(**floats).bound(), seeing_stand_ins(self.mechanism.bound())
+        self.loops = loops = Loops.of(self.mechanism.bound()) if listing.retries else None
+        if loops is not None:
+            ends = [path.output for path in listing.sample]
+            loops.replayed = frozenset(end.head for end in ends if isinstance(end, Again))
+            counted = [(path, place, s) for path in listing.sample for place, s in enumerate(path.steps)]
+            for path, place, step in counted:
+                if isinstance(step, Rounds):
+                    loops.counting[step.head] = step.added
+                    loops.chances[loop_place(step.head, path.steps[:place])] = step.distribution.parameters["p"]
         self.listed = listing.signatures
         self.paths = {_signature(path): path for path in listing.sample}
         self.unknowns = _unknowns_in(self.data)
         self.tries: dict[object, int] = {}  # of a point beside a boundary; as many as there may be once one was found
+        self.points: dict[Path, dict[Symbol, float] | None] = {}  # inside paths that others go on as
         self.rng, self.runs = rng, 0
+        self.met: set[tuple[int, ...]] = set()  # ways through it that were compared
+        self.entered: set[tuple[CodeType, int]] = set()  # blocks of user code, by plain runs
+        self.complete = len(listing.sample) == listing.count <= MAX_PATHS  # whether all paths are replayed
 
     # ------------------------------------------------------------------------------------------------ places
 
@@ -159,22 +196,70 @@ class _Replayer:
     def path(self, path: Path, sides: int) -> bool:
         """Compare plain runs inside the path, on either side of what it compared; whether it has an inside."""
         inside = Inside(path, self.ordinary_place(), self.rng)
-        picks = [step.taken for step in path.forks if _is_chosen(step.options)]
-        values = inside.point()
-        if values is None:
-            return False
-        undecided = self._compare(_point(values, path, picks))
-        for condition in undecided[:sides]:
+        undecided = None
+        for _ in range(MAX_UNCLEAR):  # where a path asks for a function of the draws, they may be those of another
+            values = inside.point()
+            if values is None:
+                return False
+            found = self._meet(path, values)
+            undecided = undecided if found is None else found
+            if found is not None and (isinstance(path.output, Again) or _signature(path) in self.met):
+                break
+        else:
+            self.complete = False
+        if undecided is None:
+            self._unclear()
+        here = [c for c in undecided if not _noise_in(c).difference(path.noises)]  # a loop that came back goes on
+        for condition in here[:sides]:
             for side in (condition, condition.negated()):
                 for values in (inside.point(side), inside.edge(side)):
                     if values is not None:
-                        self._compare(_point(values, path, picks))
+                        self._meet(path, values)
         for condition in filter(self._is_new, path.conditions):
             values = inside.edge(condition)
             if values is not None:
-                self._compare(_point(values, path, picks))
+                self._meet(path, values)
                 self.tries[_boundary(condition)] = MAX_TRIES
         return True
+
+    def _meet(self, path: Path, values: Mapping[Symbol, float]) -> list[Condition] | None:
+        """Compare a plain run down this path; where it comes back, one that does so twice and ends as another does."""
+        point = _Point([], [], {symbol: value for symbol, value in values.items() if isinstance(symbol, Unknown)})
+        known = self._draw_along(path, values, 0, point)
+        if known and isinstance(path.output, Again):
+            place = path.output.place
+            known = self._draw_along(path, values, place, point) and self._go_on(path, place, "", point)
+        return self._compare(point) if known else []
+
+    def _draw_along(self, path: Path, values: Mapping[Symbol, float], start: int, point: _Point) -> bool:
+        """Add what a run draws and chooses on the path from a step on; whether that is known."""
+        for place, step in enumerate(path.steps[start:], start):
+            if isinstance(step, Rounds):
+                rounds = int(values[step]) - 1
+                if rounds > MAX_ROUNDS or not all(
+                    self._go_on(path, place + 1, step.head, point) for _ in range(rounds)
+                ):
+                    return False
+            elif isinstance(step, Noise):
+                point.draws.append(values[step])
+            elif _is_chosen(step.options):
+                point.picks.append(step.taken)
+        return True
+
+    def _go_on(self, path: Path, place: int, head: str, point: _Point) -> bool:
+        """Add what a run draws that goes on as one that was listed, and comes back to this head there, or ends."""
+        begun = _signature(Path(path.steps[:place], None))
+        for other in self.paths.values():
+            end = other.output
+            back = isinstance(end, Again)
+            wanted = (back and (end.place, end.head) == (place, head)) if head else not back
+            if wanted and _signature(Path(other.steps[:place], None)) == begun:
+                if other not in self.points:
+                    self.points[other] = Inside(other, point.place, self.rng).point()
+                values = self.points[other]
+                if values is not None:
+                    return self._draw_along(other, values, place, point)
+        return False
 
     def _is_new(self, condition: Condition) -> bool:
         """Whether to look for a point beside this boundary, once more."""
@@ -186,15 +271,24 @@ class _Replayer:
         return condition.relation in (Relation.AT_LEAST, Relation.ABOVE)
 
     def random(self, place: Place, runs: int) -> None:
-        """Compare random runs at this place: genuine draws first, then draws from far out."""
+        """Compare random runs at this place: genuine draws first, then draws from far out.
+
+        A run that hardly ends, because it retries what is hardly ever accepted, is left out.
+        """
+        most = math.inf if self.loops is None else MAX_DRAWS
+        clear = 0
         for seed in self.rng.integers(2**63, size=runs).tolist():
-            recorded = ScriptedGenerator(np.random.PCG64(seed))
+            recorded = ScriptedGenerator(np.random.PCG64(seed), most=most)
+            try:
+                again = self._run_plainly(recorded, place)
+            except TooManyDraws:
+                clear += 1
+                continue
             genuine = self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
-            again = self._run_plainly(recorded, place)
             point = _Point(recorded.draws, recorded.picks, place)
             if _difference(genuine, again) is not None:
                 self._disagree("a subclass of Generator is treated differently", again, genuine, point)
-            self._compare(point)
+            clear += self._compare(point, ordinary=True) is not None
             seen, taken, _ = self._seen(point)
             if _difference(genuine, seen) is not None:
                 self._disagree("it notices that it is traced", seen, genuine, point)
@@ -202,27 +296,58 @@ class _Replayer:
                 self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
             if not trace.same(taken):
                 self._disagree(f"{trace.parting(taken)}: it treats NumPy's generator differently", seen, genuine, point)
+        if runs and not clear:
+            self._unclear()
         for _ in range(runs):
-            wild = ScriptedGenerator(np.random.PCG64(0), _far_draws(self.rng), _any_pick(self.rng))
-            self._run_plainly(wild, place)
-            self._compare(_Point(wild.draws, wild.picks, place))
+            wild = ScriptedGenerator(np.random.PCG64(0), _far_draws(self.rng), _any_pick(self.rng), most)
+            with suppress(TooManyDraws):
+                self._run_plainly(wild, place)
+                self._compare(_Point(wild.draws, wild.picks, place), ordinary=True)
+
+    def without_adoption(self, place: Place, runs: int) -> None:
+        """Compare runs in which the function's own sources of randomness are not adopted: code may notice that.
+
+        They draw other numbers, so their outputs are compared as samples, and the instructions as a whole.
+        """
+        if not isinstance(self.plain, Adopting) or self.plain.sources == Sources():
+            return
+        point = _Point([], [], place)
+        seeds = self.rng.integers(2**32, size=runs).tolist()
+        usual = [self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place) for seed in seeds]
+        genuine: list[Any] = []
+        with self.plain.unadopted() as unadopted:
+            for seed, output in zip(seeds, usual, strict=True):
+                with traced() as trace:
+                    genuine.append(self._outcome(unadopted, seed, place))
+                new = next((block for block in trace.blocks if block not in self.entered), None)
+                if new is not None and self.complete:
+                    self._disagree(f"{site_of(*new)}: reached without adopted randomness", output, genuine[-1], point)
+        if _largest_gap(usual, genuine) * math.sqrt(runs) > UNADOPTED_GAP:
+            self._disagree("its outputs differ without adopted randomness", usual[-1], genuine[-1], point)
 
     # ----------------------------------------------------------------------------------------------- one run
 
-    def _compare(self, point: _Point) -> list[Condition]:
-        """Compare the plain run with that of the stand-ins at this point; returns what the latter left undecided."""
+    def _compare(self, point: _Point, ordinary: bool = False) -> list[Condition] | None:
+        """Compare the plain run with that of the stand-ins at this point; returns what the latter left undecided.
+
+        None where a function of the noise is so steep that rounding may decide it, so that the two cannot be compared.
+        Points on ordinary data must not be beyond floats; others are left out then.
+        """
         run, told, expected = self._told(point)
+        if run.overflows and ordinary:
+            self._disagree("numbers are too large for floats", told, self._seen(point)[0], point)
         if run.unclear:
-            return []
+            return None if run.hidden else []
         seen, taken, asked = self._seen(point)
         self.runs += 1
+        self.met.add(run.signature)
         what, listed = _difference(told, seen), self.paths.get(run.signature)
         if listed is not None:  # what verdicts rest on, and not only this run again
             if not all(noise in run.values for noise in listed.noises):
                 self._disagree("it draws other noise than when it was explored", listed.output, seen, point)
             told = map_leaves(run.value, listed.output)
             what = _difference(told, seen)
-        what = what or _other_draw(run.steps, asked)
+        what = what or _other_draw(run, asked)
         if what is None and self.listed is not None and run.signature not in self.listed:
             what = "this way through it was not explored"
         if what is None and not expected.same(taken):  # once more, with caches of the user's warm on both sides
@@ -234,7 +359,7 @@ class _Replayer:
 
     def _told(self, point: _Point) -> tuple[_Told, Any, Trace]:
         """The run of stand-ins that know their values: its output there, and its instructions."""
-        run = _Told(point, self.mechanism.name)
+        run = _Told(point, self.mechanism.name, self.loops)
         with traced() as trace:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)
@@ -252,13 +377,25 @@ class _Replayer:
         """The plain run: its output, its instructions, and what its draws were to come from."""
         rng = ScriptedGenerator(np.random.PCG64(0), _in_turn(point.draws), _in_turn(point.picks))
         with traced() as trace:
-            return self._run_plainly(rng, point.place), trace, rng.asked
+            output = self._run_plainly(rng, point.place)
+        self.entered.update(trace.blocks)
+        return output, trace, rng.asked
 
     def _run_plainly(self, rng: np.random.Generator, place: Place) -> Any:
+        return self._outcome(self.plain, rng, place)
+
+    def _outcome(self, function: Callable[..., Any], rng: Any, place: Place) -> Any:
         try:
-            return map_leaves(lambda leaf: leaf, self.plain(rng, _filled(self.data, place)))
+            with np.errstate(all="ignore"):  # far out, a function of the noise may overflow
+                return map_leaves(lambda leaf: leaf, function(rng, _filled(self.data, place)))
         except (Exception, SystemExit) as error:
             return Raised.by(error)
+
+    def _unclear(self) -> NoReturn:
+        raise ExplorationDisagrees(
+            f"rounding decides what {self.mechanism.name} does, so that its paths cannot be held against plain runs; "
+            f"keep numbers that are compared or rounded in proportion to their noise, or use an engine that samples"
+        )
 
     def _disagree(self, what: str, told: Any, seen: Any, point: _Point) -> NoReturn:
         draws = ", ".join(f"{value:.6g}" for value in point.draws[:8]) + (", …" if len(point.draws) > 8 else "")
@@ -272,24 +409,57 @@ class _Replayer:
 class _Told(Run):
     """A run of the stand-ins that know their values: every question is answered by these."""
 
-    def __init__(self, point: _Point, name: str) -> None:
-        super().__init__(Way(), {})
+    def __init__(self, point: _Point, name: str, loops: Loops | None) -> None:
+        super().__init__(Way(), {}, loops=loops)
         self.name = name
+        self.done: list[Step] = []  # what it did, also in rounds of a loop that came back
         self.draws, self.left = point.draws, list(reversed(point.picks))
+        self.used = 0  # of the draws
         self.values: dict[Symbol, float] = dict(point.place)
         self.unclear = False
+        self.hidden = False  # whether that is because a function makes too much of the noise
+        self.overflows = False  # whether a function of the data is beyond what floats can hold
         self._compared: list[Condition] = []
         self._asked: set[int] = set()
 
     def draw(self, distribution: Distribution) -> Affine:
         answer = super().draw(distribution)
         (noise,) = answer.terms
-        if isinstance(noise, Noise) and noise.index < len(self.draws):
-            self.values[noise] = self.draws[noise.index]
+        if self.used < len(self.draws):
+            self.values[noise] = self.draws[self.used]
+            self.used += 1
         else:
-            self.values[noise] = 0
             self.unclear = True
+            self._stop(ExplorationDisagrees("it draws more than a plain run does"))
         return answer
+
+    def _chance(self, p: Any) -> Any:
+        if isinstance(value := settle(p), Affine):
+            self._evaluated(value)
+        return super()._chance(p)
+
+    def _answer(self) -> Any:
+        self.done.append(self.next.step)  # type: ignore[union-attr]
+        return super()._answer()
+
+    def count(self, distribution: Distribution, head: str, added: Added) -> Affine:
+        number = super().count(distribution, head, added)
+        self.done.pop()  # no draw
+        self.values |= dict.fromkeys(number.terms, 1)
+        return number
+
+    def learn(self, loops: Loops, head: LoopHead, added: Added) -> None:
+        """Nothing: what the paths rest on is known."""
+
+    def come_back(self, before: Visit, variables: dict[str, Any]) -> None:
+        """Forget the rounds since: what follows is compared with the path that was listed from there on."""
+        variables |= before.counted
+        if before.rounds is not None:
+            self.values[before.rounds] += 1
+        del self.stages[before.place :]
+        self.place, self.next = before.place, None
+        self.drawn = sum(isinstance(step, Noise) for step in self.steps)
+        self.results = {}
 
     def compared(self, condition: Condition) -> None:
         self._compared.append(condition)
@@ -320,20 +490,53 @@ class _Told(Run):
 
     def _holds(self, condition: Condition) -> bool:
         slack, magnitude = self._evaluated(condition.slack)
-        whole = condition.slack.stands_for is int
+        numbers = [condition.slack.constant, *condition.slack.terms.values()]
+        counted = all(map(is_whole, condition.slack.terms)) and all(Fraction(n).denominator == 1 for n in numbers)
+        whole = condition.slack.stands_for is int or (counted and magnitude < EXACT)
         if not whole and abs(slack) <= CLEAR * magnitude:
             self.unclear = True
         return bool(condition.relation.holds(slack))
 
     def _evaluated(self, expression: Affine) -> tuple[float, float]:
-        """Its value here, and the size of its terms, to which rounding is relative."""
+        """Its value here, and the size of its terms, to which rounding is relative; whole numbers are not rounded."""
+        size, whole = 0.0, all(map(is_whole, expression.terms))
         try:
-            terms = [float(coefficient) * self.values[symbol] for symbol, coefficient in expression.terms.items()]
-            terms.append(float(expression.constant))
-        except OverflowError:  # beyond floats: a plain run cannot be compared
+            terms: list[Any] = [expression.constant if whole else float(expression.constant)]
+            for symbol, coefficient in expression.terms.items():
+                if isinstance(symbol, Derived):
+                    value, magnitude = self._function(symbol)
+                else:
+                    value = magnitude = value_of(symbol, self.values)
+                    if isinstance(symbol, Noise) and not symbol.distribution.integer:
+                        magnitude = max(abs(value), LEAST_MAGNITUDE * symbol.distribution.unit)
+                terms.append(Fraction(coefficient) * round(value) if whole else float(coefficient) * value)
+                size += abs(float(coefficient) * magnitude)
+            total = float(sum(terms)) if whole else math.fsum(terms)
+        except (OverflowError, ValueError):  # beyond floats: a plain run cannot be compared
             self.unclear = True
             return 0.0, math.inf
-        return math.fsum(terms), math.fsum(map(abs, terms))
+        return total, size + abs(float(terms[0]))
+
+    def _function(self, symbol: Derived) -> tuple[float, float]:
+        """Its value here, and a magnitude to which rounding is relative: what rounding its arguments makes of it."""
+        pairs = [(float(a), 0.0) if is_constant(a) else self._evaluated(a) for a in symbol.arguments]
+        whole = [is_constant(a) or all(map(is_whole, a.terms)) for a in symbol.arguments]
+        pairs = [(x, 0.0 if exact and size < EXACT else size) for (x, size), exact in zip(pairs, whole, strict=True)]
+        values = [value for value, _ in pairs]
+        value = float(symbol.function.compute(*values))
+        noisy = any(isinstance(drawn, Noise) for drawn in drawn_in([symbol]))
+        if not math.isfinite(value) and not noisy:
+            self.unclear = self.overflows = True
+        moved = 0.0
+        for place, (argument, magnitude) in enumerate(pairs):
+            for step in (CLEAR * magnitude, -CLEAR * magnitude):
+                other = float(symbol.function.compute(*values[:place], argument + step, *values[place + 1 :]))
+                moved = max(moved, abs(other - value))
+        if noisy and (not math.isfinite(moved) or (symbol.function.whole and moved)):
+            self.unclear = self.hidden = self.unclear or math.isfinite(value)
+        if not math.isfinite(moved) or symbol.function.whole:
+            moved = 0.0
+        return value, max(abs(value), moved / CLEAR)
 
     def value(self, leaf: Any) -> Any:
         """The leaf of an output here: a number with its tolerance, a truth value, or what it is."""
@@ -342,18 +545,26 @@ class _Told(Run):
             if math.isfinite(magnitude):
                 self._check_rounding(leaf)
             return _Near(value, OUTPUT_TOLERANCE * magnitude)
+        if isinstance(leaf, NoisyText):
+            return _NearText([part if isinstance(part, str) else self._written(part) for part in leaf.parts])
         if isinstance(leaf, Condition):
             return self._holds(leaf)
         if isinstance(leaf, Select):
             return self.value(leaf.then if self.value(leaf.condition) else leaf.other)
         return leaf
 
+    def _written(self, part: WrittenNumber) -> _NearNumber:
+        value, magnitude = self._evaluated(part.number)
+        if part.number.stands_for is int:
+            return _NearNumber(round(value), 0.0, part.form)
+        return _NearNumber(value, OUTPUT_TOLERANCE * magnitude, part.form)
+
     def _check_rounding(self, released: Affine) -> None:
         """ExplorationDisagrees where floats near the number are so far apart that its noise makes no difference."""
         scales = [abs(float(c)) * s.distribution.unit for s, c in released.terms.items() if isinstance(s, Noise)]
         if not scales or released.stands_for is int:
             return
-        data = [float(c) * self.values[s] for s, c in released.terms.items() if not isinstance(s, Noise)]
+        data = [float(c) * value_of(s, self.values) for s, c in released.terms.items() if isinstance(s, Unknown)]
         size = abs(math.fsum([float(released.constant), *data]))
         if UNIT_ROUNDOFF * size >= DROWNED * max(scales):
             raise ExplorationDisagrees(
@@ -374,6 +585,40 @@ class _Near:
         return f"{self.value:.12g}"
 
 
+@dataclass(frozen=True)
+class _NearNumber:
+    """A number in a text, which rounding may have moved by so much before it was written."""
+
+    value: float
+    tolerance: float
+    form: str
+
+    def is_written(self, text: str) -> bool:
+        moved = (self.value + step for step in (-self.tolerance, self.tolerance)) if self.tolerance else ()
+        if text in {format(value, self.form) for value in (self.value, *moved)}:
+            return True
+        try:
+            return not self.form and abs(float(text) - self.value) <= self.tolerance
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True)
+class _NearText:
+    """A text with numbers in it."""
+
+    parts: Sequence[str | _NearNumber]
+
+    def is_written(self, text: object) -> bool:
+        pattern = "".join(re.escape(part) if isinstance(part, str) else "(.+?)" for part in self.parts)
+        found = re.fullmatch(pattern, text, re.DOTALL) if isinstance(text, str) else None
+        numbers = [part for part in self.parts if isinstance(part, _NearNumber)]
+        return found is not None and all(map(_NearNumber.is_written, numbers, found.groups()))
+
+    def __repr__(self) -> str:
+        return repr("".join(part if isinstance(part, str) else format(part.value, part.form) for part in self.parts))
+
+
 def _difference(told: Any, seen: Any) -> str | None:
     """How the output of a plain run differs from what was told; None where it is the same."""
     if isinstance(told, list | tuple) or isinstance(seen, list | tuple):
@@ -390,19 +635,46 @@ def _difference(told: Any, seen: Any) -> str | None:
 def _same_leaf(told: Any, seen: Any) -> bool:
     if isinstance(told, bool) or isinstance(seen, bool):
         return told is seen
+    if isinstance(told, _NearText):
+        return told.is_written(seen)
     if isinstance(told, _Near):
-        return isinstance(seen, int | float) and abs(seen - told.value) <= told.tolerance + 1e-300
+        if not isinstance(seen, int | float):
+            return False
+        same = seen == told.value or (seen != seen and told.value != told.value)
+        return same or abs(seen - told.value) <= told.tolerance + 1e-300
     if isinstance(told, int | float | Number) and isinstance(seen, int | float):
         close = math.isfinite(seen) and abs(float(told) - seen) <= OUTPUT_TOLERANCE * abs(seen)
         return close or (told != told and seen != seen) or told == seen
     return type(told) is type(seen) and bool(told == seen)
 
 
-def _other_draw(told: Sequence[Step], asked: Sequence[Distribution | Sequence[float]]) -> str | None:
+def _largest_gap(first: Sequence[Any], second: Sequence[Any]) -> float:
+    """Between the distribution functions of two samples of outputs: of their first leaves, their second, …"""
+    samples = [list(map(leaves, first)), list(map(leaves, second))]
+    gap = 0.0
+    for place in range(max(len(entries) for sample in samples for entries in sample)):
+        keys = [[_rank_key(entries, place) for entries in sample] for sample in samples]
+        rank = {key: k for k, key in enumerate(sorted(set(keys[0] + keys[1])))}
+        counts = [np.bincount([rank[key] for key in each], minlength=len(rank)) / len(each) for each in keys]
+        gap = max(gap, float(np.abs(np.cumsum(counts[0] - counts[1])).max()))
+    return gap
+
+
+def _rank_key(entries: Sequence[Any], place: int) -> tuple[int, float, str]:
+    """By what the leaf at this place is sorted: a number by itself, all else by its text."""
+    leaf = entries[place] if place < len(entries) else None
+    return (0, float(leaf), "") if isinstance(leaf, int | float) and leaf == leaf else (1, 0.0, repr(leaf))
+
+
+def _noise_in(condition: Condition) -> set[Noise]:
+    return {symbol for symbol in drawn_in(condition.slack.terms) if isinstance(symbol, Noise)}
+
+
+def _other_draw(told: _Told, asked: Sequence[Distribution | Sequence[float]]) -> str | None:
     """Where a plain run asked for other noise, up to rounding, or for other choices than this run did."""
-    drawn = [step for step in told if isinstance(step, Noise) or _is_chosen(step.options)]
+    drawn = [step for step in told.done if isinstance(step, Noise) or _is_chosen(step.options)]
     for step, law in zip(drawn, asked, strict=False):
-        if not _same_law(step, law):
+        if not _same_law(step, law, told.values):
             ours = step.distribution if isinstance(step, Noise) else f"one of {len(step.options)} values"
             theirs = law if isinstance(law, Distribution) else f"one of {len(law)} values"
             other = "chooses with other probabilities" if ours == theirs else f"draws {theirs}, not {ours}"
@@ -411,7 +683,7 @@ def _other_draw(told: Sequence[Step], asked: Sequence[Distribution | Sequence[fl
     return None if len(drawn) == len(asked) else f"the plain run makes {number}, not {len(drawn)}"
 
 
-def _same_law(told: Step, asked: Distribution | Sequence[float]) -> bool:
+def _same_law(told: Step, asked: Distribution | Sequence[float], values: Mapping[Symbol, float]) -> bool:
     if isinstance(told, Noise):
         if told.distribution == asked:
             return True
@@ -421,7 +693,14 @@ def _same_law(told: Step, asked: Distribution | Sequence[float]) -> bool:
     if isinstance(asked, Distribution) or len(asked) != len(told.options):
         return False
     total = math.fsum(asked)
-    return all(_same_chance(option.weight, chance / total) for option, chance in zip(told.options, asked, strict=True))
+    for option, chance in zip(told.options, asked, strict=True):
+        if isinstance(option.weight, Weight):  # however small: it is compared with that of other data
+            same = math.isclose(option.weight.evaluate(values), chance / total, rel_tol=OUTPUT_TOLERANCE)
+        else:
+            same = _same_chance(option.weight, chance / total)
+        if not same:
+            return False
+    return True
 
 
 def _same_chance(told: Number, asked: Number | float) -> bool:
@@ -439,11 +718,6 @@ def _signature(path: Path) -> tuple[int, ...]:
 def _is_chosen(options: Sequence[Option]) -> bool:
     """Whether chance decides at this fork, and not a condition."""
     return not any(option.conditions for option in options)
-
-
-def _point(values: Mapping[Symbol, float], path: Path, picks: list[int]) -> _Point:
-    place: Place = {symbol: value for symbol, value in values.items() if isinstance(symbol, Unknown)}
-    return _Point([values[noise] for noise in path.noises], picks, place)
 
 
 def _unknowns_in(data: Any) -> list[Unknown]:

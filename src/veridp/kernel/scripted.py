@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
@@ -11,25 +12,36 @@ from typing import Any
 import numpy as np
 
 from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, IntegerNoise, Number, ScaledNoise, exact
-from veridp.kernel.generator import NoiseMethods
-from veridp.kernel.noise import Uniform
+from veridp.kernel.generator import MAX_LISTED, NoiseMethods
+from veridp.kernel.noise import Integers, Uniform
 
 Size = int | tuple[int, ...] | None
 Draw = Callable[[Distribution], float]
 Pick = Callable[[Sequence[float]], int]
 
 
+class TooManyDraws(BaseException):
+    """Ends a run that draws more often than it may; no `except Exception` of the user can swallow it."""
+
+
 class ScriptedGenerator(NoiseMethods, np.random.Generator):
     """Draws what `draw` and `pick` say, and writes down every draw without its location and every finite choice.
 
-    Without them it draws as NumPy does from the bit generator. A binomial of few trials, integers, choices and
-    permutations are finite choices, as in exploration.
+    Without them it draws as NumPy does from the bit generator. Past `most` draws it raises TooManyDraws. A binomial of
+    few trials, integers, choices and permutations are finite choices, as in exploration.
     """
 
     __module__, __qualname__ = np.random.Generator.__module__, np.random.Generator.__qualname__
 
-    def __init__(self, bits: np.random.BitGenerator, draw: Draw | None = None, pick: Pick | None = None) -> None:
+    def __init__(
+        self,
+        bits: np.random.BitGenerator,
+        draw: Draw | None = None,
+        pick: Pick | None = None,
+        most: float = math.inf,
+    ) -> None:
         super().__init__(bits)
+        self.most = most
         self._numpy = np.random.Generator(bits)  # whose methods call each other, not the ones below
         self.scripted = draw is not None
         self._draw, self._pick = draw, pick
@@ -41,7 +53,7 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
         self._genuine: Any = None  # what NumPy drew for the call that is under way
 
     def __deepcopy__(self, memo: object) -> ScriptedGenerator:
-        twin = ScriptedGenerator(copy.deepcopy(self.bit_generator), self._draw, self._pick)
+        twin = ScriptedGenerator(copy.deepcopy(self.bit_generator), self._draw, self._pick, self.most)
         twin.draws, twin.picks, twin.asked = self.draws, self.picks, self.asked
         twin._tape, twin._place = self._tape, self._place
         return twin
@@ -49,6 +61,8 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
     def _next(self, make: Callable[[], Any], into: list[Any]) -> Any:
         """What comes next: what a copy has drawn before from here, or something new."""
         if self._place == len(self._tape):
+            if self._place >= self.most:
+                raise TooManyDraws
             self._tape.append(make())
             into.append(self._tape[-1])
         self._place += 1
@@ -134,11 +148,16 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
         if self.scripted:
             shape = _shape(size, first, last)
             ends = [np.broadcast_to(np.asarray(end), shape).flat for end in (first, last)]
-            drawn = [int(a) + self._one_of([1.0] * (int(b) + endpoint - int(a))) for a, b in zip(*ends, strict=True)]
+            drawn = [int(a) + self._integer_below(int(b) + endpoint - int(a)) for a, b in zip(*ends, strict=True)]
             return _plain(np.array(drawn).reshape(shape).astype(dtype), size, first, last)
         values = self._numpy.integers(low, high, size, dtype, endpoint)
-        self._record([int(x) for x in (np.asarray(values) - np.asarray(first)).flat], self.picks)
+        counts = np.broadcast_to(np.asarray(last) + endpoint - np.asarray(first), np.shape(values))
+        for x, count in zip((np.asarray(values) - np.asarray(first)).flat, counts.flat, strict=True):
+            self._record([int(x)], self.picks if count <= MAX_LISTED else self.draws)
         return values
+
+    def _integer_below(self, count: int) -> int:
+        return int(self._scripted(Integers(count))) if count > MAX_LISTED else self._one_of([1.0] * count)
 
     def choice(
         self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
@@ -154,6 +173,15 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
         if isinstance(a, int | np.integer):
             return chosen if size is not None else int(chosen)
         return np.asarray(a)[chosen]
+
+    def multinomial(self, n: Any, pvals: Any, size: Size = None) -> Any:
+        if not self.scripted:
+            counts = self._numpy.multinomial(n, pvals, size)
+            self._record([place for place, count in enumerate(np.ravel(counts)) for _ in range(count)], self.picks)
+            return counts
+        *first, _ = map(float, pvals)
+        picks = [self._one_of([*first, 1.0 - sum(first)]) for _ in range(int(n))]
+        return np.bincount(np.array(picks, dtype=np.int64), minlength=len(first) + 1)
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         count = x if isinstance(x, int | np.integer) else len(x)

@@ -98,8 +98,14 @@ def _is_inner_module(module: str) -> bool:
 # Which instructions of the user's code a run went through, so that two runs can be compared.
 
 
+MAX_CODES = 10_000  # pieces of code whose blocks are remembered
 MAX_BLOCKS = 200_000  # of one run; what comes later is not compared
 LIBRARIES = tuple({os.path.dirname(os.__file__) + os.sep, os.sep + "site-packages" + os.sep})
+
+
+def is_users_code(file: str) -> bool:
+    """Whether code of this file is the user's own: of no library, and not of veridp."""
+    return not file.startswith(VERIDP) and not any(library in file for library in LIBRARIES)
 
 
 class Trace:
@@ -116,8 +122,7 @@ class Trace:
         pairs = enumerate(zip(self.blocks, other.blocks, strict=False))
         place = next((k for k, (mine, theirs) in pairs if mine != theirs), min(len(self.blocks), len(other.blocks)))
         longer = max(self.blocks, other.blocks, key=len)
-        code, offset = (self.blocks or longer)[max(place - 1, 0)]
-        return Site(code.co_filename, _line(code, offset))
+        return site_of(*(self.blocks or longer)[max(place - 1, 0)])
 
 
 @contextmanager
@@ -128,9 +133,12 @@ def traced() -> Iterator[Trace]:
 
     def enter(frame: FrameType, _event: str, _argument: Any) -> Any:
         code = frame.f_code
-        starts = known.get(code)
-        if starts is None:
-            starts = known[code] = _starts(code) if _is_users(frame) else frozenset()
+        met = known.get(id(code))
+        if met is None:
+            if len(known) >= MAX_CODES:
+                known.clear()
+            met = known[id(code)] = code, _starts(code) if _is_users(frame) else frozenset()
+        starts = met[1]
         if not starts:
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
@@ -167,9 +175,12 @@ def _starts(code: CodeType) -> frozenset[int]:
     return frozenset(starts)
 
 
-_KNOWN: dict[CodeType, frozenset[int]] = {}  # of code that was met: where its blocks begin; nothing for code of others
+# of code that was met, by its id, which is quicker than to hash it: where its blocks begin; nothing for code of others
+_KNOWN: dict[int, tuple[CodeType, frozenset[int]]] = {}
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 
 
-def _line(code: CodeType, offset: int) -> int:
-    return next((line for start, end, line in code.co_lines() if start <= offset < end and line), code.co_firstlineno)
+def site_of(code: CodeType, offset: int) -> Site:
+    """The line of an instruction."""
+    lines = (line for start, end, line in code.co_lines() if start <= offset < end and line)
+    return Site(code.co_filename, next(lines, code.co_firstlineno))

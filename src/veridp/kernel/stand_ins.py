@@ -13,9 +13,10 @@ is refused.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, NoReturn
@@ -92,6 +93,14 @@ class Symbolic:
         """Stop the run: what was asked for is not modelled."""
         raise NotImplementedError
 
+    @classmethod
+    def called(cls, function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What a function of NumPy makes of the numbers in its arguments: floats, in a shape that they do not change.
+
+        NotImplemented where this reading has no answer.
+        """
+        return NotImplemented
+
     @noting_errors
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return _on_ufunc(ufunc, method, inputs, options)
@@ -101,7 +110,25 @@ class Symbolic:
         return _on_function(function, args, kwargs)
 
 
-class Vector(np.ndarray[Any, np.dtype[np.object_]]):
+class Array(np.ndarray[Any, Any]):
+    """An array of plain values, texts say, whose index may hold stand-ins: they are decided."""
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar else array.view(type(self))
+
+    def __getitem__(self, key: Any) -> Any:  # an index past the end ends loops over an array
+        return super().__getitem__(key) if type(key) is int else self._part(key)
+
+    @noting_errors
+    def _part(self, key: Any) -> Any:
+        return super().__getitem__(_index(key))
+
+    @noting_errors
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_index(key), value)
+
+
+class Vector(Array):
     """An object array of NumPy scalars and symbolic ones."""
 
     @classmethod
@@ -147,6 +174,9 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
     def dot(self, b: Any, **options: Any) -> Any:  # type: ignore[override]
         return np.dot(self, b, **options)
 
+    def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+        return np.searchsorted(self, v, side, sorter)
+
     def nonzero(self) -> Any:
         return np.nonzero(_decided(self))
 
@@ -161,21 +191,20 @@ class Vector(np.ndarray[Any, np.dtype[np.object_]]):
 
     def astype(self, dtype: Any, **options: Any) -> Any:  # type: ignore[override]
         target = np.dtype(dtype)
-        if options.pop("copy", True) not in (True, False) or options or target.kind == "O":
+        as_objects = target.kind == "O"  # Python's integers have no limits, and its floats compute as NumPy's do
+        if options.pop("copy", True) not in (True, False) or options or (as_objects and _kind_of_all(self.flat) != "f"):
             _refuse(self, f"astype({target}) with these options is not modelled")
+        if as_objects:
+            return self.copy()
         return _map(lambda value: _cast(value, target), self)
-
-    def __getitem__(self, key: Any) -> Any:  # an index past the end ends loops over an array
-        return super().__getitem__(key) if type(key) is int else self._part(key)
-
-    @noting_errors
-    def _part(self, key: Any) -> Any:
-        return super().__getitem__(_index(key))
 
     @noting_errors
     def __setitem__(self, key: Any, value: Any) -> None:
-        key, target = _index(key), DTYPES[_kind_of_all(self.ravel())]
-        if np.ndim(value) and not isinstance(super().__getitem__(key), np.ndarray):
+        target = DTYPES[_kind_of_all(self.ravel())]
+        if _is_mask(key, self.shape) and not np.ndim(value):
+            key, value = ..., _where(key, _cast(value, target), self)
+        key = _index(key)
+        if np.ndim(value) and not isinstance(np.ndarray.__getitem__(self, key), np.ndarray):
             raise ValueError("setting an array element with a sequence.")
         super().__setitem__(key, _map(lambda entry: _cast(entry, target), value))
 
@@ -189,7 +218,7 @@ def _refused_method(name: str) -> Callable[..., Any]:
 
 for _name in (
     "argpartition", "byteswap", "choose", "compress", "cumprod", "dump", "dumps", "getfield", "partition", "prod",
-    "put", "searchsorted", "setfield", "std", "tobytes", "tofile", "trace", "var",
+    "put", "setfield", "std", "tobytes", "tofile", "trace", "var",
 ):  # fmt: skip
     setattr(Vector, _name, _refused_method(_name))
 
@@ -302,6 +331,11 @@ def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
     return [_nested(values[place * step : (place + 1) * step], shape[1:]) for place in range(shape[0])]
 
 
+def _is_mask(key: Any, shape: tuple[int, ...]) -> bool:
+    """Whether the key tells for each entry of an array whether it is meant, which need not be decided then."""
+    return isinstance(key, Vector) and key.shape == shape and _kind_of_all(key.flat) == "b"
+
+
 def _index(key: Any) -> Any:
     """The key of an array, with undecided truth values and integers decided."""
     if isinstance(key, tuple):
@@ -328,11 +362,37 @@ def _refuse(values: Any, what: str) -> NoReturn:
     raise TypeError(what)
 
 
+def _leaves(values: Any) -> Iterator[Any]:
+    """What stands in the values, their arrays and lists."""
+    for value in values:
+        if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype == object):
+            yield from _leaves(value.flat if isinstance(value, np.ndarray) else value)
+        else:
+            yield value
+
+
+def _any_symbolic(values: Any) -> bool:
+    return first_symbolic(_leaves(values)) is not None
+
+
+def _ordinary(value: Any) -> Any:
+    """An array that could hold stand-ins, and holds none, as one of plain numbers; all else as it is."""
+    if isinstance(value, list | tuple) and any(isinstance(entry, Vector) for entry in value):
+        return [_ordinary(entry) for entry in value]
+    if not isinstance(value, Vector):
+        return value
+    entries = list(value.flat)
+    return np.array(entries, dtype=DTYPES[_kind_of_all(entries)] if entries else None).reshape(value.shape)
+
+
 # ------------------------------------------------------------------------------------------------------ ufuncs
 
 
 def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
     out = options.pop("out", None)
+    if not _any_symbolic(inputs):
+        answer = getattr(ufunc, method)(*map(_ordinary, inputs), **options)
+        return answer if out is None else _written(answer, out[0], inputs)
     if ufunc is np.matmul and method == "__call__" and not options:
         answer = _matrix_product(*inputs)
     elif method == "__call__" and not options and ufunc.nout == 1 and ufunc.signature is None:
@@ -453,9 +513,16 @@ def _matrix_product(left: Any, right: Any) -> Any:
 
 
 def _on_function(function: Any, args: Any, kwargs: Any) -> Any:
+    if not _any_symbolic([*args, *kwargs.values()]):  # arrays that could hold stand-ins, and hold none
+        return function(*map(_ordinary, args), **{name: _ordinary(value) for name, value in kwargs.items()})
     own = FUNCTIONS.get(function)
     if own is not None:
         return own(*args, **kwargs)
+    if function in COMPUTED:
+        symbol = first_symbolic(_leaves([*args, *kwargs.values()]))
+        answer = NotImplemented if symbol is None else symbol.called(function, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
     if function not in ALLOWED:
         _refuse([*args, *kwargs.values()], f"np.{function.__name__} of noise is not modelled")
     answer = function._implementation(*args, **kwargs)  # what NumPy does where nobody objects
@@ -518,8 +585,10 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **optio
 
 
 def _round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
-    if decimals != 0 or out is not None:
-        _refuse(a, "np.round of noise to decimals is not modelled")
+    if out is not None or type(decimals) is not int:
+        _refuse(a, "np.round with out=, or to decimals that are not an integer, is not modelled")
+    if decimals:
+        return _map(lambda value: round(value, decimals), a)
     return _map(lambda value: value if _kind(value) == "i" else _applied(np.rint, value), a)
 
 
@@ -551,6 +620,49 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     return _reduced(np.add, _map(_truth, a), axis, None, bool(keepdims))
 
 
+def _search_sorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    """Where to insert v, by the bisection that NumPy does."""
+    several = np.ndim(v) > 0  # NumPy begins where it found the value before: the same only where the table is sorted
+    if sorter is not None or side not in ("left", "right") or (several and not _is_sorted(a)):
+        _refuse([a, v], "np.searchsorted with sorter, or of several values in a noisy table, is not modelled")
+    entries, before = list(_boxed(a).flat), np.less if side == "left" else np.less_equal
+
+    def place(value: Any) -> Any:
+        low, high = 0, len(entries)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if _applied(before, entries[middle], value) else (low, middle)
+        return np.int64(low)
+
+    return _map(place, v)
+
+
+def _is_sorted(table: Any) -> bool:
+    return not _any_symbolic([table]) and bool(np.all(np.diff(np.asarray(_ordinary(table))) >= 0))
+
+
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """The numbers of the bins, found as NumPy does."""
+    if _any_symbolic([bins]):
+        _refuse([x, bins], "np.digitize with noisy edges is not modelled")
+    edges, side = np.asarray(_ordinary(bins)), "left" if right else "right"
+    np.digitize(0.0, edges)  # raises unless they are in order
+    if edges.size and edges[0] > edges[-1]:
+        return edges.size - _search_sorted(edges[::-1], x, side)
+    return _search_sorted(edges, x, side)
+
+
+def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:  # noqa: A002 - NumPy's name
+    """How many numbers are in each bin; the last one has both of its ends."""
+    by_data = np.ndim(bins) == 0 and range is None
+    if density or weights is not None or by_data or _any_symbolic([bins, range]):
+        _refuse([a, bins, range], "np.histogram is modelled with edges, or with a number of bins and a range, alone")
+    edges = np.histogram_bin_edges(np.empty(0), _ordinary(bins), _ordinary(range))
+    from_here = [np.count_nonzero(np.greater_equal(a, edge)) for edge in edges[:-1]]
+    from_here.append(np.count_nonzero(np.greater(a, edges[-1])))
+    return Vector.of([here - beyond for here, beyond in itertools.pairwise(from_here)]), edges
+
+
 def _like(value: int | None) -> Callable[..., Any]:
     def like(a: Any, fill_value: Any = value, **options: Any) -> Any:
         if options:
@@ -575,11 +687,44 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.mean: _mean,
     np.median: _median,
     np.cumsum: _cumulative_sum,
+    np.searchsorted: _search_sorted,
+    np.digitize: _digitize,
+    np.histogram: _histogram,
     np.dot: lambda a, b: _matrix_product(a, b) if np.ndim(a) and np.ndim(b) else np.multiply(a, b),
     np.zeros_like: _like(0),
     np.ones_like: _like(1),
     np.full_like: _like(None),
 }
+
+
+def _least_squares(a: Any, b: Any, rcond: Any = None) -> Any:
+    """The solution, which is linear in b; its residuals, the rank and the singular values."""
+    if _any_symbolic([a]):
+        _refuse([a, b], "least squares with noise in the matrix are not modelled")
+    matrix = np.asarray(_ordinary(a))
+    _, _, rank, singular = np.linalg.lstsq(matrix, np.zeros(len(matrix)), rcond=rcond)
+    solution = np.matmul(np.linalg.pinv(matrix), b)
+    rest = np.subtract(b, np.matmul(matrix, solution))
+    full = rank == matrix.shape[1] < len(matrix)
+    return solution, np.sum(rest * rest, axis=0, keepdims=True) if full else np.empty(0), rank, singular
+
+
+def _solved(a: Any, b: Any) -> Any:
+    if _any_symbolic([a]):
+        _refuse([a, b], "linear equations with noise in the matrix are not modelled")
+    return np.matmul(np.linalg.inv(np.asarray(_ordinary(a))), b)
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, **options: Any) -> Any:
+    if options or (weights is not None and axis is not None):
+        _refuse([a, weights], "np.average with these options is not modelled")
+    return np.mean(a, axis=axis) if weights is None else np.divide(np.sum(np.multiply(a, weights)), np.sum(weights))
+
+
+FUNCTIONS |= {np.linalg.lstsq: _least_squares, np.linalg.solve: _solved, np.average: _average}
+COMPUTED: frozenset[Any] = frozenset(  # of numbers alone, with answers of a shape that depends on shapes alone
+    (np.var, np.std, np.percentile, np.quantile, np.prod, np.cumprod, np.linalg.norm, np.linalg.det, np.interp, np.cov)
+)
 ALLOWED: frozenset[Any] = frozenset(  # those that move entries, or are made of the ones above
     (
         np.sum, np.any, np.all, np.diff, np.sort, np.argsort, np.outer,

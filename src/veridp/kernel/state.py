@@ -73,8 +73,9 @@ class Watch:
     def _check(self, place: str | None) -> None:
         if place == RANDOMNESS:
             raise Nondeterministic(
-                f"{self.name} draws from global randomness (random or numpy.random); draw from rng instead, "
-                f"or sample it, wrapped with veridp.adapters.unseeded(function)"
+                f"{self.name} draws from global randomness (random or numpy.random) where it cannot be adopted: in a "
+                f"library, a tuple or another thread; draw from rng instead, or sample it, wrapped with "
+                f"veridp.adapters.unseeded(function)"
             )
         if place is not None:
             raise Nondeterministic(f"{self.name} keeps state between runs: {place} changed; make each run start afresh")
@@ -84,13 +85,21 @@ class Watch:
 def watched_entropy(used: list[Site]) -> Iterator[None]:
     """Notes in `used` where the body asks the operating system for entropy, as secrets and unseeded generators do."""
     original, library = os.urandom, random._urandom  # type: ignore[attr-defined]
+    seed = random.Random.seed
 
     def urandom(count: int) -> bytes:
         used.append(here())
         return original(count)
 
+    def seeding(self: random.Random, a: Any = None, *rest: Any, **options: Any) -> None:
+        if a is None:
+            used.append(here())
+        seed(self, a, *rest, **options)
+
     os.urandom = random._urandom = urandom  # type: ignore[attr-defined]
+    random.Random.seed = seeding  # type: ignore[method-assign]
     try:
         yield
     finally:
         os.urandom, random._urandom = original, library  # type: ignore[attr-defined]
+        random.Random.seed = seed  # type: ignore[method-assign]

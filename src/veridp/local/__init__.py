@@ -7,15 +7,12 @@ helps against them, `study/` the evaluation. Only the command line and the repor
 from __future__ import annotations
 
 from veridp.local import defences, poisoning, postprocess
-from veridp.local.estimate import Counts, Estimate
-from veridp.local.oracle import FrequencyOracle, Labelled, Oracle, PureOracle
-from veridp.local.oracles.attributes import SMP, SPL, KeyValue
-from veridp.local.oracles.binned import BinnedGRR
-from veridp.local.oracles.bloom import RAPPOR, RapporDevice
-from veridp.local.oracles.frequency import GRR, OUE, SUE, SubsetSelection
-from veridp.local.oracles.hadamard import Hadamard
-from veridp.local.oracles.hashing import OLH
-from veridp.local.oracles.means import HM, PM, SR, LaplaceMean, MeanOracle, Moments
+from veridp.local.attributes import SMP, SPL, KeyValue
+from veridp.local.frequency import GRR, OUE, SUE, Hadamard, SubsetSelection
+from veridp.local.hashing import OLH, RAPPOR, RapporDevice
+from veridp.local.means import SR, BinnedGRR, LaplaceMean, MeanOracle
+from veridp.local.oracle import Counts, Estimate, FrequencyOracle, Labelled, Oracle, PureOracle
+from veridp.local.piecewise import HM, PM, Moments
 from veridp.local.plan import choose
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from veridp.errors import BadInput
-from veridp.local.estimate import Estimate
+from veridp.local.oracle import Estimate
 
 
 def clip(estimate: Estimate) -> Estimate:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from veridp.adjacency import Adjacency, Scaled, adjacency
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung
 from veridp.mechanism.declared import Mechanism
+from veridp.notions import MAKERS
 
 # ------------------------------------------------------------------------------------------------------------- command
 # A mechanism that is another program: JSON lines in, JSON lines out.
@@ -139,7 +141,8 @@ def opendp(measurement: Any, *, delta: float = DELTA, **options: Any) -> Mechani
         raise BadInput(f"{measurement!r} is not an opendp Measurement; build one with opendp.measurements.make_…")
     known = _opendp_input(measurement, options)
     relation = adjacency(known["adjacency"])
-    claimed = {} if "epsilon" in options else _opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
+    stated = any(name in options for name in ("epsilon", *MAKERS))
+    claimed = {} if stated else _opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
     function = _Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
     return _foreign(function, **{**claimed, **known, "adjacency": relation})
 
@@ -330,7 +333,7 @@ def batched(function: Callable[[Any, int], Any], **options: Any) -> Mechanism:
 
 
 def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechanism:
-    """The mechanism of a function of `(rng, data)` that draws from elsewhere than `rng`: sampled, never explored.
+    """The mechanism of a function whose sources of randomness cannot be adopted: sampled, never explored.
 
     It is run once for each output. NumPy's and Python's global generators are seeded from `rng` for each block of
     outputs, so that what is drawn from these follows from the seed; draws from anywhere else do not.
@@ -341,11 +344,17 @@ def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechan
     def once(rng: Any, data: Any, **arguments: Any) -> Any:
         if _stands_in(rng):
             rng.refuse(f"{given.name} draws its noise out of sight, not from rng")
-        return given.function(rng, data, **arguments)
+        return given.bind(**arguments).bound()(rng, data)
 
     def many(rng: Any, data: Any, count: int, **arguments: Any) -> list[Any]:
+        run = given.bind(**arguments).bound()
         with _global_randomness_from(rng):
-            return [given.function(rng, data, **arguments) for _ in range(count)]
+            return [run(rng, data) for _ in range(count)]
+
+    if not given.roles.natural:
+        others = [p.replace(kind=p.KEYWORD_ONLY) for p in (given.parameters or {}).values()]
+        first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in ("rng", given.roles.data)]
+        once.__signature__ = inspect.Signature([*first, *others])  # type: ignore[attr-defined]
 
     return replace(given, function=once, vectorised=many)
 
@@ -434,7 +443,7 @@ class _Many:
 
 def _stands_in(rng: Any) -> bool:
     """Whether this is a stand-in for a generator; one may pass for a real one by its class."""
-    return type(rng) is not np.random.Generator
+    return type(rng) is not Generator
 
 
 def _foreign(source: Any, **options: Any) -> Mechanism:

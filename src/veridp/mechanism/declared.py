@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+import random
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
+from types import MethodType
 from typing import Any, overload
 
-from veridp.adjacency import Adjacency, Domain, adjacency
+import numpy as np
+from numpy.random import Generator
+
+from veridp.adjacency import Adjacency, Domain, Rows, adjacency, is_frame
 from veridp.claim import Claim
-from veridp.errors import BadInput
+from veridp.errors import BadInput, VeridpError
+from veridp.mechanism.randomness import Sources, adopted, seeded
+from veridp.mechanism.sources import is_drawn_from, sources_of, undisturbed
+from veridp.notions import MAKERS, Notion, only_claim
 
 Function = Callable[..., Any]
 DEFAULTS: Mapping[str, Any] = {"adjacency": adjacency("linf"), "domain": (-10, 10), "size": 5}
@@ -22,13 +33,45 @@ FLOAT_GRAIN = 2.0**-48  # what some dozen additions of probabilities lose in flo
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
 
 
+GENERATOR_NAMES = frozenset(
+    (
+        "rng", "prng", "np_rng", "seed_rng", "rand_gen", "random_generator", "generator", "gen", "rand", "rnd",
+        "random", "random_state", "rand_state", "rs",
+    )
+)  # fmt: skip
+GENERATOR_KINDS: Mapping[str, Any] = {
+    "Generator": np.random.Generator,
+    "RandomState": np.random.RandomState,
+    "Random": random.Random,
+    "SystemRandom": random.SystemRandom,
+}
+SHAPES = "(rng, data), (data, rng) or (data), with rng a generator; further parameters are arguments"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which of a function's parameters is its generator, of which kind, and which its data."""
+
+    data: str
+    generator: str | None = None
+    kind: Any = np.random.Generator
+    natural: bool = False  # whether it is called as function(rng, data)
+    keyword: bool = False  # whether the generator is given by name
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """`function(rng, data, **arguments)`, where `rng` is used as a `numpy.random.Generator`.
 
+    The generator may also come after the data, or be missing: then the function draws from sources of its own. Its
+    parameter is known by its name (`rng`, `random_state`, …) or annotation, else it is the first of two. A method runs
+    on a fresh copy of its object each time.
+
     `epsilon` and `delta` are what it claims: a number, or a function of some of its arguments. Without one, the claim
-    is the value of the argument named `epsilon` (or `delta`), if there is one. `cost(size, **arguments)` is its true ε
-    where known. `vectorised(rng, data, count, **arguments)`, if given, returns `count` outputs at once.
+    is the value of the argument named `epsilon` (or `delta`), if there is one. In their place it may claim one of `rho`
+    (zCDP), `mu` (Gaussian DP), `rdp` (a pair (α, ε), several, or a function of α and arguments) and `tradeoff` (points
+    (α, β), or a function of α and arguments). `cost(size, **arguments)` is its true ε where known.
+    `vectorised(rng, data, count, **arguments)`, if given, returns `count` outputs at once.
 
     `adjacency`, `domain` and `size` (the usual length of its input) have defaults; `assumed` names those that were left
     to their default, and `origin` is the target that the mechanism was loaded from.
@@ -45,14 +88,20 @@ class Mechanism:
     size: int = None  # type: ignore[assignment]
     assumed: frozenset[str] = field(default=frozenset(), compare=False)
     origin: str = field(default="", compare=False)
+    rho: float | Function | None = None
+    mu: float | Function | None = None
+    rdp: Any = field(default=None, hash=False)
+    tradeoff: Any = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         unset = frozenset(name for name in DEFAULTS if getattr(self, name) is None)
         for name in unset:
             object.__setattr__(self, name, DEFAULTS[name])
         object.__setattr__(self, "assumed", self.assumed | unset)
+        if is_frame(self.domain):
+            object.__setattr__(self, "domain", Rows(self.domain))
         self._check_settings()
-        accepted = self._parameters()
+        accepted = self.parameters
         for name in self.arguments:
             if accepted is not None and name not in accepted:
                 known = ", ".join(accepted) or "none"
@@ -63,6 +112,9 @@ class Mechanism:
             claimed = getattr(self, name)
             if claimed is not None and not callable(claimed):
                 Claim(**{"epsilon": 0.0, name: claimed})
+        notion = only_claim(**self._stated)
+        if notion is not None and not callable(self._stated[notion]):
+            MAKERS[notion](self._stated[notion])
         if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise BadInput(f"size must be an integer >= 1, got {self.size!r}")
         if not isinstance(self.domain, Collection) or isinstance(self.domain, str | Mapping) or not len(self.domain):
@@ -76,28 +128,62 @@ class Mechanism:
         if not isinstance(self.adjacency, Adjacency):
             raise BadInput(f"adjacency must be an Adjacency object, got {self.adjacency!r}")
 
-    def _parameters(self) -> dict[str, inspect.Parameter] | None:
-        """The parameters after `rng` and `data`, by name; None where anything goes or nothing can be known."""
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter] | None:
+        """The parameters other than the generator and the data, by name; None where anything goes or none is known."""
+        roles, parameters = self.roles, self._signature
+        if parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return None
+        taken = (roles.generator, roles.data)
+        return {p.name: p for p in parameters if p.name not in taken and p.kind is not p.VAR_POSITIONAL}
+
+    @property
+    def _signature(self) -> list[inspect.Parameter] | None:
         try:
-            parameters = list(inspect.signature(self.function).parameters.values())
+            return list(inspect.signature(self.function).parameters.values())
         except (TypeError, ValueError):
             return None
-        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        if len(positional) < 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
-            raise BadInput(
-                f"{self.name}{inspect.signature(self.function)} is not a mechanism; "
-                f"its first two parameters must be rng (a numpy Generator) and the data"
-            )
+
+    @functools.cached_property
+    def roles(self) -> Roles:
+        """Which of its parameters are the generator and the data; BadInput where it has none for data."""
+        parameters = self._signature
+        if parameters is None:
+            return Roles("data", "rng", natural=True)
         if inspect.iscoroutinefunction(self.function) or inspect.isgeneratorfunction(self.function):
             raise BadInput(f"{self.name} is async or a generator; give a function that returns its output")
-        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if len(positional) < 2 and any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            return Roles("", "", natural=True)
+        generator = self._generator(parameters, positional)
+        data = next((p for p in positional if p is not generator), None)
+        if data is None:
+            raise BadInput(
+                f"{self.name}{inspect.signature(self.function)} is not a mechanism; give a function of {SHAPES}"
+            )
+        if generator is None:
+            return Roles(data.name)
+        natural = [generator, data] == positional[:2]
+        keyword = generator not in positional[:2]
+        return Roles(data.name, generator.name, _kind(generator), natural, keyword)
+
+    def _generator(
+        self, parameters: list[inspect.Parameter], positional: list[inspect.Parameter]
+    ) -> inspect.Parameter | None:
+        """The generator's parameter: by annotation, by name, or as the first of two that the function does not use
+        otherwise."""
+        named = [p for p in parameters if _annotated(p)] or [p for p in parameters if p.name in GENERATOR_NAMES]
+        if named or len(positional) < 2:
+            return named[0] if named else None
+        first, second = positional[:2]
+        if first.default is first.empty and second.default is not second.empty:
             return None
-        named = positional[2:] + [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-        return {p.name: p for p in named}
+        draws = first.name.startswith("_") or is_drawn_from(self.function, first.name)
+        return first if draws or sources_of(self.function) is None else None
 
     def takes(self, name: str) -> bool:
         """Whether its function has a parameter of this name."""
-        return name in (self._parameters() or {})
+        return name in (self.parameters or {})
 
     @property
     def name(self) -> str:
@@ -112,17 +198,41 @@ class Mechanism:
     def values(self) -> dict[str, Any]:
         """All its arguments: the bound ones, and the defaults of the rest."""
         defaults = {
-            name: p.default
-            for name, p in (self._parameters() or {}).items()
-            if p.default is not inspect.Parameter.empty
+            name: p.default for name, p in (self.parameters or {}).items() if p.default is not inspect.Parameter.empty
         }
         return defaults | dict(self.arguments)
 
     @property
     def claim(self) -> Claim | None:
         """What it claims with its present arguments; None where it claims nothing."""
+        notion = self._notion
+        if notion is not None:
+            return Claim.of(notion)
         epsilon, delta = self._claimed("epsilon"), self._claimed("delta")
         return None if epsilon is None else Claim(epsilon, 0.0 if delta is None else delta)
+
+    @property
+    def _stated(self) -> dict[str, Any]:
+        """What is stated for each way to claim, (ε, δ) and other notions."""
+        return {name: getattr(self, name) for name in ("epsilon", "delta", *MAKERS)}
+
+    @functools.cached_property
+    def _notion(self) -> Notion | None:
+        """The notion other than (ε, δ) that it claims."""
+        name = only_claim(**self._stated)
+        if name is None:
+            return None
+        if name in ("rho", "mu"):
+            return MAKERS[name](self._claimed(name))
+        stated = getattr(self, name)
+        if not callable(stated):
+            return MAKERS[name](stated)
+        try:
+            others = list(inspect.signature(stated).parameters)[1:]
+        except (TypeError, ValueError):  # a function of a library: of α alone
+            others = []
+        values = self.values
+        return MAKERS[name](functools.partial(stated, **{other: values[other] for other in others if other in values}))
 
     def _claimed(self, name: str) -> float | None:
         claimed = getattr(self, name)
@@ -143,15 +253,24 @@ class Mechanism:
         """
         return replace(self, arguments={**self.arguments, **arguments}) if arguments else self
 
-    def claiming(self, epsilon: float | None = None, delta: float | None = None) -> Mechanism:
-        """The same mechanism at these budgets: set as its arguments of these names, or claimed where it has none."""
+    def claiming(self, epsilon: float | None = None, delta: float | None = None, **notion: Any) -> Mechanism:
+        """The same mechanism at these budgets: set as its arguments of these names, or claimed where it has none.
+
+        One of rho, mu, rdp and tradeoff in place of both replaces what it claims. Where it has an argument of that
+        name, this is set, and it is the claim if there is no other.
+        """
         Claim(0.0 if epsilon is None else epsilon, 0.0 if delta is None else delta)  # an error where these are none
-        claimed: dict[str, Any] = {}
-        arguments: dict[str, Any] = {}
-        for name, budget in (("epsilon", epsilon), ("delta", delta)):
-            if budget is not None:
-                (arguments if self.takes(name) else claimed)[name] = budget
-        return replace(self, **claimed).bind(**arguments)
+        stated = {"epsilon": epsilon, "delta": delta, **notion}
+        name = only_claim(**stated)
+        stated = {name: budget for name, budget in stated.items() if budget is not None}
+        arguments = {name: budget for name, budget in stated.items() if self.takes(name)}
+        claimed = {name: budget for name, budget in stated.items() if name not in arguments}
+        bound = self.bind(**arguments)
+        if name in arguments and bound.claim is None:
+            claimed = stated
+        if claimed.keys() - {"delta"}:
+            claimed = {**dict.fromkeys(MAKERS), **({} if name is None else {"epsilon": None, "delta": None}), **claimed}
+        return replace(bound, **claimed) if claimed else bound
 
     def stating(
         self, *, adjacency: str | Adjacency | None = None, domain: Domain | None = None, size: int | None = None
@@ -164,7 +283,10 @@ class Mechanism:
         relation = None if adjacency is None else _adjacency(adjacency)
         stated = {"adjacency": relation, "domain": domain, "size": size}
         stated = {name: value for name, value in stated.items() if value is not None}
-        return replace(self, **stated, assumed=self.assumed - stated.keys()) if stated else self  # type: ignore[arg-type]
+        if self.adjacency.lists_inputs and any(value != getattr(self, name) for name, value in stated.items()):
+            raise BadInput(f"{self.name}: pairs name all inputs and neighbours; leave out {' and '.join(stated)}")
+        left = self.assumed - (DEFAULTS if relation is not None and relation.lists_inputs else stated).keys()
+        return replace(self, **stated, assumed=left) if stated else self  # type: ignore[arg-type]
 
     @property
     def assumptions(self) -> dict[str, object]:
@@ -183,7 +305,7 @@ class Mechanism:
 
     def missing(self) -> list[str]:
         """The arguments without a value: neither bound nor with a default."""
-        return [name for name in self._parameters() or {} if name not in self.values]
+        return [name for name in self.parameters or {} if name not in self.values]
 
     def bound(self) -> Function:
         """The function of `(rng, data)` alone."""
@@ -191,7 +313,11 @@ class Mechanism:
             raise BadInput(
                 f"{self.name} needs a value for {', '.join(missing)}; give {missing[0]}=…, or --arg {missing[0]}=…"
             )
-        return functools.partial(self.function, **self.arguments) if self.arguments else self.function
+        roles = self.roles
+        function = functools.partial(self.function, **self.arguments) if self.arguments else self.function
+        rows = self.domain if isinstance(self.domain, Rows) else None
+        simple = roles.natural and rows is None and not _is_method(self.function)
+        return function if simple and sources_of(self.function) is None else Adopting(function, roles, rows)
 
     def true_epsilon(self, size: int, **arguments: Any) -> float | None:
         """Its true privacy cost for inputs of this size, from the literature or by hand; None where not known."""
@@ -209,7 +335,8 @@ class Mechanism:
         true_epsilon = self.true_epsilon(self.size if size is None else size, **arguments)
         if claim is None or true_epsilon is None:
             return None
-        return claim.covers(true_epsilon)
+        kept = claim.covers(true_epsilon)
+        return kept if kept or claim.notion is None else None
 
     def _evaluate(self, formula: Function, values: Mapping[str, Any]) -> Any:
         """The formula, a claim or a cost, at those of the values that it names."""
@@ -219,15 +346,120 @@ class Mechanism:
             raise BadInput(f"the claim or cost of {self.name} depends on {', '.join(lacking)}; give {lacking[0]}=…")
         return formula(**{p.name: values[p.name] for p in parameters if p.name in values})
 
-    def __call__(self, rng: Any, data: Any, **arguments: Any) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Mechanism:
+        """The mechanism of an instance, where a method was decorated."""
+        method = instance is not None and [p.name for p in self._signature or ()][:1] == ["self"]
+        return replace(self, function=MethodType(self.function, instance)) if method else self
+
+    def __call__(self, *given: Any, **arguments: Any) -> Any:
+        """What the function returns, called as its author wrote it."""
         around = AROUND_CALLS.get()
-        if around is not None:
-            return around(self.bind(**arguments), rng, data)
-        return self.function(rng, data, **{**self.arguments, **arguments})
+        if around is None:
+            return self.function(*given, **{**self.arguments, **arguments})
+        roles = self.roles
+        if roles.natural and len(given) == 2:
+            return around(self.bind(**arguments), *given)
+        values = inspect.signature(self.function).bind_partial(*given, **arguments).arguments
+        rng, data = values.pop(roles.generator or "", None), values.pop(roles.data)
+        return around(self.bind(**values), rng, data)
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.name}({given})" if given else self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Adopting:
+    """A function of `(rng, data)` alone: while the author's function runs, all its sources draw from `rng`.
+
+    Where the domain is of rows, lists of them become data frames.
+    """
+
+    function: Function
+    roles: Roles
+    rows: Rows | None = None
+
+    @functools.cached_property
+    def sources(self) -> Sources:
+        return sources_of(self.function) or Sources()
+
+    def __reduce__(self) -> Any:
+        return Adopting, (self.function, self.roles, self.rows)  # elsewhere the sources are elsewhere
+
+    @property
+    def __name__(self) -> str:
+        inner = self.function.func if isinstance(self.function, functools.partial) else self.function
+        return getattr(inner, "__name__", type(inner).__name__)
+
+    def __call__(self, rng: Any, data: Any) -> Any:
+        if rng is None:  # called as its author would
+            return self._call(self.function, None, data)
+        with adopted(rng, self.sources) as adoption:
+            generator = rng if self.roles.kind is Generator else adoption.drawing(self.roles.kind)
+            return self._call(self._afresh([*adoption.stand_ins, *self.sources.others]), generator, data)
+
+    @contextmanager
+    def unadopted(self) -> Iterator[Function]:
+        """The function of a seed and data, as its author runs it: all its sources are the genuine ones."""
+        with undisturbed(self.sources) as generators:
+
+            def run(seed: int, data: Any) -> Any:
+                np.random.seed(seed)  # noqa: NPY002 - it is what the user's code draws from
+                random.seed(seed)
+                kind = self.roles.kind
+                generator = np.random.default_rng(seed) if kind is Generator else seeded(kind, seed)
+                return self._call(self._afresh(generators), generator, data)
+
+            yield run
+
+    def _afresh(self, shared: list[Any]) -> Function:
+        """The function; where it is a method, that of a copy of its object, which shares these generators with it."""
+        function: Any = self.function
+        keywords: Mapping[str, Any] = {}
+        if isinstance(function, functools.partial):
+            function, keywords = function.func, function.keywords
+        if _is_method(function):
+            function = MethodType(function.__func__, self._copied(function.__self__, shared))
+        return functools.partial(function, **keywords)
+
+    def _copied(self, owner: Any, shared: list[Any]) -> Any:
+        try:
+            return copy.deepcopy(owner, {id(part): part for part in shared})
+        except VeridpError:
+            raise
+        except Exception as error:
+            raise BadInput(
+                f"{self.__name__}: its object cannot be copied for each run ({type(error).__name__}: {error}); "
+                f"give its class a __deepcopy__, or make the object inside a function"
+            ) from error
+
+    def _call(self, function: Function, generator: Any, data: Any) -> Any:
+        if self.rows is not None and not is_frame(data):
+            data = self.rows.frame(data)
+        if self.roles.natural:
+            return function(generator, data)
+        if self.roles.generator is None:
+            return function(data)
+        return function(data, **{self.roles.generator: generator}) if self.roles.keyword else function(data, generator)
+
+
+def _is_method(function: Any) -> bool:
+    """Whether it is a method of an instance."""
+    return isinstance(function, MethodType) and not isinstance(function.__self__, type)
+
+
+def _annotated(parameter: inspect.Parameter) -> str | None:
+    """The class of generators that the annotation names."""
+    annotation = parameter.annotation
+    text = f"{annotation.__module__}.{annotation.__name__}" if isinstance(annotation, type) else str(annotation)
+    found = re.search(r"(?<!typing\.)(?<!abc\.)\b(Generator|RandomState|Random|SystemRandom)\b(?!\[)", text)
+    return found[1] if found else None
+
+
+def _kind(parameter: inspect.Parameter) -> Any:
+    """The class of the generator that the parameter wants."""
+    named = "RandomState" if parameter.name in ("random_state", "rand_state", "rs") else "Generator"
+    return GENERATOR_KINDS[_annotated(parameter) or named]
 
 
 @overload
@@ -244,6 +476,10 @@ def mechanism(
     cost: Function | None = None,
     vectorised: Function | None = None,
     size: int | None = None,
+    rho: float | Function | None = None,
+    mu: float | Function | None = None,
+    rdp: Any = None,
+    tradeoff: Any = None,
 ) -> Callable[[Function], Mechanism]: ...
 
 
@@ -258,17 +494,24 @@ def mechanism(
     cost: Function | None = None,
     vectorised: Function | None = None,
     size: int | None = None,
+    rho: float | Function | None = None,
+    mu: float | Function | None = None,
+    rdp: Any = None,
+    tradeoff: Any = None,
 ) -> Mechanism | Callable[[Function], Mechanism]:
     """A decorator, with or without parentheses, that adds a claim and settings to a function, which stays as it is.
 
-    What is not stated is assumed: adjacency "linf", domain (-10, 10), size 5. Verdicts say so.
+    The claim is `epsilon` (and `delta`), or one of `rho`, `mu`, `rdp` and `tradeoff`. What is not stated is assumed:
+    adjacency "linf", domain (-10, 10), size 5. Verdicts say so.
     """
     if function is not None and not callable(function):
         raise BadInput(f"veridp.mechanism takes named settings only, got {function!r}; write epsilon=…, adjacency=…")
     relation = None if adjacency is None else _adjacency(adjacency)
 
     def decorate(function: Function) -> Mechanism:
-        made = Mechanism(function, epsilon=epsilon, delta=delta, cost=cost, vectorised=vectorised)
+        made = Mechanism(
+            function, epsilon, delta, cost=cost, vectorised=vectorised, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff
+        )
         return made.stating(adjacency=relation, domain=domain, size=size)
 
     return decorate if function is None else decorate(function)

@@ -18,10 +18,8 @@ from veridp.numerics.simplex import ZERO, Basis, Hint, IntegerProgram, IntegerRo
 # -------------------------------------------------------------------------------------------------------------- linear
 # Linear programs in rational numbers, solved exactly.
 #
-# A float solver tells which basis is optimal; the answer is the rational solution of that basis, checked to be
-# feasible
-# and, by its dual, optimal. Where the floats err, exact simplex steps go on from there (`simplex`). A program without
-# a
+# A float solver tells which basis is optimal; the answer is the rational solution of that basis, checked to be feasible
+# and, by its dual, optimal. Where the floats err, exact simplex steps go on from there (`simplex`). A program without a
 # solution is shown to have none by a Farkas ray. Nothing of the floats is left in an answer.
 
 

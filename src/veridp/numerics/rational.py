@@ -51,6 +51,28 @@ def determinant(matrix: Sequence[Sequence[Rational]]) -> Fraction:
     return fraction(_matrix(matrix).det())
 
 
+def least_squares(
+    left: Sequence[Sequence[Rational]], right: Sequence[Sequence[Rational]], weights: Sequence[Rational]
+) -> list[list[Fraction]] | None:
+    """The solution X of left · X = right each of whose columns has the least Σ x²/weight; None where there is none.
+
+    The matrices are given by their rows, and all weights are above 0.
+
+    >>> least_squares([[1, 1]], [[1]], [1, 3])
+    [[Fraction(1, 4)], [Fraction(3, 4)]]
+    """
+    width = len(weights)
+    found = echelon([[*a, *b] for a, b in zip(left, right, strict=True)])
+    if any(pivot >= width for pivot in found.pivots):
+        return None
+    if not found.rows:
+        return [[Fraction(0)] * (len(right[0]) if right else 0) for _ in weights]
+    rows, sides = _matrix([row[:width] for row in found.rows]), _matrix([row[width:] for row in found.rows])
+    weighted = _matrix([[w * x for w, x in zip(weights, row[:width], strict=True)] for row in found.rows]).transpose()
+    solved = weighted * (rows * weighted).solve(sides)
+    return [[fraction(value) for value in row] for row in solved.tolist()]
+
+
 def fraction(value: fmpq) -> Fraction:
     """A rational number of flint as Python has it."""
     return Fraction(int(value.p), int(value.q))

@@ -23,10 +23,8 @@ from veridp.numerics.rational import fraction, independent_columns, solution
 # The exact optimum of a linear program in whole numbers, from a basis that is optimal or not far from it.
 #
 # A basis is a set of columns and as many rows: the rows hold with equality, all other columns are 0, and the rows'
-# prices
-# make the reduced costs of the columns 0. Both are solutions of one square matrix. Where the basis is not optimal,
-# steps
-# of the dual simplex method follow; Bland's rule keeps these from going round in circles.
+# prices make the reduced costs of the columns 0. Both are solutions of one square matrix. Where the basis is not
+# optimal, steps of the dual simplex method follow; Bland's rule keeps these from going round in circles.
 
 
 MAX_PIVOTS = 2_000
@@ -261,8 +259,7 @@ def optimum(program: IntegerProgram, start: Vertex | None = None) -> Vertex | tu
 #
 # All programs are solved side by side, in one call. Where some have no solution, each gets a variable that measures by
 # how much its rows are missed, at a price far above all others, to tell which. A hint may be wrong: what follows from
-# it
-# is checked exactly (`simplex`).
+# it is checked exactly (`simplex`).
 
 
 PENALTY = 1e4  # the cost of a unit by which a row is missed, where the dearest unit of a variable costs about 1

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Remark, Standing, Verdict, Witness, data_text, with_assumptions
+from veridp.claim import Claim, Remark, Standing, Verdict, Witness, data_text, number, with_assumptions
 
 # --------------------------------------------------------------------------------------------------------------- audit
 # Verdicts for people: a page for one, a table for several; and as plain data.
@@ -39,10 +39,6 @@ class Audited:
         return self.verdict is not None and self.verdict.standing is Standing.REFUTED
 
 
-def _number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.6g}"
-
-
 # ---------------------------------------------------------------------------------------------------- for people
 
 
@@ -51,9 +47,7 @@ def verdict_page(verdict: Verdict) -> RenderableType:
     standing = verdict.standing.value.upper()
     head = Text.assemble(
         (standing, COLOURS[verdict.standing]),
-        with_assumptions(
-            f"  {verdict.mechanism} claims {verdict.claim}: {verdict.epsilon.statement('ε')}", verdict.assumed
-        ),
+        with_assumptions(f"  {verdict.mechanism} claims {verdict.claim}: {verdict.bounds_text}", verdict.assumed),
     )
     return Group(head, *(Text(line) for line in _lines(verdict)))
 
@@ -61,9 +55,9 @@ def verdict_page(verdict: Verdict) -> RenderableType:
 def _lines(verdict: Verdict) -> list[str]:
     lines = [f"    {verdict.how}", *(f"    {caveat}" for caveat in verdict.caveats)]
     if verdict.standing is not Standing.PROVED and math.isfinite(verdict.epsilon.upper):
-        lines.append(f"    {_number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
+        lines.append(f"    {number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
     if verdict.witness is not None:
-        lines += _witness_lines(verdict.witness, verdict.claim.tolerated.delta)
+        lines += _witness_lines(verdict.witness, verdict.claim)
     if verdict.alignment:
         lines += ["proof, where it costs most", f"    {verdict.alignment}"]
     if verdict.look_at:
@@ -77,11 +71,12 @@ def _lines(verdict: Verdict) -> list[str]:
     return [*lines, f"seed {verdict.seed}; {versions}"]
 
 
-def _witness_lines(witness: Witness, delta: float) -> list[str]:
+def _witness_lines(witness: Witness, claim: Claim) -> list[str]:
     sure = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
     low_bits = ", as floats, whose low bits the event may look at" if witness.as_floats else ""
+    epsilon = f"ε >= {number(max(witness.epsilon(claim.tolerated.delta).lower, 0.0))}"
     return [
-        f"witness ({sure}: ε >= {_number(max(witness.epsilon(delta).lower, 0.0))}{low_bits})",
+        f"witness ({sure}: {claim.violation(witness) or epsilon}{low_bits})",
         f"    left   {data_text(witness.left)}",
         f"    right  {data_text(witness.right)}",
         f"    event  {witness.event}",
@@ -125,11 +120,7 @@ def _cells(one: Audited) -> list[str]:
 
 def _witness_of(one: Audited) -> list[str]:
     verdict = one.verdict
-    return (
-        []
-        if verdict is None or verdict.witness is None
-        else _witness_lines(verdict.witness, verdict.claim.tolerated.delta)
-    )
+    return [] if verdict is None or verdict.witness is None else _witness_lines(verdict.witness, verdict.claim)
 
 
 def audited_markdown(results: Sequence[Audited]) -> str:
@@ -252,8 +243,7 @@ def _message(one: Audited) -> str:
     if verdict is None:
         return one.reason
     look = f" First look at: {verdict.look_at[0].sentence}." if verdict.look_at else ""
-    epsilon = verdict.epsilon.statement("ε")
-    known = f"{verdict.mechanism}: {verdict.claim} is {verdict.standing.value}, {epsilon} ({verdict.how}"
+    known = f"{verdict.mechanism}: {verdict.claim} is {verdict.standing.value}, {verdict.bounds_text} ({verdict.how}"
     caveats = "".join(f" {caveat[0].upper()}{caveat[1:]}." for caveat in verdict.caveats)
     return f"{with_assumptions(known, verdict.assumed)}).{caveats}{look}"
 

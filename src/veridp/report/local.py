@@ -12,9 +12,8 @@ from typing import Any
 from rich.table import Table
 
 from veridp.errors import extra
-from veridp.local.estimate import Estimate
-from veridp.local.study import Figure, Study, StudyPoint
-from veridp.local.study.run import as_rows
+from veridp.local.oracle import Estimate
+from veridp.local.study import Figure, Study, StudyPoint, as_rows
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }

@@ -353,7 +353,7 @@ def _as_integers(value: Any) -> Any:
 
 
 def _python_arithmetic(ufunc: np.ufunc, values: Sequence[Any]) -> Batch:
-    """As Python computes it: integers do not wrap around, and powers that are no real number are not NaN."""
+    """As Python computes it: integers do not wrap around, and powers that are not real are not NaN."""
     operands = [_as_integers(value) for value in values]
     tape = _first(operands).tape
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.budget.alarm import OutOfTime, at_most
+from veridp.budget import OutOfTime, at_most
 from veridp.errors import MechanismError, MechanismHung
 from veridp.kernel.output import shown
 from veridp.kernel.site import raised_at
@@ -107,7 +107,7 @@ class Job:
 
 @contextmanager
 def reported(name: str, data: object, time_limit: float | None) -> Iterator[None]:
-    """A context with a time limit, in which errors of the mechanism are told with its name and data."""
+    """A context with a time limit, in which errors of the mechanism name it and its data."""
     try:
         with at_most(time_limit):
             yield

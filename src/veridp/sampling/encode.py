@@ -1,8 +1,9 @@
-"""Outputs from the Python values, or from the array, that a mechanism returned; and the one-by-one reading, which
-calls it once for each."""
+"""Outputs from the Python values, or the array, that a mechanism returned; the one-by-one reading; and events, which
+are sets of outputs."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ def encode(values: Sequence[object]) -> Outputs:
     """The values as Outputs; BadOutput where one of them has no columns."""
     groups: dict[Any, _Group] = {}
     for row, value in enumerate(values):
-        # A flat list of numbers, the usual output, is told by its types alone.
+        # A flat list of numbers, the usual output, is recognised by its types alone.
         flat = type(value) is list or type(value) is tuple
         key: Any = tuple(map(type, value)) if flat else type(value)  # type: ignore[call-overload]
         group = groups.get(key)
@@ -124,7 +125,7 @@ def _shaped(leaves: Sequence[Tree], shape: tuple[int, ...]) -> Tree:
 
 
 # ---------------------------------------------------------------------------------------------------------- one by one
-# The one-by-one reading: the function as it is, called once for each output.
+# The one-by-one reading: the plain function, called once for each output.
 
 
 def scalar_outputs(function: Callable[[Any, Any], Any], data: object, rng: np.random.Generator, count: int) -> Outputs:
@@ -143,7 +144,7 @@ def vectorised_outputs(
         returned = function(rng, data, count)
     except VeridpError:
         raise
-    except (Exception, SystemExit) as error:  # of which of the outputs, nobody can say
+    except (Exception, SystemExit) as error:  # it does not say which output
         raise failed(error) from error
     scalar = isinstance(returned, np.ndarray) and returned.ndim == 0
     if scalar or not isinstance(returned, np.ndarray | list | tuple | Outputs):
@@ -156,3 +157,27 @@ def vectorised_outputs(
     if isinstance(returned, Outputs):
         return returned
     return encode_array(returned) if isinstance(returned, np.ndarray) else encode(returned)
+
+
+# -------------------------------------------------------------------------------------------------------------- events
+# Events: sets of outputs. Each engine has its own kind; all print as a sentence and can be evaluated on outputs.
+
+
+class OutputEvent(ABC):
+    """A set of outputs, such as a witness names."""
+
+    @abstractmethod
+    def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Which of the outputs belong to it."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """A sentence about the output, which is true where it belongs to the event."""
+
+    def holds(self, output: Any) -> bool:
+        """Whether an output, as a mechanism returns it, belongs to the event."""
+        return bool(self(encode([output]))[0])
+
+    def count(self, outputs: Outputs) -> int:
+        """How many of the outputs belong to it."""
+        return int(np.count_nonzero(self(outputs)))

@@ -134,7 +134,7 @@ class Outputs:
     def grouped(self, most: int) -> tuple[Outputs, NDArray[np.intp]] | None:
         """One row of each different output, and for every row the place of its like; None if more than `most` differ.
 
-        Whatever is worked out for the few rows holds for all of them. Outputs of different types are different here.
+        Whatever is computed for the few rows holds for all of them. Outputs of different types are different here.
         """
         columns = [self.columns[slot] for slot in {slot: None for form in self.templates for slot in form.slots}]
         if len(self.templates) > most or any(map(_mostly_different, columns)):

@@ -17,9 +17,8 @@ import numpy as np
 
 from veridp.errors import BadInput, MechanismError, MissingExtra, Nondeterministic, extra
 from veridp.mechanism import Mechanism
-from veridp.sampling.batch import batch_trial
+from veridp.sampling.batch import AnyGenerator, batch_trial
 from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported, results, stays_here
-from veridp.sampling.drawing import AnyGenerator
 from veridp.sampling.encode import scalar_outputs
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.tape import Unfit
@@ -27,8 +26,7 @@ from veridp.sampling.tape import Unfit
 # ---------------------------------------------------------------------------------------------------------- rare draws
 # A generator of rare draws, to compare two readings of a function where typical draws do not lead.
 #
-# It is a genuine `numpy.random.Generator` whose random bits are not uniform. Many of its words begin with zeros or
-# ones
+# It is a genuine `numpy.random.Generator` whose random bits are not uniform. Many of its words begin with zeros or ones
 # only: uniform draws are then near 0 or 1 at all magnitudes, and noise comes from its tails. Some words repeat the one
 # before: draws are then tied. Nothing can be estimated from it.
 
@@ -172,7 +170,7 @@ def _absent(rng: object, data: object, count: int) -> None:
 
 
 def checked_order(order: Order) -> Order:
-    """The order as it is; BadInput where it cannot be carried out."""
+    """The order, checked; raises BadInput where it cannot be carried out."""
     if isinstance(order.count, bool) or not isinstance(order.count, int | np.integer) or order.count < 0:
         raise BadInput(f"count must be an integer >= 0, got {order.count!r}")
     if isinstance(order.seed, bool) or not isinstance(order.seed, int | np.integer) or order.seed < 0:
@@ -221,7 +219,7 @@ def _counted(job: Job, order: Order) -> Generator[Any, None, None]:
 
 
 def _pilot(order: Order) -> None:
-    """Run the plain function a few times, so that what is wrong with it is told at once.
+    """Run the plain function a few times, so that an error in it is reported early.
 
     Not where it is to be run one by one in workers: there it may end its process, which here it must not.
     """
@@ -311,8 +309,8 @@ def _check_classes(job: Job) -> None:
     """Unfit if the function treats a subclass of NumPy's generator, as that of batches is, in another way."""
     genuine = generator(job.seed, PROBE)
     other = AnyGenerator(generator(job.seed, PROBE).bit_generator)
-    plain, told = (scalar_outputs(job.function, job.data, rng, CLASSES_COMPARED) for rng in (genuine, other))
-    if plain.first_difference(told, 0) is not None:
+    plain, adopted = (scalar_outputs(job.function, job.data, rng, CLASSES_COMPARED) for rng in (genuine, other))
+    if plain.first_difference(adopted, 0) is not None:
         raise Unfit("it does something else with a generator of another class than NumPy's")
 
 
@@ -343,10 +341,10 @@ def _compiled_job(order: Order, notes: list[str]) -> Job | None:
         notes.append(f"{Reading.COMPILED}: gives {compiled[row]!r} where the plain function gives {plain[row]!r}")
         return None
     for seed in range(min(RARE, count)):
-        told = [_rare_output(outputs, job, seed) for outputs in (compiled_outputs, scalar_outputs)]
-        if not _agree(*told):
+        rare = [_rare_output(outputs, job, seed) for outputs in (compiled_outputs, scalar_outputs)]
+        if not _agree(*rare):
             notes.append(
-                f"{Reading.COMPILED}: on rare draws it gives {told[0]} where the plain function gives {told[1]}"
+                f"{Reading.COMPILED}: on rare draws it gives {rare[0]} where the plain function gives {rare[1]}"
             )
             return None
     return job

@@ -47,7 +47,7 @@ _idle = threading.local()
 
 @contextmanager
 def borrowed() -> Iterator[Arena]:
-    """An arena that nobody else uses until the context ends; nothing that it handed out may outlive that."""
+    """An arena for the caller alone until the context ends; nothing that it handed out may outlive that."""
     idle: list[Arena] = _idle.__dict__.setdefault("arenas", [])
     arena = idle.pop() if idle else Arena()
     try:
@@ -62,8 +62,7 @@ def borrowed() -> Iterator[Arena]:
 #
 # Every operation of a run on a batch is an event on its tape: a draw or a result (an array, one value per row), or a
 # decision (the value that all remaining rows agree on). Where rows disagree on a decision, the run goes on with the
-# largest part of them; each other part is queued with a copy of the tape so far that ends in its own decision. A
-# queued
+# largest part of them; each other part is queued with a copy of the tape so far that ends in its own decision. A queued
 # run starts the mechanism from its beginning. While it is on recorded events it computes nothing: results are those of
 # the run that it left, of which it looks only at its own rows, and only if it needs them.
 
@@ -71,7 +70,7 @@ def borrowed() -> Iterator[Arena]:
 Values = NDArray[Any]
 Selection = NDArray[np.intp]
 MANY_PATHS = 4096  # more parts than this leave too few rows in each to be worth a run
-IN_CACHE = 2**14  # rows that are looked at while they are near
+IN_CACHE = 2**14  # rows processed while they are in the cache
 LOOKED_AT = 2**16  # rows of which the nearest to a boundary is sought
 MANY_NEAR = 256  # such rows of one batch
 MANY_FLOATS = 64  # more values than this are continuous noise

@@ -37,7 +37,7 @@ from veridp.budget.child_process import end_with_parent, inside, without_parents
 from veridp.errors import BadInput, WorkerLost
 
 # ------------------------------------------------------------------------------------------------------------ shipping
-# Pickles for other processes: functions of scripts, notebooks and files that nobody can import go along by value.
+# Pickles for other processes: functions of scripts, notebooks and files that cannot be imported are pickled by value.
 
 
 _lock = threading.Lock()
@@ -106,10 +106,10 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception, cause: BaseException | None = None) -> Failure:
-        told = _pickled(error) or pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+        pickled = _pickled(error) or pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
         cause = cause or error.__cause__
         trace = "".join(traceback.format_exception(cause or error))
-        return cls(told, None if cause is None else _pickled(cause), f"in a worker:\n{trace}")
+        return cls(pickled, None if cause is None else _pickled(cause), f"in a worker:\n{trace}")
 
     def reraise(self) -> NoReturn:
         error: Exception = pickle.loads(self.error)  # noqa: S301 - it comes from our own worker
@@ -219,10 +219,8 @@ class WorkerPool(Generic[Shared]):
         """Wait for our own workers to leave, or end them."""
         if self.own is None:
             return
-        if kill and isinstance(self.own, ProcessPoolExecutor):
-            for process in list((getattr(self.own, "_processes", None) or {}).values()):
-                with suppress(Exception):  # it may have ended by itself
-                    process.kill()
+        if kill:
+            _end_workers(self.own)
         self.own.shutdown(wait=True, cancel_futures=True)
         self.own = None
 
@@ -269,7 +267,9 @@ class _Run:
             number = self.waiting.pop()
             try:
                 self.flying[self.pool.submit(self.payload, self.tasks[number])] = number
-            except RuntimeError:  # the executor is broken or has been shut down
+            except (RuntimeError, OSError):  # the executor is broken, has been shut down, or cannot start a worker
+                if self.pool.own is not None and not getattr(self.pool.own, "_broken", False):
+                    raise
                 self.waiting.append(number)
                 self._lose([])
 
@@ -314,14 +314,28 @@ class _Run:
         self.suspects.update(lost)
         self.waiting = sorted({*self.waiting, *lost}, reverse=True)
         self.pool.dismiss(kill=True)
+        if getattr(self.pool.executor, "_broken", False):
+            _end_workers(self.pool.executor)
         self.pool.executor = None
+
+
+def _end_workers(executor: Executor | None) -> None:
+    """End the processes of an executor that no longer gives them work.
+
+    Python's broken process pool ends its workers itself, but for one that was being started when the pool broke: for
+    that one its shutdown waits without end.
+    """
+    if isinstance(executor, ProcessPoolExecutor):
+        for process in list((getattr(executor, "_processes", None) or {}).values()):
+            with suppress(Exception):  # it may have ended by itself
+                process.kill()
 
 
 def first_done(futures: Collection[Future[Any]], executor: Executor, patience: float | None = None) -> set[Future[Any]]:
     """The futures that are done, as soon as one is; none after so many seconds.
 
     Raises BrokenExecutor where none will ever be: if a worker of Python's process pool dies while a future that was
-    cancelled is in its list, the thread that keeps the list fails, and tells nobody.
+    cancelled is in its list, the thread that keeps the list fails silently.
     """
     ends = None if patience is None else time.monotonic() + patience
     while True:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from veridp.collect import SCHEMES, Client, MemoryVault, Task
-from veridp.collect.commitments.ristretto import ORDER
+from veridp.collect.commitments import ORDER
 from veridp.collect.messages import Challenge, Commit, Invitation, Opening, SessionVerdict, decode, encode
 from veridp.collect.service.store import token_hash
 

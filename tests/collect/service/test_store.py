@@ -1,4 +1,4 @@
-"""The database behind the service: migrations, the ledger, the pool of judges, limits."""
+"""The database behind the service: migrations, the commit queue, the verifier pool, limits."""
 
 from __future__ import annotations
 
@@ -26,10 +26,16 @@ from veridp.collect.attacks import new_session
 from veridp.collect.messages import Commit, Invitation, Opening, decode, encode
 from veridp.collect.service import store
 from veridp.collect.service.app import application
-from veridp.collect.service.commit_queue import LARGEST_COMMITMENT, MOST_SESSIONS, CommitQueue, Remembered
-from veridp.collect.service.database import Database, metadata
-from veridp.collect.service.running import Limiter, ServiceSettings
-from veridp.collect.service.verifier_pool import Judges, Known
+from veridp.collect.service.background import (
+    LARGEST_COMMITMENT,
+    MOST_SESSIONS,
+    CommitQueue,
+    Known,
+    SessionCache,
+    VerifierPool,
+)
+from veridp.collect.service.operations import Limiter, ServiceSettings
+from veridp.collect.service.store import Database, metadata
 from veridp.errors import BadInput
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
@@ -52,13 +58,11 @@ def test_an_older_database_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Pa
     from alembic import command
     from alembic.config import Config
 
-    from veridp.collect.service import migrations
-
     url = f"sqlite:///{tmp_path}/old.db"
     engine = create_engine(url)
     with engine.begin() as connection:
         config = Config()
-        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+        config.set_main_option("script_location", str(Path(store.__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
@@ -127,8 +131,8 @@ def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -
         decided = store.put_opening(connection, TASK, token, opening, now, TASK.verifier, invited)
         assert decided.verdict is not None
         assert decided.verdict.accepted
-        for when, remembered in ((now, challenged), (late, challenged), (now, invited), (now, None)):
-            assert store.put_opening(connection, TASK, token, opening, when, TASK.verifier, remembered) == decided
+        for when, cached in ((now, challenged), (late, challenged), (now, invited), (now, None)):
+            assert store.put_opening(connection, TASK, token, opening, when, TASK.verifier, cached) == decided
         changed = replace(opening, proof=b"")
         with pytest.raises(Refused, match="replayed"):
             store.put_opening(connection, TASK, token, changed, now, TASK.verifier, challenged)
@@ -157,27 +161,27 @@ def test_a_verdict_is_good_for_its_opening_alone() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    remembered, rng = Remembered(), random.Random(3)
+    cached, rng = SessionCache(), random.Random(3)
     session = new_session(TASK, rng)
     long = Commit(TASK.digest, session.context.session, bytes(LARGEST_COMMITMENT + 1))
-    remembered.keep(TASK, b"long", replace(session, commit=long))
-    assert remembered.take(TASK, b"long") is None
+    cached.keep(TASK, b"long", replace(session, commit=long))
+    assert cached.take(TASK, b"long") is None
     for number in range(MOST_SESSIONS + 1):
-        remembered.keep(TASK, number.to_bytes(4, "big"), session)
-    assert len(remembered.sessions) == MOST_SESSIONS
-    assert remembered.take(TASK, bytes(4)) is None
-    assert remembered.take(replace(TASK, name="other"), (5).to_bytes(4, "big")) is None
-    assert remembered.take(TASK, (5).to_bytes(4, "big")) == session
+        cached.keep(TASK, number.to_bytes(4, "big"), session)
+    assert len(cached.sessions) == MOST_SESSIONS
+    assert cached.take(TASK, bytes(4)) is None
+    assert cached.take(replace(TASK, name="other"), (5).to_bytes(4, "big")) is None
+    assert cached.take(TASK, (5).to_bytes(4, "big")) == session
 
 
-def run_ledger(database: Database, use: Callable[[CommitQueue], object]) -> None:
+def run_queue(database: Database, use: Callable[[CommitQueue], object]) -> None:
     async def run() -> None:
-        ledger = CommitQueue(database)
-        ledger.start()
+        queue = CommitQueue(database)
+        queue.start()
         try:
-            await use(ledger)  # type: ignore[misc]
+            await use(queue)  # type: ignore[misc]
         finally:
-            ledger.stop()
+            queue.stop()
 
     asyncio.run(run())
 
@@ -202,14 +206,14 @@ def test_steps_of_one_transaction_do_not_disturb_each_other(opened: Database) ->
     def fails(connection: Connection) -> None:
         raise ZeroDivisionError
 
-    async def use(ledger: CommitQueue) -> None:
-        steps = [ledger.do(bytes([i]), good(i)) for i in range(50)]
-        bad = [ledger.do(b"x", step) for step in (refused, clashes, fails)]
+    async def use(queue: CommitQueue) -> None:
+        steps = [queue.do(bytes([i]), good(i)) for i in range(50)]
+        bad = [queue.do(b"x", step) for step in (refused, clashes, fails)]
         found = await asyncio.gather(*steps, *bad, return_exceptions=True)
         assert found[:50] == list(range(50))
         assert [type(error) for error in found[50:]] == [Refused, IntegrityError, ZeroDivisionError]
 
-    run_ledger(opened, use)
+    run_queue(opened, use)
     with opened.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM tokens")).scalar_one() == 50
 
@@ -218,16 +222,16 @@ def test_judges_are_replaced_when_they_die() -> None:
     session, opening = committed_session()
 
     async def use() -> None:
-        judges = Judges(1)
-        judges.start()
+        verifiers = VerifierPool(1)
+        verifiers.start()
         assert session.commit is not None
-        first = await judges.judge(TASK, session.commit, session.challenge, opening)
+        first = await verifiers.judge(TASK, session.commit, session.challenge, opening)
         for child in multiprocessing.active_children():
             os.kill(child.pid or 0, signal.SIGKILL)
-        second = await judges.judge(TASK, session.commit, session.challenge, opening)
+        second = await verifiers.judge(TASK, session.commit, session.challenge, opening)
         assert first == second == TASK.verifier.judge(session.commit, session.challenge, opening)
         assert first.accepted
-        judges.stop()
+        verifiers.stop()
 
     asyncio.run(use())
 
@@ -236,7 +240,7 @@ def test_judges_are_replaced_when_they_die() -> None:
 def test_what_fails_on_the_servers_side_has_a_name(trouble: Exception, tmp_path: Path) -> None:
     """A client is told to come again, and does."""
 
-    class Failing(Judges):
+    class Failing(VerifierPool):
         async def check(self, task: Task, commit: Commit) -> None:
             raise trouble
 
@@ -250,7 +254,7 @@ def test_what_fails_on_the_servers_side_has_a_name(trouble: Exception, tmp_path:
             client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
             invitation = decode((await http.post("/session")).content, Invitation)
             commit = encode(client.commit(invitation, "dog"))
-            app.state.service = replace(service, judges=Failing(1))
+            app.state.service = replace(service, verifiers=Failing(1))
             answer = await http.post("/commit", content=commit)
             assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable")
             app.state.service = service

@@ -62,7 +62,33 @@ CONTINUOUS: dict[str, tuple[d.Distribution, Callable[[Any], Any], Callable[[Any]
         lambda z: mp.mpf(1) / 2 + mp.atan(z) / mp.pi,
         lambda z: mp.mpf(1) / 2 - mp.atan(z) / mp.pi,
     ),
+    "student": (
+        d.StudentT(EXACT_SCALE, 3),
+        lambda z: 2 / (mp.pi * mp.sqrt(3) * (1 + z * z / 3) ** 2 * SCALE),
+        lambda z: mp.mpf(1) / 2 + _student_3(z),
+        lambda z: mp.mpf(1) / 2 - _student_3(z),
+    ),
+    "gamma": (
+        d.Gamma(EXACT_SCALE, Fraction(7, 4)),
+        lambda z: z ** mp.mpf(0.75) * mp.exp(-z) / mp.gamma(1.75) / SCALE if z > 0 else mp.mpf(0),
+        lambda z: mp.gammainc(1.75, 0, z, regularized=True) if z > 0 else mp.mpf(0),
+        lambda z: mp.gammainc(1.75, z, regularized=True) if z > 0 else mp.mpf(1),
+    ),
+    "share": (
+        d.Gamma(EXACT_SCALE, Fraction(1, 8)),
+        lambda z: z ** mp.mpf(-0.875) * mp.exp(-z) / mp.gamma(0.125) / SCALE if z > 0 else mp.inf if not z else 0,
+        lambda z: mp.gammainc(0.125, 0, z, regularized=True) if z > 0 else mp.mpf(0),
+        lambda z: mp.gammainc(0.125, z, regularized=True) if z > 0 else mp.mpf(1),
+    ),
 }
+
+
+def _student_3(z: Any) -> Any:
+    """P[0 < X < z] for Student's t with 3 degrees of freedom."""
+    y = z / mp.sqrt(3)
+    return (mp.atan(y) + y / (1 + y * y)) / mp.pi
+
+
 # From the middle to where probabilities are below 1e-300: ±37.5 for normal noise, ±700 for the exponential tails.
 PLACES = [-700.0, -70.0, -37.5, -12.0, -6.5, -1.0, -1e-9, 0.0, 1e-9, 0.3, 1.0, 6.5, 12.0, 37.5, 70.0, 700.0]
 
@@ -72,8 +98,8 @@ def agrees(logarithm: float, expected: Any) -> bool:
 
     The rounding of a logarithm near -700 alone is 1e-13; where numbers fall off doubly exponentially, it is relative.
     """
-    if expected == 0:
-        return bool(logarithm == -math.inf)
+    if expected == 0 or expected == mp.inf:
+        return bool(logarithm == (math.inf if expected else -math.inf))
     truth = mp.log(expected)
     return bool(abs(mp.mpf(float(logarithm)) - truth) <= CLOSE * max(1, abs(truth)))
 

@@ -16,7 +16,7 @@ import pytest
 import veridp
 from veridp.engines.exact import compare, worst
 from veridp.engines.exact.worst import _Comparer
-from veridp.errors import BadInput, CutShort, NotAffine
+from veridp.errors import BadInput, CutShort, NotExact
 
 ROUNDING = 1e-9
 PLENTY = 600.0  # seconds: the number of pairs bounds what is done
@@ -169,7 +169,7 @@ def test_bad_input() -> None:
         worst(veridp.catalogue["svt1"], domain=(5, 5))
     with pytest.raises(BadInput, match="'svt1' is not a mechanism"):
         worst("svt1")  # type: ignore[arg-type]
-    with pytest.raises(NotAffine, match="the product of noise"):
+    with pytest.raises(NotExact, match="a function of several numbers"):
         worst(lambda rng, data: rng.laplace() * rng.laplace(), size=1)
 
 
@@ -212,3 +212,14 @@ def test_the_clock_has_no_say_in_an_unhurried_search(monkeypatch: pytest.MonkeyP
     slow = worst(veridp.catalogue["noisy_max3"], 3, seconds=1e6, max_pairs=40)
     assert (slow.tried, slow.epsilon, slow.searched) == (unhurried.tried, unhurried.epsilon, unhurried.searched)
     assert (slow.comparison.left, slow.comparison.right) == (unhurried.comparison.left, unhurried.comparison.right)
+
+
+def test_choices_whose_weights_depend_on_the_data() -> None:
+    """The weaker of two is chosen with 1/(1 + exp(gap / 2)): gaps of 6 and 4 are the largest that are neighbours."""
+
+    def choice(rng, data):
+        weights = [np.exp(x / 2) for x in data]
+        return int(rng.choice(2, p=[weight / sum(weights) for weight in weights]))
+
+    found = worst(choice, size=2, adjacency="linf", domain=(-3, 3))
+    assert found.epsilon == pytest.approx(math.log((1 + math.exp(3)) / (1 + math.exp(2))), rel=1e-12)

@@ -20,7 +20,7 @@ from veridp.claim import Claim, Interval
 from veridp.engines.exact import compare, worst
 from veridp.engines.exact.event import ExactEvent
 from veridp.engines.finder import restart as workers
-from veridp.engines.finder.verify import judge_by_samples
+from veridp.engines.finder.result import judge_by_samples
 from veridp.errors import BadInput, NotExplorable, WorkerLost
 from veridp.mechanism import Mechanism, mechanism
 

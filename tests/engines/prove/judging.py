@@ -72,6 +72,10 @@ def neighbours(document: Document) -> Iterator[tuple[Any, Any]]:
     cases = document.get("cases") or [{"value": None}]
     if cases[0]["value"] is not None:
         values = [ast.literal_eval(case["value"]) for case in cases]
+        if document["adjacency"] == "pairs":
+            sides = [(values[pair["left"]], values[pair["right"]]) for pair in document["pairs"]]
+            yield from (both for left, right in sides for both in ((left, right), (right, left)))
+            return
         for left, right in itertools.permutations(values, 2):
             if _adjacent(document["adjacency"], left, right):
                 yield left, right
@@ -157,7 +161,7 @@ def _chances(noises: list[Document], events: list[Document], data: tuple[Fractio
 
 
 def _event(noises: list[Document], event: Document, data: tuple[Fraction, ...]) -> Iterator[tuple[Any, float]]:
-    weight = float(Fraction(event["weight"]))
+    weight = _weight(event["weight"], data)
     spans: dict[str, list[tuple[Fraction, Fraction, str]]] = {}
     for c in event["conditions"]:
         rows = {row: Fraction(x) for row, x in c["noise"].items() if Fraction(x)}
@@ -187,6 +191,20 @@ def _event(noises: list[Document], event: Document, data: tuple[Fraction, ...]) 
         else:
             height = float(law.pdf(float(x))) / abs(float(slope))
         yield (event["output"], y), weight * height * inside
+
+
+def _weight(weight: Any, data: tuple[Fraction, ...]) -> float:
+    """The weight on the data: a number, or a quotient of sums of exponentials in the region that they are in."""
+    if isinstance(weight, str):
+        return float(Fraction(weight))
+    here = [p for p in weight["pieces"] if all(_stands(_rest(c, data), c["relation"]) for c in p["conditions"])]
+    if len(here) != 1:
+        return math.nan
+    sums = [
+        sum(float(Fraction(term["factor"])) * math.exp(_rest(term, data)) for term in total)
+        for total in (here[0]["numerator"], *here[0]["divisors"])
+    ]
+    return float(sums[0] / math.prod(sums[1:]))
 
 
 def _probability(noise: Document, span: list[tuple[Fraction, Fraction, str]]) -> float:

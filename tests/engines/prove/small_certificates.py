@@ -67,6 +67,56 @@ ABOVE = header("alignment", "monotone", 1, "1") | {
     ],
 }
 
+# one of two options, drawn with weights e^data[0] and e^data[1]
+
+
+def term(data: dict[str, str], factor: str = "1") -> Document:
+    return {"factor": factor, "data": data, "constant": "0"}
+
+
+def chosen(output: int, costs: list[str], *pieces: Document) -> Document:
+    still = {"entries": [], "at": "corners", "table": [{"moves": [], "cost": "0"}]}
+    weight = {"pieces": list(pieces), "costs": costs}
+    return event(output, [], draws=[], paths=1, weight=weight) | {"shifts": [still]}
+
+
+CHOICE = header("alignment", "linf", 2, "2") | {
+    "data": "real",
+    "polytopes": [{"low": ["-1", "-1"], "high": ["1", "1"]}],
+    "outputs": ["0", "1"],
+    "noises": [],
+    "events": [
+        chosen(
+            k,
+            ["2"],
+            {
+                "conditions": [],
+                "numerator": [term({str(k): "1"})],
+                "divisors": [[term({"0": "1"}), term({"1": "1"})]],
+                "by": [],
+            },
+        )
+        for k in (0, 1)
+    ],
+}
+
+
+# permute-and-flip: of two options in random order, one is taken with probability e^((data - largest)/2)
+def _flipped(best: int, output: int) -> Document:
+    other, halves = 1 - best, {str(best): "-1/2", str(1 - best): "1/2"}
+    relation = ">=" if best == 0 else ">"
+    certain = [term({}), term(halves, "-1/2")]
+    return {
+        "conditions": [where({}, {str(best): "1", str(other): "-1"}, "0", relation)],
+        "numerator": certain if output == best else [term(halves, "1/2")],
+        "divisors": [],
+        "by": [0],
+    }
+
+
+FLIP = copy.deepcopy(CHOICE) | {"epsilon": "1"}
+FLIP["events"] = [chosen(k, ["1"], _flipped(0, k), _flipped(1, k)) for k in (0, 1)]
+
 # randomised response between two values: the truth with probability 3/4
 COIN = header("coupling", "any", 1, "10986123/10000000") | {
     "polytopes": [],
@@ -226,7 +276,10 @@ LOOP = header("induction", "l1", None, "1") | {
 SMALL = {
     "released": RELEASED,
     "above": ABOVE,
+    "choice": CHOICE,
+    "flip": FLIP,
     "coin": COIN,
+    "pair": COIN | {"adjacency": "pairs"},
     "sign": SIGN,
     "parts": PARTS,
     "likely": LIKELY,

@@ -187,6 +187,23 @@ def test_where_the_number_decides_it_is_proved_region_by_region():
     assert proof.restriction == "for numbers from -1 to 1"
 
 
+def test_what_all_data_of_the_interval_answer_alike_is_not_asked():
+    @mechanism(adjacency="any", domain=(-10, 40))
+    def clamped(rng, value):
+        if value > 100:
+            return value
+        return min(max(value, -10.0), 40.0) + rng.laplace(scale=25.0)
+
+    @mechanism(adjacency="any", domain=(-10, 40))
+    def warned(rng, value):
+        return value + rng.laplace(scale=25.0) if value < 50 else None
+
+    assert prove(clamped).epsilon == 2
+    assert prove(warned).epsilon == 2
+    assert math.isinf(prove(warned.stating(domain=(-10, 60))).epsilon)
+    assert math.isinf(prove(clamped.stating(domain=(-10, 110))).epsilon)
+
+
 def test_an_interval_is_of_one_number_whatever_size_is_asked_for():
     assert prove(noisy, 3).size == 1
 

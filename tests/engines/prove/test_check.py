@@ -34,7 +34,8 @@ from veridp.engines.prove.target import RecordingGenerator
 from veridp.errors import BadInput, MechanismFailed
 from veridp_check.checker import CheckResult, check, check_file
 from veridp_check.document import NotACertificate
-from veridp_check.noise import NoiseDraw, log_above
+from veridp_check.enclosures import log_above
+from veridp_check.noise import NoiseDraw
 
 PACKAGE = Path(__file__).parents[3] / "src" / "veridp"
 
@@ -435,7 +436,7 @@ TAMPERINGS = [
         "/events/",
         "normal noise must not be moved by",
     ),
-    Tampering("kind unknown", "svt1", put("/noises/1/kind", "cauchy"), "/noises/1/kind", "'cauchy' is not known"),
+    Tampering("kind unknown", "svt1", put("/noises/1/kind", "wald"), "/noises/1/kind", "'wald' is not known"),
     Tampering("output renamed to collide", "svt1", put("/outputs/1", "[True]"), "/outputs/1", "it is output 0 too"),
     Tampering(
         "output taken from an event", "svt1", put("/events/1/output", 0), "/outputs/1", "no event gives this output"
@@ -846,11 +847,11 @@ def test_what_the_steps_cannot_see_a_spot_check_does():
 
 
 def test_a_program_that_fails_or_draws_what_has_no_word_is_told():
-    def gamma(rng, queries):
-        return rng.gamma(2.0)
+    def weibull(rng, queries):
+        return rng.weibull(2.0)
 
-    with pytest.raises(MechanismFailed, match=r"run 0, on .*: it raised AttributeError: .*gamma"):
-        spotted("svt1", gamma)
+    with pytest.raises(MechanismFailed, match=r"run 0, on .*: it raised AttributeError: .*weibull"):
+        spotted("svt1", weibull)
 
 
 def test_the_recording_generator_writes_noise_down_in_order():

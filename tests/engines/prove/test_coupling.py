@@ -17,10 +17,10 @@ from veridp import catalogue, mechanism
 from veridp.adjacency import adjacency
 from veridp.engines.exact import compare
 from veridp.engines.prove import AlignmentProof, CouplingProof, prove
-from veridp.engines.prove.events import probability
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.noise import Binomial, Geometric, Uniform
+from veridp.kernel.retries import probability
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise, Relation
 from veridp_check.checker import check
@@ -74,6 +74,19 @@ def test_noise_on_a_list_of_values_is_shifted():
     proof = prove(noisy)
     assert proof.exact_epsilon == Fraction(3, 10)  # the values furthest apart
     assert compare(noisy, 0, 3).epsilon == pytest.approx(0.3, rel=1e-9)
+
+
+def test_entries_that_a_mask_replaces_are_independent_parts():
+    @mechanism(adjacency="replace", domain=["x", "y", "z"], size=2)
+    def clipped(rng, data):
+        counts = np.array([data.count(name) for name in "xyz"]) + rng.laplace(scale=2, size=3)
+        counts[counts < 0] = 0
+        return counts
+
+    proof = prove(clipped)
+    assert proof.epsilon == 1
+    assert proof.extent == "9 data, 36 ordered pairs of neighbours, 3 independent parts"
+    assert [(pair.left, pair.right) for pair in proof.pairs][:5] == [(0, 1), (0, 2), (0, 3), (0, 6), (1, 0)]
 
 
 def test_noise_and_choices_on_a_list_of_values():

@@ -22,7 +22,7 @@ from veridp.adjacency import adjacency
 from veridp.engines.prove import prove
 from veridp.engines.prove.replay import spot_check
 from veridp_check.checker import check
-from veridp_check.noise import exp_above
+from veridp_check.enclosures import exp_above
 
 
 def response(rng, queries):

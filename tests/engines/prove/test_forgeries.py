@@ -170,7 +170,7 @@ FORGERIES = [
     Forgery("a field of one's own", "released", put("/delta", "1"), READING, "/delta"),
     Forgery("noise of no scale", "released", put("/noises/0/scale", "0"), READING, "/noises/0/scale"),
     Forgery("noise of negative scale", "released", put("/noises/0/scale", "-1"), READING, "/noises/0/scale"),
-    Forgery("noise that is not known", "released", put("/noises/0/kind", "cauchy"), READING, "/noises/0/kind"),
+    Forgery("noise that is not known", "released", put("/noises/0/kind", "wald"), READING, "/noises/0/kind"),
     Forgery("a draw read twice", "released", put("/events/0/draws", [0, 0]), READING, "/events/0/draws/1"),
     Forgery("a draw left out", "released", put("/noises/0/draw", 1), READING, "/events/0/draws/0"),
     Forgery("data between values", "parts", data_between_values, READING, "/parts/0/events/0/numbers/0/data/0"),
@@ -205,6 +205,60 @@ FORGERIES = [
     Forgery("weights below 1", "released", put("/events/0/weight", "1/2"), "events", "/events"),
     Forgery("a weight above 1", "released", put("/events/0/weight", "2"), "events", "/events/0/weight"),
     Forgery("a negative weight", "released", put("/events/0/weight", "-1"), "events", "/events/0/weight"),
+    # weights that depend on the data
+    Forgery("a cheaper weight", "choice", put("/events/0/weight/costs/0", "1"), "events", "/events/0/weight/costs/0"),
+    Forgery(
+        "a steeper weight",
+        "choice",
+        put("/events/0/weight/pieces/0/numerator/0/data/0", "2"),
+        "events",
+        "/events/0/weight/costs/0",
+    ),
+    Forgery("a lower ε of weights", "choice", put("/epsilon", "1"), "epsilon", "/events/0/shifts/0/table/0/cost"),
+    Forgery("too few costs", "choice", put("/events/0/weight/costs", []), "shifts", "/events/0/weight/costs"),
+    Forgery(
+        "a negative divisor",
+        "choice",
+        put("/events/0/weight/pieces/0/divisors/0/1/factor", "-1"),
+        READING,
+        "/events/0/weight/pieces/0/divisors/0",
+    ),
+    Forgery(
+        "weights above 1",
+        "choice",
+        put("/events/0/weight/pieces/0/numerator/0/factor", "2"),
+        "events",
+        "/events",
+    ),
+    Forgery(
+        "a weight that may be 0",
+        "flip",
+        put("/events/0/weight/pieces/0/numerator/1/factor", "-1"),
+        "events",
+        "/events/0/weight/pieces/0",
+    ),
+    Forgery(
+        "a weight that jumps",
+        "flip",
+        both(
+            put("/events/0/weight/pieces/0/numerator/1/factor", "-1/4"),
+            put("/events/1/weight/pieces/0/numerator/0/factor", "1/4"),
+        ),
+        "events",
+        "/events/0/weight/pieces/1",
+    ),
+    Forgery(
+        "a region left out of a weight", "flip", drop("/events/0/weight/pieces/1"), "events", "/events/0/weight/pieces"
+    ),
+    Forgery(
+        "a weight bounded elsewhere",
+        "flip",
+        put("/events/0/weight/pieces/0/conditions/0/data/1", "-2"),
+        "events",
+        "/events/0/weight/",
+    ),
+    Forgery("one condition twice", "flip", put("/events/0/weight/pieces/0/by", [0, 0]), "events", "/events/0/weight"),
+    Forgery("a weight bounded by nothing", "flip", put("/events/0/weight/pieces/0/by", []), "events", "/events/0/wei"),
     Forgery("a lower ε", "released", put("/epsilon", "1/2"), "epsilon", "/events/0/shifts/0/cost"),
     # couplings
     Forgery("data alone decide", "sign", decided_by_data, "parts", "/parts/0/events/0/conditions/0"),
@@ -231,6 +285,13 @@ FORGERIES = [
     ),
     Forgery("an infinite number", "parts", put("/cases/1/value", "[1e999]"), "cases", "/cases/1/value"),
     Forgery("a pair left out", "coin", drop("/pairs/1"), "neighbours", "/pairs"),
+    Forgery(
+        "a pair in one direction", "coin", both(put("/adjacency", "pairs"), drop("/pairs/1")), "neighbours", "/pai"
+    ),
+    Forgery("no pair at all", "pair", put("/pairs", []), "neighbours", "/pairs"),
+    Forgery("pairs of two people's data", "pair", put("/size", 2), "cases", "/size"),
+    Forgery("pairs of regions", "sign", put("/adjacency", "pairs"), "cases", "/adjacency"),
+    Forgery("pairs in an alignment", "released", put("/adjacency", "pairs"), "neighbours", "/adjacency"),
     Forgery("a pair of regions left out", "sign", drop("/pairs/0"), "neighbours", "/pairs"),
     Forgery("a draw of two parts", "parts", one_draw_in_two_parts, "parts", "/cases/0/parts"),
     Forgery("events that overlap", "coin", put("/parts/0/events/0/conditions/0/constant", "1/2"), "parts", "/parts/0"),

@@ -14,7 +14,7 @@ from veridp import mechanism
 from veridp.engines.prove import prove
 from veridp.engines.prove.replay import spot_check
 from veridp.engines.prove.target import RecordingGenerator
-from veridp.errors import MechanismFailed, NotExplorable
+from veridp.errors import BadInput, MechanismFailed, NotExplorable
 from veridp_check.checker import check
 
 # ------------------------------------------------------------------------------------------------ random mechanisms
@@ -115,12 +115,12 @@ def test_the_generator_is_genuine_and_refuses_what_has_no_word():
     assert rng.integers(5) in range(5)
     assert rng.choice(3, p=[0.0, 1.0, 0.0]) == 1
     assert rng.draws == []
-    for name in ("gamma", "standard_cauchy", "spawn", "bytes"):
+    for name in ("beta", "weibull", "spawn", "bytes"):
         with pytest.raises(AttributeError, match=name):
             getattr(rng, name)(1)
     with pytest.raises(AttributeError, match="bit_generator"):
         _ = rng.bit_generator
-    assert [draw.kind for draw in rng.draws] == ["gamma", "standard_cauchy", "spawn", "bytes", "bit_generator"]
+    assert [draw.kind for draw in rng.draws] == ["beta", "weibull", "spawn", "bytes", "bit_generator"]
 
 
 def test_a_program_that_knows_the_genuine_generator_is_found_out():
@@ -131,7 +131,7 @@ def test_a_program_that_knows_the_genuine_generator_is_found_out():
 
     def swallowing(rng, data):
         try:
-            rng.standard_cauchy()
+            rng.weibull(2)
         except Exception:
             return data[0] + rng.laplace(scale=1.0)
 
@@ -139,8 +139,8 @@ def test_a_program_that_knows_the_genuine_generator_is_found_out():
     assert honest.rejection is None
     for function in (leaking, swallowing):
         assert spot_check(checked, function, 40, 1).rejection.place == "/noises"
-    with pytest.raises(MechanismFailed, match="gamma"):
-        spot_check(checked, lambda rng, data: rng.gamma(2.0), 10, 1)
+    with pytest.raises(MechanismFailed, match="weibull"):
+        spot_check(checked, lambda rng, data: rng.weibull(2.0), 10, 1)
 
 
 def test_the_data_tried_are_small_large_and_whole():
@@ -165,3 +165,24 @@ def test_a_number_between_values_needs_a_shift():
     document["parts"][1]["events"][0]["numbers"] = [linear({"0": "1"}, {}, "0")]
     document["couplings"][1]["transports"][0]["shifts"] = table("0", cost="0")
     assert check(document).verified  # nothing is told of the value any more
+
+
+def test_draws_of_noise_made_by_hand_are_not_those_of_the_certificate():
+    def inverted(rng, data):
+        return data[0] - np.log(rng.random()) + np.log(rng.random())
+
+    checked = check(prove(inverted, 1, adjacency="l1").certificate)
+    assert checked.verified
+    with pytest.raises(BadInput, match=r"computes -log\(uniform\) - -log\(uniform\), which .* laplace noise"):
+        spot_check(checked, inverted, 10, 1)
+
+
+def test_noise_with_a_shape_is_recorded_as_certificates_have_it():
+    def heavy(rng, data):
+        return [data[0] + 2 * rng.standard_t(3), data[1] + rng.standard_cauchy()]
+
+    checked = check(prove(heavy, 2, adjacency="l1").certificate)
+    assert spot_check(checked, heavy, 40, 1).rejection is None
+    assert (
+        spot_check(checked, lambda rng, data: [data[0] + 2 * rng.standard_t(4), data[1]], 40, 1).rejection is not None
+    )

@@ -121,3 +121,14 @@ def test_a_certificate_writes_no_lines_of_its_own(monkeypatch, capfd, tmp_path: 
     assert status == 0
     assert not any(line.startswith("verified: y") for line in out.splitlines())
     assert "verified: x\\nverified: y\\x1b[1m \\u202e \\ud800(" in out
+
+
+@pytest.mark.parametrize(("claimed", "differs"), [({"mu": 0.5}, False), ({"rho": 0.125}, False), ({"mu": 0.49}, True)])
+def test_a_claim_in_another_notion_is_compared_in_it(claimed, differs):
+    def released(rng, data):
+        return data[0] + rng.normal(scale=2.0)
+
+    target = mechanism(size=1, adjacency="l1", **claimed)(released)
+    certificate = check(prove(released, 1, delta=1e-6, adjacency="l1").certificate).certificate
+    assert certificate is not None
+    assert bool([each for each in target_differences(certificate, target) if each.field == "claim"]) is differs

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 
-from veridp.engines.sniper.bits import exponents, lowest_bits, reachable
+from veridp.engines.sniper.attack import exponents, lowest_bits, reachable
 from veridp.engines.sniper.features import columns_for
 from veridp.sampling.encode import encode
 

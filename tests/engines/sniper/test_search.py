@@ -19,8 +19,8 @@ from veridp.engines.sniper import AttackResult, pair_attack, search
 from veridp.engines.sniper.attack import Goal
 from veridp.engines.sniper.confirm import Spending
 from veridp.engines.sniper.levels import MOST_MOVES
+from veridp.engines.sniper.pair_attack import TaskPool
 from veridp.engines.sniper.pairs import PairStream
-from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
 

@@ -10,8 +10,7 @@ import pytest
 import veridp
 from veridp import catalogue, mechanism
 from veridp.adjacency import patterns
-from veridp.engines.statdp.arguments import search_arguments
-from veridp.engines.statdp.noiseless import noise_free
+from veridp.engines.statdp.arguments import noise_free, search_arguments
 from veridp.errors import BadInput, NotExplorable
 from veridp.mechanism import as_mechanism
 
@@ -185,9 +184,10 @@ def test_integer_noise_and_choices_at_their_likeliest():
 def test_randomness_of_its_own_is_noticed():
     import random
 
-    source = random.Random(1)
+    adopted, hidden = random.Random(1), (random.Random(1),)
+    assert noise_free(as_mechanism(lambda rng, data: adopted.random()), None) == 0.5
     with pytest.raises(NotExplorable, match="draws noise from elsewhere than rng"):
-        noise_free(as_mechanism(lambda rng, data: source.random()), None)
+        noise_free(as_mechanism(lambda rng, data: hidden[0].random()), None)
 
 
 def test_drawing_until_a_value_pleases_is_given_up():

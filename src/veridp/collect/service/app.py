@@ -1,4 +1,4 @@
-"""The HTTP service: what each address does, and how refusals are told."""
+"""The HTTP service: what each address does, and how refusals are reported."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from veridp.collect.messages import Commit, Message, Opening, decode, encode
-from veridp.collect.reasons import Reason, Refused
+from veridp.collect.messages import Commit, Message, Opening, Reason, Refused, decode, encode
 from veridp.collect.service import store
-from veridp.collect.service.commit_queue import CommitQueue, Remembered
-from veridp.collect.service.database import Database
+from veridp.collect.service.background import CommitQueue, Known, SessionCache, VerifierPool
 from veridp.collect.service.openapi import document
-from veridp.collect.service.running import Limiter, ServiceSettings, read_body
-from veridp.collect.service.status import CONTENT_POLICY, Metrics, page, status_of
-from veridp.collect.service.verifier_pool import Judges, Known
-from veridp.collect.session import SessionStage
-from veridp.collect.task import NAME, Task
+from veridp.collect.service.operations import (
+    CONTENT_POLICY,
+    Limiter,
+    Metrics,
+    ServiceSettings,
+    page,
+    read_body,
+    status_of,
+)
+from veridp.collect.service.store import Database
+from veridp.collect.task import NAME, SessionStage, Task
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
@@ -67,12 +71,12 @@ class Service:
 
     settings: ServiceSettings
     database: Database
-    ledger: CommitQueue
-    judges: Judges
+    queue: CommitQueue
+    verifiers: VerifierPool
     limiter: Limiter
     metrics: Metrics
     known: dict[str, Task]  # tasks never change
-    remembered: Remembered
+    cached: SessionCache
     underway: dict[tuple[str, float], asyncio.Future[dict[str, Any]]]
 
     # ------------------------------------------------------------------------------------------------- clients
@@ -81,8 +85,8 @@ class Service:
         """The invitation of the token's one session."""
         token = self._client(request)
         task = await self._task(request)
-        found = await self.ledger.do(token, lambda connection: store.invite(connection, task, token, time.time()))
-        self.remembered.keep(task, token, found)
+        found = await self.queue.do(token, lambda connection: store.invite(connection, task, token, time.time()))
+        self.cached.keep(task, token, found)
         return _message(found.invitation)
 
     async def commit(self, request: Request) -> Response:
@@ -91,12 +95,12 @@ class Service:
         task = await self._task(request)
         commit = await self._message(request, task, Commit)
         _check_task(task, commit)
-        await self.judges.check(task, commit)
-        before = self.remembered.take(task, token)
-        found = await self.ledger.do(
+        await self.verifiers.check(task, commit)
+        before = self.cached.take(task, token)
+        found = await self.queue.do(
             token, lambda connection: store.put_commit(connection, task, token, commit, time.time(), CHECKED, before)
         )
-        self.remembered.keep(task, token, found)
+        self.cached.keep(task, token, found)
         return _message(found.challenge)
 
     async def open(self, request: Request) -> Response:
@@ -105,15 +109,15 @@ class Service:
         task = await self._task(request)
         opening = await self._message(request, task, Opening)
         _check_task(task, opening)
-        before = self.remembered.take(task, token)
+        before = self.cached.take(task, token)
         if before is None or before.stage == SessionStage.INVITED:
-            before = await self.ledger.do(token, lambda connection: store.get_session(connection, task, token))
+            before = await self.queue.do(token, lambda connection: store.get_session(connection, task, token))
         known = CHECKED
         if before.stage == SessionStage.CHALLENGED and before.commit is not None:
             known = Known(
-                before.commit, opening, await self.judges.judge(task, before.commit, before.challenge, opening)
+                before.commit, opening, await self.verifiers.judge(task, before.commit, before.challenge, opening)
             )
-        found = await self.ledger.do(
+        found = await self.queue.do(
             token, lambda connection: store.put_opening(connection, task, token, opening, time.time(), known, before)
         )
         assert found.verdict is not None  # noqa: S101  `put_opening` decides
@@ -135,7 +139,7 @@ class Service:
         if isinstance(given, dict) and given.setdefault("name", name) != name:
             raise BadInput(f"the task is named {given['name']!r} and the address says {name!r}")
         task = Task.from_document(given)
-        await self.ledger.do(b"", lambda connection: store.put_task(connection, task))
+        await self.queue.do(b"", lambda connection: store.put_task(connection, task))
         return Response(task.to_json(), media_type="application/json")
 
     async def put_tokens(self, request: Request) -> Response:
@@ -143,7 +147,7 @@ class Service:
         self._administrator(request)
         task = await self._task(request)
         hashes = _hashes(await self._json(request))
-        await self.ledger.do(b"", lambda connection: store.put_tokens(connection, task, hashes))
+        await self.queue.do(b"", lambda connection: store.put_tokens(connection, task, hashes))
         return JSONResponse({"tokens": len(hashes)})
 
     async def status(self, request: Request) -> Response:
@@ -221,7 +225,7 @@ class Service:
 
     def _client(self, request: Request) -> bytes:
         """The hash of the client's token."""
-        self.limiter.check(_address(request), taken=0)  # whoever guessed too often waits
+        self.limiter.check(_address(request), taken=0)  # limits how often tokens are guessed
         hashed = store.token_hash(_bearer(request))
         self.limiter.check(hashed.hex())
         return hashed
@@ -243,11 +247,11 @@ def application(settings: ServiceSettings) -> Starlette:
         service = _started(settings)
         app.state.service = service
         try:
-            await service.judges.ready()
+            await service.verifiers.ready()
             yield
         finally:
-            service.ledger.stop()
-            service.judges.stop()
+            service.queue.stop()
+            service.verifiers.stop()
             service.database.close()
 
     routes = [
@@ -274,7 +278,7 @@ def from_environment() -> Starlette:
 
 def _started(settings: ServiceSettings) -> Service:
     database = Database.open(settings.database)
-    ledger, judges = CommitQueue(database), Judges(settings.judges)
+    queue, verifiers = CommitQueue(database), VerifierPool(settings.judges)
 
     def standings() -> dict[str, store.TaskCounts]:
         with database.reading() as connection:
@@ -282,14 +286,14 @@ def _started(settings: ServiceSettings) -> Service:
             found = (store.get_task(connection, name) for name in store.task_names(connection))
             return {task.name: store.standing(connection, task, now) for task in found}
 
-    ledger.start()
-    judges.start()
+    queue.start()
+    verifiers.start()
     limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
-    return Service(settings, database, ledger, judges, limiter, metrics, {}, Remembered(), {})
+    return Service(settings, database, queue, verifiers, limiter, metrics, {}, SessionCache(), {})
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:
-    """An address whose refusals are told by name, and whose answers are timed."""
+    """An address whose refusals carry their reason, and whose answers are timed."""
 
     async def answer(request: Request) -> Response:
         service: Service = request.app.state.service
@@ -304,8 +308,8 @@ def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[
         except BadInput as error:
             found = Refused(Reason.MALFORMED, str(error))
         except (SQLAlchemyError, BrokenProcessPool) as error:
-            log.error("the database or a judge failed: %s", error)
-            found = Refused(Reason.UNAVAILABLE, "the database or a judge does not answer; try again")
+            log.error("the database or a verifier failed: %s", error)
+            found = Refused(Reason.UNAVAILABLE, "the database or a verifier does not answer; try again")
         finally:
             service.metrics.latency.labels(step).observe(time.perf_counter() - start)
         service.metrics.refusals.labels(str(found.reason)).inc()

@@ -18,8 +18,7 @@ import httpx
 
 from veridp.budget import Deadline
 from veridp.collect.client import Client, FileVault, MemoryVault
-from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
-from veridp.collect.reasons import Reason, Refused
+from veridp.collect.messages import Challenge, Invitation, Message, Reason, Refused, SessionVerdict, decode, encode
 from veridp.collect.task import Task
 from veridp.errors import BadInput
 
@@ -113,7 +112,7 @@ def join(server: Server, name: str, value: object, state: Path, most_epsilon: fl
             )
         if client.verdict is not None:
             return client.verdict
-        task.protocol.choose(value, random.SystemRandom())  # what is no value must not begin a session
+        task.protocol.choose(value, random.SystemRandom())  # an invalid value must not begin a session
         path = f"/tasks/{quote(name, safe='')}"
         invitation = client.invitation or server.message(f"{path}/session", None, Invitation)
         if invitation.task != task.digest:
@@ -142,7 +141,7 @@ PASSING = {429, 502, 503, 504}
 
 @dataclass
 class Rehearsal:
-    """What a crowd saw: the outputs that each client was told were accepted, refusals, and how long each step took."""
+    """What a crowd saw: the accepted outputs of each client, refusals, and how long each step took."""
 
     accepted: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by token
     refused: dict[str, str] = field(default_factory=dict)

@@ -7,16 +7,18 @@ from functools import cache
 from typing import Any
 
 from veridp.collect.commitments import SCHEMES
-from veridp.collect.reasons import Reason
+from veridp.collect.messages import Reason
 from veridp.collect.task import MECHANISMS, NAME, Task
 
 ADMIN, CLIENT = "admin", "client"
-REFUSED = {"$ref": "#/components/responses/Refused"}
+JSON, MESSAGE, TEXT = "application/json", "application/msgpack", "text/plain"
+Schema = dict[str, Any]
 
 
 @cache
-def document() -> dict[str, Any]:
+def document() -> Schema:
     """The description of every address, for people and for tools that test against it."""
+    refused = {"description": "Refused, with a named reason", "content": {JSON: {"schema": _ref("Refusal")}}}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -25,114 +27,81 @@ def document() -> dict[str, Any]:
             "description": "Collects locally private reports whose honest perturbation is proved. Messages are "
             "MessagePack arrays [version, kind, field, …]; see docs/collect.md.",
         },
-        "paths": {
-            "/healthz": {"get": _operation("Whether the server and its database answer", "text/plain", None)},
-            "/openapi.json": {"get": _operation("This document", "application/json", {"type": "object"})},
-            "/metrics": {"get": _operation("Metrics for Prometheus", "text/plain", None)},
-            "/tasks/{name}": {
-                "get": _operation("The definition of a task", "application/json", _ref("Task"), named=True),
-                "put": _operation(
-                    "Create a task; the same task again changes nothing",
-                    "application/json",
-                    _ref("Task"),
-                    named=True,
-                    who=ADMIN,
-                    body={"application/json": {"schema": _ref("NewTask")}},
-                ),
-            },
-            "/tasks/{name}/tokens": {
-                "put": _operation(
-                    "Let clients with tokens of these hashes take part, once each",
-                    "application/json",
-                    {"type": "object", "required": ["tokens"], "properties": {"tokens": {"type": "integer"}}},
-                    named=True,
-                    who=ADMIN,
-                    body={"application/json": {"schema": _ref("Tokens")}},
-                )
-            },
-            "/tasks/{name}/session": {
-                "post": _step("The invitation of the token's one session", None),
-            },
-            "/tasks/{name}/commit": {"post": _step("The challenge that answers a commitment", "Commit")},
-            "/tasks/{name}/open": {"post": _step("The verdict on an opening", "Opening")},
-            "/tasks/{name}/status": {
-                "get": _operation(
-                    "How the collection stands, with the estimate if it may be published",
-                    "application/json",
-                    _ref("Status"),
-                    named=True,
-                    who=ADMIN,
-                    query=[
-                        {
-                            "name": "confidence",
-                            "in": "query",
-                            "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-                        }
-                    ],
-                )
-            },
-            "/tasks/{name}/log": {
-                "get": _operation(
-                    "The whole transcript, for auditors", "application/octet-stream", None, named=True, who=ADMIN
-                )
-            },
-            "/tasks/{name}/live": {"get": _operation("The live page", "text/html", None, named=True)},
-        },
+        "paths": _paths(),
         "components": {
-            "securitySchemes": {
-                ADMIN: {"type": "http", "scheme": "bearer"},
-                CLIENT: {"type": "http", "scheme": "bearer"},
-            },
-            "responses": {
-                "Refused": {
-                    "description": "Refused, with a named reason",
-                    "content": {"application/json": {"schema": _ref("Refusal")}},
-                }
-            },
+            "securitySchemes": {who: {"type": "http", "scheme": "bearer"} for who in (ADMIN, CLIENT)},
+            "responses": {"Refused": refused},
             "schemas": _schemas(),
         },
     }
 
 
-def _ref(name: str) -> dict[str, str]:
+def _paths() -> dict[str, Schema]:
+    stored = {"type": "object", "required": ["tokens"], "properties": {"tokens": {"type": "integer"}}}
+    confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    status = _operation(
+        "How the collection stands, with the estimate if it may be published", JSON, _ref("Status"), who=ADMIN
+    )
+    status["parameters"].insert(0, {"name": "confidence", "in": "query", "schema": confidence})
+    new_task, tokens = (_body(JSON, _ref(name)) for name in ("NewTask", "Tokens"))
+    message = _body(MESSAGE, {"type": "string", "format": "binary"})
+    of_task = {
+        "": {
+            "get": _operation("The definition of a task", JSON, _ref("Task")),
+            "put": _operation(
+                "Create a task; the same task again changes nothing", JSON, _ref("Task"), ADMIN, new_task
+            ),
+        },
+        "/tokens": {
+            "put": _operation(
+                "Let clients with tokens of these hashes take part, once each", JSON, stored, ADMIN, tokens
+            )
+        },
+        "/session": {"post": _operation("The invitation of the token's one session", MESSAGE, who=CLIENT)},
+        "/commit": {"post": _operation("The challenge that answers a commitment", MESSAGE, None, CLIENT, message)},
+        "/open": {"post": _operation("The verdict on an opening", MESSAGE, None, CLIENT, message)},
+        "/status": {"get": status},
+        "/log": {"get": _operation("The whole transcript, for auditors", "application/octet-stream", who=ADMIN)},
+        "/live": {"get": _operation("The live page", "text/html")},
+    }
+    return {
+        "/healthz": {"get": _operation("Whether the server and its database answer", TEXT, named=False)},
+        "/openapi.json": {"get": _operation("This document", JSON, {"type": "object"}, named=False)},
+        "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, named=False)},
+        **{f"/tasks/{{name}}{rest}": operations for rest, operations in of_task.items()},
+    }
+
+
+def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _body(media: str, schema: Schema) -> Schema:
+    return {"required": True, "content": {media: {"schema": schema}}}
 
 
 def _operation(
     summary: str,
     media: str,
-    schema: dict[str, Any] | None,
-    *,
-    named: bool = False,
+    schema: Schema | None = None,
     who: str | None = None,
-    body: dict[str, Any] | None = None,
-    query: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:
-    parameters = list(query or [])
-    if named:
-        parameters.append({"name": "name", "in": "path", "required": True, "schema": {"type": "string"}})
-    found: dict[str, Any] = {
+    body: Schema | None = None,
+    *,
+    named: bool = True,
+) -> Schema:
+    """What an address does: for the task that it names, asked by `who`, with this body, if any."""
+    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+    done = {"description": "Done", "content": {media: {} if schema is None else {"schema": schema}}}
+    return {
         "summary": summary,
-        "parameters": parameters,
-        "responses": {
-            "200": {"description": "Done", "content": {media: {} if schema is None else {"schema": schema}}},
-            "4XX": REFUSED,
-        },
+        "parameters": [name] if named else [],
+        "responses": {"200": done, "4XX": {"$ref": "#/components/responses/Refused"}},
+        **({} if who is None else {"security": [{who: []}]}),
+        **({} if body is None else {"requestBody": body}),
     }
-    if who is not None:
-        found["security"] = [{who: []}]
-    if body is not None:
-        found["requestBody"] = {"required": True, "content": body}
-    return found
 
 
-def _step(summary: str, message: str | None) -> dict[str, Any]:
-    """A step of a session."""
-    body = None if message is None else {"application/msgpack": {"schema": {"type": "string", "format": "binary"}}}
-    return _operation(summary, "application/msgpack", None, named=True, who=CLIENT, body=body)
-
-
-def _schemas() -> dict[str, Any]:
+def _schemas() -> dict[str, Schema]:
     number, whole, text = {"type": "number"}, {"type": "integer"}, {"type": "string"}
     column = ("name", "value", "lower", "upper", "worst_lower", "worst_upper")
     counts = (
@@ -184,8 +153,8 @@ def _schemas() -> dict[str, Any]:
     }
 
 
-def _task(required: list[str]) -> dict[str, Any]:
-    kinds: dict[str, dict[str, Any]] = {
+def _task(required: list[str]) -> Schema:
+    kinds: dict[str, Schema] = {
         "str": {"type": "string"},
         "int": {"type": "integer"},
         "float": {"type": "number"},

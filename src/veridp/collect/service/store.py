@@ -1,41 +1,201 @@
-"""What is asked of the tables. Every change is conditional on the stage, so it happens once whoever asks how often."""
+"""The tables, and what is asked of them. Every change is conditional on the stage, so it happens once, however often
+it is asked for."""
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
 
 import msgpack
 import numpy as np
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import (
     BigInteger,
+    Column,
     Connection,
+    Engine,
+    ForeignKey,
+    Index,
     Insert,
     LargeBinary,
+    MetaData,
     Row,
     Table,
+    Text,
+    UniqueConstraint,
     Update,
     bindparam,
+    create_engine,
+    event,
     func,
     literal,
+    make_url,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from veridp.collect.estimate import Attendance
 from veridp.collect.harmless import Outputs
-from veridp.collect.layout import NONCE_BYTES, SESSION_BYTES, Context
-from veridp.collect.messages import Commit, Opening, decode, encode
-from veridp.collect.reasons import Reason, Refused
-from veridp.collect.service.database import sessions, tasks, tokens
-from veridp.collect.session import Checks, Session, SessionStage
-from veridp.collect.task import Task
+from veridp.collect.messages import (
+    NONCE_BYTES,
+    SESSION_BYTES,
+    Commit,
+    Context,
+    Opening,
+    Reason,
+    Refused,
+    decode,
+    encode,
+)
+from veridp.collect.task import Checks, Session, SessionStage, Task
 from veridp.collect.transcript import attendance
+from veridp.errors import BadInput
+
+# -------------------------------------------------------------------------------------------------------------- schema
+# The tables: tasks, the hashes of their tokens, and sessions. `migrations/` makes and changes them.
+
+
+metadata = MetaData()
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("token", LargeBinary, primary_key=True),  # its hash
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("task", Text, ForeignKey("tasks.name"), nullable=False),
+    Column("token", LargeBinary, nullable=False),
+    Column("nonce", LargeBinary, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("commitment", LargeBinary),
+    Column("opening", LargeBinary),
+    Column("outputs", LargeBinary),
+    UniqueConstraint("task", "token", name="one_session_per_token"),
+    Index("sessions_by_stage", "task", "stage", "reason", "expires"),
+)
+
+
+# ------------------------------------------------------------------------------------------------------------ database
+# Connections to SQLite or PostgreSQL, and the migrations that bring a database up to date.
+
+
+MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
+BUSY_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Database:
+    """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does."""
+
+    writer: Engine
+    reader: Engine
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = True) -> Database:
+        """The database at this URL, migrated to the newest version. A file that is missing is made, if `create`."""
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise BadInput(
+                f"{url!r} is not a database URL; write sqlite:///collect.db or postgresql://user@host/name"
+            ) from None
+        backend = parsed.get_backend_name()
+        if backend == "sqlite":
+            if not (create or Path(parsed.database or "").is_file()):
+                raise BadInput(f"there is no database {parsed.database!r}; use the URL of the server")
+            database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
+        elif backend == "postgresql":
+            full = parsed.set(drivername="postgresql+psycopg")
+            one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
+            database = cls(
+                create_engine(full, pool_pre_ping=True), create_engine(full, pool_pre_ping=True, **one_moment)
+            )
+        else:
+            raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
+        try:
+            with database.writer.begin() as connection:
+                upgrade(connection)
+        except SQLAlchemyError as error:
+            database.close()
+            first = str(error).splitlines()[0]
+            raise BadInput(f"cannot open the database: {first}; check the URL and that the server runs") from None
+        return database
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees what was committed."""
+        with self.reader.connect() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.writer.dispose()
+        self.reader.dispose()
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the tables up to date, within the connection's transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with as_file(files(__package__) / "migrations") as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _sqlite(url: str, *, immediate: bool) -> Engine:
+    """SQLite with a write-ahead log that is flushed at every commit: what is acknowledged survives a power cut."""
+    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+# --------------------------------------------------------------------------------------------------------------- store
+# Queries and changes. Every change is conditional on the stage, so it happens once however often it is asked for.
+
 
 TOKEN_BYTES = 32
 PAGE = 1000  # rows that are read at a time
@@ -105,7 +265,7 @@ def task_names(connection: Connection) -> list[str]:
 
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
-    """Let clients with tokens of these hashes take part, once each; those that may already are left as they are."""
+    """Let clients with tokens of these hashes take part, once each; tokens that are known already stay unchanged."""
     if hashes:
         rows = [{"task": task.name, "token": token} for token in sorted(set(hashes))]
         connection.execute(_insert_if_new(connection, tokens), rows)
@@ -155,10 +315,10 @@ def put_commit(
     commit: Commit,
     now: float,
     checks: Checks,
-    remembered: Session | None = None,
+    cached: Session | None = None,
 ) -> Session:
-    """The session with this commitment. One that is `remembered` is tried before the database is asked."""
-    for before in _states(connection, task, token, now, remembered):
+    """The session with this commitment. One that is `cached` is tried before the database is asked."""
+    for before in _states(connection, task, token, now, cached):
         after = before.committed(commit, now, checks)
         if after is before or _advance(
             connection, _COMMITTED, after, SessionStage.INVITED, with_commitment=commit.commitment
@@ -174,34 +334,32 @@ def put_opening(
     opening: Opening,
     now: float,
     checks: Checks,
-    remembered: Session | None = None,
+    cached: Session | None = None,
 ) -> Session:
-    """The session with the verdict on this opening. One that is `remembered` is tried before the database is asked."""
-    if remembered is not None and remembered.stage == SessionStage.INVITED:
-        remembered = None  # it may have been committed to elsewhere
-    for before in _states(connection, task, token, now, remembered):
+    """The session with the verdict on this opening. One that is `cached` is tried before the database is asked."""
+    if cached is not None and cached.stage == SessionStage.INVITED:
+        cached = None  # it may have been committed to elsewhere
+    for before in _states(connection, task, token, now, cached):
         after = before.opened(opening, now, checks)
         if after is before:
             return after
         assert after.verdict is not None  # noqa: S101  `opened` gives one
-        told = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
-        if _advance(connection, _OPENED, after, SessionStage.CHALLENGED, with_opening=encode(opening), **told):
+        verdict = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
+        if _advance(connection, _OPENED, after, SessionStage.CHALLENGED, with_opening=encode(opening), **verdict):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
 
-def _states(
-    connection: Connection, task: Task, token: bytes, now: float, remembered: Session | None
-) -> Iterator[Session]:
-    """What the session may be, in turn: as remembered, as it is, and if somebody was first, as it then is."""
-    if remembered is not None and now < remembered.expires:  # after that, what was done in time decides
-        yield remembered
+def _states(connection: Connection, task: Task, token: bytes, now: float, cached: Session | None) -> Iterator[Session]:
+    """The session as cached, then as stored, then as stored again where another process was faster."""
+    if cached is not None and now < cached.expires:  # after that, what was done in time decides
+        yield cached
     for _ in range(2):
         yield get_session(connection, task, token)
 
 
 def _advance(connection: Connection, statement: Update, after: Session, before: SessionStage, **values: object) -> bool:
-    """Whether the session was at the stage `before` and is now as told."""
+    """Whether the session was at the stage `before` and now has these values."""
     given = {"of_id": after.context.session, "before": str(before), "after": str(after.stage), **values}
     return connection.execute(statement, given).rowcount == 1
 

@@ -303,6 +303,7 @@ def outputs(paths: Sequence[Path]) -> list[Output]:
 
     Raises NotExact where conditions on noise are of a kind that is not enclosed.
     """
+    _check_weights(paths)
     (whole,) = factors(paths, split=False)
     found = _probabilities(list(whole.classes.values()))
     rows = [
@@ -317,6 +318,7 @@ def enclose(paths: Sequence[Path], event: ExactEvent) -> Interval:
 
     Raises NotExact where conditions on noise are of a kind that is not enclosed.
     """
+    _check_weights(paths)
     jobs = _Jobs()
     places = [jobs.add(pieces) for pieces in pieces_within(paths, event)]
     return probability_interval(jobs.done().product(places))
@@ -327,6 +329,7 @@ def certify(left: Sequence[Path], right: Sequence[Path], event: ExactEvent) -> E
 
     Raises NotExact where conditions on noise are of a kind that is not enclosed.
     """
+    _check_weights([*left, *right])
     jobs = _Jobs()
     parts = [_plans(jobs, mine, theirs) for mine, theirs in zip(*shared_factors(left, right), strict=True)]
     events = [[jobs.add(pieces) for pieces in pieces_within(paths, event)] for paths in (left, right)]
@@ -342,6 +345,11 @@ def certify(left: Sequence[Path], right: Sequence[Path], event: ExactEvent) -> E
 
 
 # -------------------------------------------------------------------------------------------------- probabilities
+
+
+def _check_weights(paths: Sequence[Path]) -> None:
+    if any(fork.option.rounded for path in paths for fork in path.forks):
+        raise NotExact("how often a loop retries is no rational number, and rounded; compare without certified=True")
 
 
 def _probabilities(classes: Sequence[Sequence[DistributionPiece]]) -> Refined:

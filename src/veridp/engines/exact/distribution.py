@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.event import ExactEvent
+from veridp.engines.exact.functions import FunctionReader, has_functions
 from veridp.engines.exact.loss import PrivacyLoss
 from veridp.engines.exact.masses import log_masses
 from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
@@ -21,11 +23,15 @@ from veridp.errors import MechanismFailed, NotAffine, NotExact, VeridpError
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.explore import explore, walk
 from veridp.kernel.expressions import Condition, unknowns
+from veridp.kernel.loops import Loops
 from veridp.kernel.output import Raised, Slot, Template, identity
-from veridp.kernel.path import Path, condition_with_values, leaves, outline_of, with_values
+from veridp.kernel.path import Again, Path, condition_with_values, leaves, outline_of, with_values
+from veridp.kernel.recognition import recognised, recognised_one_by_one
 from veridp.kernel.replay import Listing
+from veridp.kernel.retries import Retries, rational_mass
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Unknown
+from veridp.kernel.weights import Weight
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 # --------------------------------------------------------------------------------------------------------------- paths
@@ -44,34 +50,58 @@ def within_floats() -> Iterator[None]:
         raise NotExact("a number of the mechanism or its data is beyond what floats hold; rescale the data") from None
 
 
-def paths_of(mechanism: Mechanism, data: Any) -> Sequence[Path]:
+def paths_of(mechanism: Mechanism, data: Any, reader: FunctionReader) -> Sequence[Path]:
     """All paths on this data, as few as can be: what only decides the output stays undecided there.
 
     They are not replayed: call `replay` on the data of a pair that something is concluded from.
     """
-    return _listed(mechanism, data, tuple)[0]
+    return _listed(mechanism, data, tuple, reader)[0]
 
 
-def replayed_paths(mechanism: Mechanism, data: Any) -> Sequence[Path]:
-    """All paths on this data, after plain runs agreed with them; ExplorationDisagrees where one does not."""
-    paths, listing = _listed(mechanism, data, tuple)
+def replayed_paths(mechanism: Mechanism, data: Any, reader: FunctionReader | None = None) -> Sequence[Path]:
+    """All paths on this data, after plain runs agreed with them; ExplorationDisagrees where one does not.
+
+    Functions of noise are read as the reader does, and refused where there is none.
+    """
+    paths, listing = _listed(mechanism, data, tuple, reader)
     listing.replay()
     return paths
 
 
-def factors_of(mechanism: Mechanism, data: Any, split: bool = True) -> tuple[list[Factor], Listing]:
+def factors_of(
+    mechanism: Mechanism, data: Any, reader: FunctionReader, split: bool = True
+) -> tuple[list[Factor], Listing]:
     """The factors of all paths on this data, which need never be kept all at once, and what to replay of them."""
-    return _listed(mechanism, data, lambda paths: factors(paths, split))
+    return _listed(mechanism, data, lambda paths: factors(paths, split), reader)
 
 
-def _listed(mechanism: Mechanism, data: Any, read: Callable[[Iterator[Path]], Read]) -> tuple[Read, Listing]:
+def _listed(
+    mechanism: Mechanism, data: Any, read: Callable[[Iterator[Path]], Read], reader: FunctionReader | None = None
+) -> tuple[Read, Listing]:
     """What is read from the paths; code that does more with an undecided value than to release it is explored fully."""
-    listing = Listing(mechanism, data, defer=True)
+
+    def explored(listing: Listing) -> tuple[Read, Listing]:
+        paths = walk(mechanism, data, defer=listing.defer, functions=reader is not None, retries=True)
+        watched = listing.watch(paths)
+        if Loops.of(mechanism.bound()) is not None:
+            watched = Retries(list(watched), _mass).accepted()
+        known = recognised_one_by_one(watched)
+        return read(known if reader is None else reader.read(known)), listing
+
     try:
-        return read(listing.watch(walk(mechanism, data, defer=True))), listing
+        return explored(Listing(mechanism, data, defer=True))
     except (MechanismFailed, NotAffine):
-        listing = Listing(mechanism, data, defer=False)
-        return read(listing.watch(walk(mechanism, data))), listing
+        return explored(Listing(mechanism, data, defer=False))
+
+
+def _mass(conditions: Sequence[Condition]) -> Fraction | float:
+    """The probability that noise satisfies the conditions."""
+    if (rational := rational_mass(conditions)) is not None:
+        return rational
+    if any(condition.slack.functions for condition in conditions):
+        raise NotExact("the probability that a function of noise makes a loop retry is not computed exactly")
+    (log,) = log_masses([[DistributionPiece(1, tuple(conditions), ())]])
+    return math.exp(log)
 
 
 # -------------------------------------------------------------------------------------------------------- distribution
@@ -169,8 +199,12 @@ MAX_PATH_RATIO = 4  # leaving the data open may find at most so many times the p
 
 @dataclass(frozen=True, eq=False)
 class OpenLaw:
-    """Paths whose conditions name the entries of the data; and their classes, where the outputs do not."""
+    """Paths whose conditions name the entries of the data; and their classes, where the outputs do not.
 
+    `listed` are the paths of the code itself, to be replayed: those that the others were read from.
+    """
+
+    listed: Sequence[Path]
     paths: Sequence[Path]
     classes: dict[ClassKey, list[DistributionPiece]] | None
 
@@ -181,13 +215,19 @@ class OpenLaw:
         None where the mechanism does to data what symbols cannot express, or where that takes far more paths.
         """
         try:
-            paths = explore(mechanism, unknowns("data", size), defer=True, max_paths=MAX_PATH_RATIO * count)
+            most = MAX_PATH_RATIO * count
+            data = unknowns("data", size)
+            listed = explore(mechanism, data, defer=True, max_paths=most, retries=True)
         except VeridpError:
             return None
-        if any(isinstance(path.output, Raised) for path in paths):
-            return None  # code that fails on symbols need not fail on numbers
-        discrete = not any(isinstance(leaf, Symbolic) for path in paths for leaf in leaves(path.output))
-        return cls(paths, _interned(factors(paths, split=False)[0].classes) if discrete else None)
+        if any(isinstance(path.output, Raised | Again) for path in listed):
+            return None  # code that fails on symbols need not fail on numbers; how often it retries may depend on data
+        paths = recognised(listed)
+        if any(map(has_functions, paths)):
+            return None
+        fixed = not any(isinstance(path.weight, Weight) for path in paths)
+        discrete = fixed and not any(isinstance(leaf, Symbolic) for path in paths for leaf in leaves(path.output))
+        return cls(listed, paths, _interned(factors(paths, split=False)[0].classes) if discrete else None)
 
     def loss(self, left: Sequence[float], right: Sequence[float]) -> PrivacyLoss:
         """The loss between two inputs."""

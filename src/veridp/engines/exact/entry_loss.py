@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from veridp.engines.exact.curve import Density
+from veridp.engines.exact.divergence import Divergence, Line, LogDensities, lattice_divergence
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_ratio
 from veridp.engines.exact.noise import as_float
@@ -44,6 +45,9 @@ MOST_LATTICE_POINTS = 2_000_000
 TOO_FAR_APART = (
     "the locations of an output entry are too far apart to separate its noise from rounding; use an engine that samples"
 )
+QUADRATURE_ERROR = 1e-13  # of the logarithm of a density that takes an integral
+LEAST_PANEL = 1e-110  # in widths, next to a centre at which a density has a pole
+MAX_PANEL_DOUBLINGS = 60  # of the panels that a divergence is integrated on in a tail
 MOST_PANELS_OUT = 1500  # how many panels past the last break a convolution is still computed well
 
 
@@ -128,6 +132,8 @@ class EntryLoss(PrivacyLoss):
         turned = EntryLoss(self.entry, self.right, self.left, self.lattice, self.window)
         shared = {name: getattr(self, name) for name in ("centre", "_breaks", "_width", "_places", "_errors")}
         turned.__dict__.update(shared, _sides=self._sides[::-1], _values=self._values[::-1])
+        if self.lattice is None:
+            turned.__dict__["_line"] = self._line.reversed
         return turned
 
     # ------------------------------------------------------------------------------------ looking at the loss
@@ -165,7 +171,7 @@ class EntryLoss(PrivacyLoss):
     @cached_property
     def _places(self) -> _Places:
         """Inside every panel and at its ends, or at lattice points; and in the tails, at distances that double."""
-        breaks, tail = self._breaks, max(side.density.tail for side in self._sides)
+        breaks, tail = self._breaks, self._tail
         most: float = MOST_LATTICE_POINTS
         if breaks[-1] - breaks[0] > self._width / ULP:
             raise NotExact(TOO_FAR_APART)
@@ -176,14 +182,11 @@ class EntryLoss(PrivacyLoss):
             inner, across = np.arange(first, last + 1) + self.lattice, np.zeros(1)
             inner = inner[(inner > self._everywhere.low) & (inner < self._everywhere.high)]
         else:
-            low, high = (np.array([end]) for end in (self._everywhere.low, self._everywhere.high))
-            ends = edges(breaks[None, :], self._width, tail, low, high)[0]
-            apart = np.maximum(1e-12 * self._width, 8 * ULP * np.abs(ends[1:]))
-            ends = ends[np.concatenate([[True], np.diff(ends) > apart])]
+            ends = self._panel_ends
             blur = BLUR * np.maximum(np.abs(ends), self._width)
             inner = ends[:-1, None] + np.diff(ends)[:, None] * SPOTS
             inner = np.clip(inner, (ends + blur)[:-1, None], (ends - blur)[1:, None]).ravel()
-            most = math.inf if self._in_closed_form else max(8 * tail, MOST_PANELS_OUT * self._width)
+            most = self._farthest
             across = self._period * ACROSS if self._period else np.zeros(1)
         below, above = (
             (self._distances(tail, most, reach)[:, None] + across).ravel()
@@ -191,6 +194,23 @@ class EntryLoss(PrivacyLoss):
         )
         points = np.concatenate([inner[0] - below[::-1], inner, inner[-1] + above])
         return _Places(points, slice(len(below), len(below) + len(inner)), len(across))
+
+    @cached_property
+    def _tail(self) -> float:
+        return max(side.density.tail for side in self._sides)
+
+    @property
+    def _farthest(self) -> float:
+        """How far past the last break a density is still computed well."""
+        return math.inf if self._in_closed_form else max(8 * self._tail, MOST_PANELS_OUT * self._width)
+
+    @cached_property
+    def _panel_ends(self) -> Array:
+        """The ends of panels, up to where the tails begin, on which both densities are smooth."""
+        low, high = (np.array([end]) for end in (self._everywhere.low, self._everywhere.high))
+        ends = edges(self._breaks[None, :], self._width, self._tail, low, high)[0]
+        apart = np.maximum(1e-12 * self._width, 8 * ULP * np.abs(ends[1:]))
+        return np.asarray(ends[np.concatenate([[True], np.diff(ends) > apart])])
 
     def _distances(self, tail: float, most: float, reach: float) -> Array:
         """How far out a tail is looked at: at distances that double, a few times or as far as the window reaches."""
@@ -481,6 +501,61 @@ class EntryLoss(PrivacyLoss):
         return Cells(
             np.concatenate([left, masses[0]]), np.concatenate([right, masses[1]]), np.concatenate([largest, top])
         )
+
+    # --------------------------------------------------------------------------------------------- divergences
+
+    def divergence(self, order: float) -> Divergence:
+        if order not in self._divergences:
+            self._divergences[order] = self._divergence(order)
+        return self._divergences[order]
+
+    @cached_property
+    def _divergences(self) -> dict[float, Divergence]:
+        """Those that are known, by their orders."""
+        return {}
+
+    def _divergence(self, order: float) -> Divergence:
+        left, right = (side.log_mass([self._everywhere]) for side in self._sides)
+        if left == -math.inf or self.trivial:
+            return Divergence(left, right, 0.0)
+        if np.isposinf(self.losses).any():
+            return Divergence(left, right, math.inf)
+        if self.lattice is not None:
+            return lattice_divergence(self._lattice_densities, order, left, right)
+        return self._line.divergence(order, left, right)
+
+    def _densities_at(self, places: Array) -> LogDensities:
+        return LogDensities(*(side.density(places[:, None]) for side in self._sides))
+
+    def _lattice_densities(self, reach: int) -> LogDensities:
+        """Both densities at the integers between the tails, and at so many more of them on either side."""
+        inner = LogDensities(*(side[self._places.inner] for side in self._values))
+        if not reach:
+            return inner
+        first, last = self._places.points[self._places.inner][[0, -1]]
+        points = np.arange(-reach, round(last - first) + reach + 1) + first
+        return self._densities_at(points[(points > self._everywhere.low) & (points < self._everywhere.high)])
+
+    @cached_property
+    def _line(self) -> Line:
+        ends = self._panel_ends
+        reaches = [ends[0] - self._everywhere.low, self._everywhere.high - ends[-1]]
+        below, above = (self._outwards(reach) for reach in reaches)
+        return Line(
+            self._densities_at,
+            ends,
+            ends[0] - below,
+            ends[-1] + above,
+            self._in_closed_form,
+            0.0 if self._in_closed_form else QUADRATURE_ERROR,
+            LEAST_PANEL * self._width,
+        )
+
+    def _outwards(self, reach: float) -> Array:
+        """The ends of panels that double, as distances from where the tail begins."""
+        ends = self._tail * (2.0 ** np.arange(MAX_PANEL_DOUBLINGS + 1) - 1)
+        ends = ends[ends <= self._farthest]
+        return np.asarray(ends if math.isinf(reach) else np.unique(np.append(ends[ends < reach], max(reach, 0.0))))
 
     def masses(self) -> tuple[float, float]:
         return self._sides[0].mass([self._everywhere]), self._sides[1].mass([self._everywhere])

@@ -20,7 +20,7 @@ from veridp.kernel.feasibility import has_room
 from veridp.kernel.output import Kind, Raised, Slot, Template, is_finite_number, leaf_key, leaf_text
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Relation
-from veridp.sampling.events import OutputEvent
+from veridp.sampling.encode import OutputEvent
 from veridp.sampling.outputs import Outputs
 
 # --------------------------------------------------------------------------------------------------------------- event

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Interval
+from veridp.engines.exact.divergence import Divergence, mixture_divergence, product_divergence
 from veridp.engines.exact.event import ExactEvent
 from veridp.errors import NotExact
 from veridp.numerics.privacy_loss_distribution import CellProduct, Cells
@@ -99,6 +100,12 @@ class PrivacyLoss(ABC):
         """The outputs in small sets, on each of which the loss varies little."""
         raise NotExact("the outputs of entangled numeric entries cannot be put into cells; use an engine that samples")
 
+    def divergence(self, order: float) -> Divergence:
+        """The Rényi divergence of a finite order from left to right, once either side is divided by its mass."""
+        raise NotExact(
+            "Rényi divergences over entangled numeric entries cannot be computed; use an engine that samples"
+        )
+
     @property
     def trivial(self) -> bool:
         """Whether left and right are the same."""
@@ -149,6 +156,9 @@ class Atom(PrivacyLoss):
         left, right = self.masses()
         return Cells(np.array([left]), np.array([right]), np.array([self.supremum]))
 
+    def divergence(self, order: float) -> Divergence:
+        return Divergence(self.log_left, self.log_right, 0.0)
+
     def masses(self) -> tuple[float, float]:
         return math.exp(self.log_left), math.exp(self.log_right)
 
@@ -189,6 +199,9 @@ class Mixture(PrivacyLoss):
         return Cells(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in ("left", "right", "largest"))
         )
+
+    def divergence(self, order: float) -> Divergence:
+        return mixture_divergence([part.divergence(order) for part in self.parts], order)
 
     def masses(self) -> tuple[float, float]:
         pairs = [part.masses() for part in self.parts]
@@ -237,7 +250,7 @@ class Product(PrivacyLoss):
     @cached_property
     def _lines(self) -> list[PrivacyLoss]:
         """The moving parts that have numbers."""
-        return [part for part in self._moving if not _has_atoms_only(part)]
+        return [part for part in self._moving if not has_atoms_only(part)]
 
     def above(self, level: float) -> tuple[float, float]:
         if not self._lines:
@@ -270,13 +283,16 @@ class Product(PrivacyLoss):
         (cells,) = self._cells
         return Cells(cells.left * self._still_mass, cells.right * self._still_mass, cells.largest)
 
+    def divergence(self, order: float) -> Divergence:
+        return product_divergence([part.divergence(order) for part in self.parts])
+
     @cached_property
     def _table(self) -> _Table:
         """The moving parts without numbers multiplied out, outputs of equal loss taken together."""
         table = _Table({0.0: (self._still_mass, self._still_mass)})
         for part in self._moving:
-            if _has_atoms_only(part):
-                table = table.times(_atoms(part))
+            if has_atoms_only(part):
+                table = table.times(atoms_of(part))
         return table
 
     def _reversed(self) -> Product:
@@ -333,18 +349,19 @@ class _Table:
         return math.fsum(left for left, _ in chosen), math.fsum(right for _, right in chosen)
 
 
-def _has_atoms_only(part: PrivacyLoss) -> bool:
+def has_atoms_only(part: PrivacyLoss) -> bool:
+    """Whether no output of the part has numbers."""
     if isinstance(part, Mixture | Product):
-        return all(_has_atoms_only(inner) for inner in part.parts)
+        return all(has_atoms_only(inner) for inner in part.parts)
     return isinstance(part, Atom)
 
 
-def _atoms(part: PrivacyLoss) -> list[tuple[float, float, float]]:
+def atoms_of(part: PrivacyLoss) -> list[tuple[float, float, float]]:
     """The loss and both probabilities of every output of a part that has only atoms."""
     if isinstance(part, Atom):
         return [(part.supremum, *part.masses())]
     if isinstance(part, Mixture):
-        return [atom for inner in part.parts for atom in _atoms(inner)]
+        return [atom for inner in part.parts for atom in atoms_of(inner)]
     if isinstance(part, Product):
         return [(loss, *pair) for loss, pair in part._table.rows.items()]
     raise TypeError(f"a {type(part).__name__} has more than atoms")

@@ -12,6 +12,7 @@ from flint import acb, arb, ctx
 from veridp.engines.exact.exponential import Piecewise, Terms
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution, ExponentialNoise, IntegerNoise, Number, SmoothNoise
+from veridp.kernel.noise import Integers
 from veridp.numerics.balls import ball
 
 # --------------------------------------------------------------------------------------------------------------- noise
@@ -37,6 +38,8 @@ def numeric(distribution: Distribution) -> Distribution:
     """
     for parameter in distribution.parameters.values():
         as_float(parameter)
+    if isinstance(distribution, Integers):
+        raise NotExact(f"an output depends on one of {distribution.count} integers, which are too many to go through")
     check_scale(distribution.width)
     return distribution
 

@@ -8,7 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from veridp.adjacency import Domain, Pair, moved_within
 from veridp.budget import Deadline, out_of_time
@@ -16,10 +19,13 @@ from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval, Witness
 from veridp.engines.exact.compare import Comparison
 from veridp.engines.exact.distribution import OpenLaw, paths_of, replayed_paths, within_floats
+from veridp.engines.exact.functions import FunctionReader
 from veridp.engines.exact.space import loss_between
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
-from veridp.kernel.expressions import Affine, unknowns
-from veridp.kernel.path import Path
+from veridp.kernel.distributions import exact
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import Affine, Condition, Select, unknowns
+from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Listing
 from veridp.kernel.symbols import Symbol, Unknown, count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -28,7 +34,11 @@ SECONDS = 60.0
 OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
 REPORTING_SHARE = 0.1  # of the time spent so far
 MOST_KEPT = 256  # inputs whose paths are kept
-Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best ε so far
+MAX_OPEN_PATHS = 500  # with the data open, in search of levels that data are compared with
+MIXED_PAIRS = 12  # of records at the ends of their interval or in its middle
+STEPS_TRIED = (0, 1, 2)  # levels of a step function of the data around which pairs are tried
+NAMED_NOTIONS = ("epsilon", "rho", "mu")
+Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best cost so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +50,7 @@ class Worst:
     searched: tuple[str, ...]
     finished: bool  # whether the search ended by itself, and was not cut short
     at: float = 0.0  # the δ at which pairs were compared
+    notion: str | float = "epsilon"  # by which pairs were compared
     seconds: float = 0.0
 
     @property
@@ -54,6 +65,11 @@ class Worst:
     def epsilon(self) -> float:
         """The least ε that holds between the two inputs, at the δ at which pairs were compared."""
         return self.comparison.epsilon_at(self.at)
+
+    @property
+    def cost(self) -> float:
+        """What the two inputs cost in the notion by which pairs were compared."""
+        return _cost(self.comparison, self.notion, self.at)
 
     @property
     def witness(self) -> Witness:
@@ -90,21 +106,24 @@ def worst(
     progress: Progress | None = None,
     moves: Sequence[Sequence[float]] = (),
     at: float = 0.0,
+    notion: str | float = "epsilon",
     enough: float = math.inf,
     **arguments: Any,
 ) -> Worst:
     """The worst pair of neighbours found within the domain: patterns first, then corners, then moves from the best.
 
     `moves` are differences between neighbours to begin with, tried from the ends of the domain. Pairs are compared by
-    the ε that holds between them at the δ given by `at`; the search ends where one has `enough`
-    and `least_pairs` were tried, or after `max_pairs`.
+    the ε that holds between them at the δ given by `at`, or by another `notion`: "rho" (zCDP), "mu" (GDP), or an order
+    of Rényi divergence; the search ends where one has `enough` and `least_pairs` were tried, or after `max_pairs`.
     What is found is a lower bound; nothing is claimed about pairs that were not tried.
 
     Cut short by `seconds`, by the limit on memory or by Ctrl-C, it returns the worst pair until then, and raises
     CutShort if there is none. What is tried depends on the clock in no other way.
     """
     mechanism = as_mechanism(mechanism, **arguments).stating(size=size, domain=domain)
-    search = _Search(mechanism, _Aim(Deadline(seconds), at, enough, max_pairs or sys.maxsize, least_pairs))
+    if notion not in NAMED_NOTIONS and not (isinstance(notion, int | float) and notion >= 1):
+        raise BadInput(f"notion must be one of {', '.join(NAMED_NOTIONS)}, or a Rényi order >= 1, got {notion!r}")
+    search = _Search(mechanism, _Aim(Deadline(seconds), at, notion, enough, max_pairs or sys.maxsize, least_pairs))
     return contained(
         lambda reporter: search.run(moves, reporter),
         search.aim.deadline,
@@ -119,9 +138,18 @@ class _Aim:
 
     deadline: Deadline
     delta: float
+    notion: str | float
     enough: float
     pairs: int
     least: int
+
+
+def _cost(comparison: Comparison, notion: str | float, delta: float) -> float:
+    if notion == "rho":
+        return comparison.rho
+    if notion == "mu":
+        return comparison.mu
+    return comparison.epsilon_at(delta) if isinstance(notion, str) else comparison.renyi(notion)
 
 
 class _Search:
@@ -130,7 +158,7 @@ class _Search:
         self.reporter = Reporter(None)
         self.compare = _Comparer(mechanism, mechanism.size)
         self.best: Comparison | None = None
-        self.epsilon = -math.inf  # of the best
+        self.cost = -math.inf  # of the best
         self.failure: VeridpError | None = None
         self.seen: set[frozenset[str]] = set()
         self.searched: list[str] = []
@@ -150,10 +178,11 @@ class _Search:
     @property
     def met(self) -> bool:
         """Whether a pair has enough, and no fewer pairs were tried than should be."""
-        return self.epsilon >= self.aim.enough and self.tried >= self.aim.least
+        return self.cost >= self.aim.enough and self.tried >= self.aim.least
 
     def _worst(self, best: Comparison, finished: bool) -> Worst:
-        return Worst(best, self.tried, tuple(self.searched), finished, self.aim.delta, self.aim.deadline.spent)
+        aim = self.aim
+        return Worst(best, self.tried, tuple(self.searched), finished, aim.delta, aim.notion, aim.deadline.spent)
 
     def _run(self, moves: Sequence[Sequence[float]]) -> None:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
@@ -163,28 +192,59 @@ class _Search:
         if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
             stages.append(("thresholds", self._across_thresholds()))
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
+        elif _is_interval(self.domain):
+            stages.append(("mixed records", self._mixed_records()))
         for name, pairs in stages:
             self.searched.append(name)
             if not self._try_all(name, pairs) or self.met:
                 return
-        if len(stages) > 1 and self.best is not None:
+        if stages[-1][0] == "corners" and self.best is not None:
             self.searched.append("moves from the best")
             self._climb()
 
     def _across_thresholds(self) -> Iterator[Pair]:
-        """Pairs on either side of a level that the mechanism compares an entry of the data with."""
-        if self.compare.law is None:
-            return
+        """Pairs on either side of a level that the mechanism compares an entry of the data with, or rounds it at."""
         low, high = map(float, self.domain)  # type: ignore[arg-type]
         example: Any = self.mechanism.adjacency.example(self.size, self.domain)
-        for path in self.compare.law.paths:
-            for condition in path.conditions:
-                for place, coefficient in _entries(condition.slack):
-                    others: dict[Symbol, float] = {Unknown(f"data[{k}]"): x for k, x in enumerate(example)}
-                    others[Unknown(f"data[{place}]")] = 0.0
-                    level = -float(condition.slack.evaluate(others)) / coefficient
-                    if low <= level - 0.5 and level + 0.5 <= high:
-                        yield Pair(_with(example, place, level - 0.5), _with(example, place, level + 0.5), "threshold")
+        others: dict[Symbol, float] = {Unknown(f"data[{k}]"): x for k, x in enumerate(example)}
+        for slack, offsets in self._compared_with_data():
+            for place, coefficient in _entries(slack):
+                at_zero = {**others, Unknown(f"data[{place}]"): 0.0}
+                level = -float(slack.evaluate(at_zero)) / coefficient
+                for offset in offsets:
+                    left, right = level - offset, level - offset + 1.0
+                    if low <= left and right <= high:
+                        yield Pair(_with(example, place, left), _with(example, place, right), "threshold")
+
+    def _mixed_records(self) -> Iterator[Pair]:
+        """Neighbours whose records lie at either end of the domain or in the middle, each by chance."""
+        low, high = map(float, self.domain)  # type: ignore[arg-type]
+        patches = self.mechanism.adjacency.patches(self.size, (low, high)) or []
+        rng = np.random.default_rng(0)
+        for number in range(MIXED_PAIRS if patches else 0):
+            patch = patches[number % len(patches)]
+            values = rng.choice([low, (low + high) / 2, high], size=len(patch.low))
+            left, right = patch.pair(values)
+            yield Pair(left, right, "mixed records")
+            yield Pair(right, left, "mixed records")
+
+    def _compared_with_data(self) -> Iterator[tuple[Affine, Sequence[float]]]:
+        """Expressions at whose zeros the mechanism may change its behaviour, and how far below a pair may begin."""
+        for path in self._open_paths() if self.compare.law is None else self.compare.law.paths:
+            asked = [condition.slack for condition in path.conditions]
+            asked += [slack for leaf in leaves(path.output) for slack in _asked_in(leaf)]
+            yield from ((slack, (0.5,)) for slack in asked)
+            for number in (*asked, *(leaf for leaf in leaves(path.output) if isinstance(leaf, Affine))):
+                for function in number.functions:
+                    if function.function.whole and function.function.at_least is not None:
+                        edges = (function.function.at_least(Fraction(step), False).bound for step in STEPS_TRIED)
+                        yield from ((function.expressions[0] - exact(edge), (0.5, 0.0, 1.0)) for edge in edges)
+
+    def _open_paths(self) -> Sequence[Path]:
+        try:
+            return explore(self.mechanism, unknowns("data", self.size), max_paths=MAX_OPEN_PATHS)
+        except VeridpError:
+            return ()
 
     def _try_all(self, stage: str, pairs: Iterator[Pair]) -> bool:
         """Whether the stage came to its end."""
@@ -212,8 +272,8 @@ class _Search:
         try:
             with within_floats():
                 comparison = self.compare(left, right)
-                epsilon = comparison.epsilon_at(self.aim.delta)
-            better = self.best is None or epsilon > self.epsilon + 1e-12
+                cost = _cost(comparison, self.aim.notion, self.aim.delta)
+            better = self.best is None or cost > self.cost + 1e-12
         except (NotExact, NotExplorable) as error:
             self.failure = self.failure or error
             return False
@@ -221,9 +281,9 @@ class _Search:
             self.in_time, self.failure = False, self.failure or cut
             return False
         if better:
-            self.best, self.epsilon = comparison, epsilon
+            self.best, self.cost = comparison, cost
             self._report(comparison)
-        self.reporter.progress(stage, self.tried, self.epsilon)
+        self.reporter.progress(stage, self.tried, self.cost)
         return better
 
     def _report(self, best: Comparison) -> None:
@@ -248,6 +308,15 @@ class _Search:
                 improved = self._try("moves from the best", pair.left, pair.right) or improved
 
 
+def _asked_in(leaf: Any) -> Iterator[Affine]:
+    """What an undecided leaf of an output asks."""
+    if isinstance(leaf, Condition):
+        yield leaf.slack
+    elif isinstance(leaf, Select):
+        for part in (leaf.condition, leaf.then, leaf.other):
+            yield from _asked_in(part)
+
+
 def _moved(pair: Pair) -> int:
     """How many entries differ: pairs that move much are tried first."""
     if not isinstance(pair.left, list) or not isinstance(pair.right, list) or len(pair.left) != len(pair.right):
@@ -261,33 +330,34 @@ class _Comparer:
     def __init__(self, mechanism: Mechanism, size: int) -> None:
         self.mechanism, self.size = mechanism, size
         self.explored: dict[str, Sequence[Path]] = {}
+        self.reader = FunctionReader()
         self.law: OpenLaw | None = None
         self.law_pays: bool | None = None if mechanism.adjacency.vertices(1) is not None else False
 
     def __call__(self, left: Any, right: Any) -> Comparison:
         if self.law is not None and _is_vector(left, self.size) and _is_vector(right, self.size):
-            return Comparison(self.mechanism, left, right, self.law.loss(left, right))
+            return Comparison(self.mechanism, left, right, self.law.loss(left, right), self.reader)
         mine, theirs = (self._paths(data) for data in (left, right))
         if self.law_pays is None:  # after the first pair it is known how many paths there are
             self.law_pays = len(mine) <= OPEN_LAW_PAYS
             self.law = OpenLaw.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
-        return Comparison(self.mechanism, left, right, loss_between(mine, theirs))
+        return Comparison(self.mechanism, left, right, loss_between(mine, theirs), self.reader)
 
     def replay(self, comparison: Comparison) -> None:
         """Hold plain runs against the paths that this comparison rests on."""
         sides = comparison.left, comparison.right
         if self.law is not None and all(_is_vector(data, self.size) for data in sides):
             data = unknowns("data", self.size)
-            Listing.of(self.mechanism, data, self.law.paths, defer=True).replay(at=sides)
+            Listing.of(self.mechanism, data, self.law.listed, defer=True).replay(at=sides)
         for data in sides:
-            replayed_paths(self.mechanism, data)
+            replayed_paths(self.mechanism, data, self.reader)
 
     def _paths(self, data: Any) -> Sequence[Path]:
         text = repr(data)
         if text not in self.explored:
             if len(self.explored) >= MOST_KEPT:
                 self.explored.clear()
-            self.explored[text] = paths_of(self.mechanism, data)
+            self.explored[text] = paths_of(self.mechanism, data, self.reader)
         return self.explored[text]
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from veridp.adjacency import Patch
-from veridp.budget import Deadline
-from veridp.budget.alarm import OutOfTime, at_most
+from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.engines.exact.space import loss_between
 from veridp.engines.finder.indicator import SHARPNESS, Draws
 from veridp.engines.finder.problem import DrawnProblem, Explored, Problem

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from veridp.engines.exact.event import same
-from veridp.engines.finder.events import End, EventForm, Leaf, leaves_of, tree_of_path
+from veridp.engines.finder.candidates import End, EventForm, Leaf, leaves_of, tree_of_path
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.output import Slot, is_finite_number
@@ -218,10 +218,10 @@ class SoftSum(SoftTruth):
 
 def conjunction(parts: Sequence[SoftTruth]) -> SoftTruth:
     """All of the parts, those that are certain left out; impossible where one is."""
-    told = [part for part in parts if not (isinstance(part, ConstantTruth) and part.constant == 1)]
-    if any(isinstance(part, ConstantTruth) and part.constant == 0 for part in told):
+    kept = [part for part in parts if not (isinstance(part, ConstantTruth) and part.constant == 1)]
+    if any(isinstance(part, ConstantTruth) and part.constant == 0 for part in kept):
         return ConstantTruth(0.0)
-    return told[0] if len(told) == 1 else And(tuple(told)) if told else ConstantTruth(1.0)
+    return kept[0] if len(kept) == 1 else And(tuple(kept)) if kept else ConstantTruth(1.0)
 
 
 # ----------------------------------------------------------------------------------------------------------- indicator
@@ -291,8 +291,8 @@ class Indicator:
         """Of the form, along paths whose open values are the data."""
         build = _Build(Atoms(data, form.ends))
         ways = [(float(path.weight), build.path(path, form)) for path in paths]
-        told = [(weight, node) for weight, node in ways if not (isinstance(node, ConstantTruth) and not node.constant)]
-        return cls(SoftSum(tuple(weight for weight, _ in told), tuple(node for _, node in told)), build.atoms)
+        kept = [(weight, node) for weight, node in ways if not (isinstance(node, ConstantTruth) and not node.constant)]
+        return cls(SoftSum(tuple(weight for weight, _ in kept), tuple(node for _, node in kept)), build.atoms)
 
     @cached_property
     def _matrices(self) -> tuple[Array, Array, Array]:

@@ -16,8 +16,8 @@ from veridp.adjacency import Patch
 from veridp.budget import Deadline, out_of_time
 from veridp.engines.exact.event import ExactEvent, pieces_within
 from veridp.engines.exact.masses import log_masses
+from veridp.engines.finder.candidates import EventForm
 from veridp.engines.finder.estimate import SampleMoments
-from veridp.engines.finder.events import EventForm
 from veridp.engines.finder.indicator import DrawnIndicator, Draws, GradientPoint, Indicator, SoftSum, values_of_numbers
 from veridp.errors import BadInput, CutShort, NotExplorable, VeridpError
 from veridp.kernel.distributions import Number, exact
@@ -122,7 +122,7 @@ class ClosedData(Explored):
             if len(self._known) >= MOST_KEPT:
                 self._known.clear()
             try:
-                self._known[key] = explore(self.mechanism, data, defer=True)
+                self._known[key] = explore(self.mechanism, data, defer=True, functions=False)
             except NotExplorable as error:
                 raise type(error)(f"{error}; DP-Finder needs paths; veridp.sniper needs only samples") from None
         return self._known[key]

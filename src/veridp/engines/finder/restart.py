@@ -27,10 +27,9 @@ from veridp.engines.finder.ascent import (
     pair_epsilon,
     relaxed_ascent,
 )
+from veridp.engines.finder.candidates import EventForm, Forms, PairSource, draw_ends, pair_source, patches
 from veridp.engines.finder.estimate import SampleMoments, adaptive, multivariate_clt
-from veridp.engines.finder.events import EventForm, Forms, draw_ends
 from veridp.engines.finder.indicator import Draws
-from veridp.engines.finder.neighbourhood import PairSource, pair_source, patches
 from veridp.engines.finder.problem import ClosedData, Explored, OpenData, Problem, Spot, with_ends
 from veridp.engines.finder.result import Restart, SearchSettings, StartingPoint
 from veridp.errors import CutShort, NotExact, WorkerLost
@@ -108,7 +107,7 @@ class Searcher:
             relaxed = climb.value
         if self.source is not None and not unbounded:
             problem, pair = self._climb_pairs(self.source, problem, climb, deadline)
-        return replace(self._told(number, problem, climb, deadline), relaxed=relaxed, pair=pair)
+        return replace(self._restart(number, problem, climb, deadline), relaxed=relaxed, pair=pair)
 
     def baseline(self, number: int, seconds: float) -> Restart:
         """The best, by the estimate, of random pairs and events: as many as a climb evaluates, and more."""
@@ -124,7 +123,7 @@ class Searcher:
             if climb.evaluations == BASELINE or deadline.passed:
                 break
             problem, z = self._drawn(number, rng)
-        return self._told(number, best, climb, deadline)
+        return self._restart(number, best, climb, deadline)
 
     def _drawn(self, number: int, rng: np.random.Generator) -> tuple[Problem, Array]:
         return next(iter(self._random(number, 0, rng, 0)), None) or self._plain(number, rng)
@@ -287,7 +286,7 @@ class Searcher:
         except NotExact:
             return None
 
-    def _told(self, number: int, problem: Problem, climb: Climb, deadline: Deadline) -> Restart:
+    def _restart(self, number: int, problem: Problem, climb: Climb, deadline: Deadline) -> Restart:
         """What is known of these variables: estimated on fresh noise, and exactly where that can be."""
         z = problem.inside(climb.best)
         moments = self._estimate(problem, z, number, deadline)

@@ -1,8 +1,9 @@
-"""What a restart is about and what it came to: plain values that go from process to process."""
+"""What a restart came to, and the last word on it: computed where the exact engine can, else on fresh samples."""
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import Domain, Pair, Patch
-from veridp.claim import Interval
+from veridp.budget import Deadline, OutOfTime, at_most
+from veridp.claim import Interval, Witness
+from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
+from veridp.engines.exact import compare
+from veridp.engines.exact.distribution import replayed_paths
 from veridp.engines.exact.event import ExactEvent
-from veridp.engines.finder.events import EventForm
-from veridp.engines.finder.problem import Problem, Spot
+from veridp.engines.finder.candidates import EventForm
+from veridp.engines.finder.problem import Problem, Spot, log_probability
+from veridp.errors import CutShort, NotExact, NotExplorable
 from veridp.mechanism import Mechanism
+from veridp.sampling.sample import tally
+
+# -------------------------------------------------------------------------------------------------------------- result
+# What a restart is about and what it came to: plain values that go from process to process.
+
 
 Array = NDArray[np.float64]
 
@@ -99,3 +110,95 @@ class Restart:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+# -------------------------------------------------------------------------------------------------------------- verify
+# The last word on what was found: computed where the exact engine can, else on fresh samples.
+
+
+MOST_SAMPLES = 10**7
+PILOT = 20_000  # samples that tell how fast samples are drawn; they are not counted
+EVENT = "event"
+MIN_EXACT_SECONDS = 0.3  # seconds that an exact comparison is given even where the time is up
+
+
+@dataclass(frozen=True)
+class VerifiedPair:
+    """What is known of a pair: an ε that the mechanism has at least, the event that shows it, and how it is known.
+
+    `epsilon` is exact (`how` says so) or a lower bound at the witness's confidence. `hoeffding` is the lower bound at
+    the same confidence that Hoeffding's inequality gives from the same samples; None where nothing was sampled.
+    """
+
+    epsilon: float
+    witness: Witness
+    how: str
+    hoeffding: float | None = None
+    finished: bool = True  # whether there was time for as many samples as were asked for
+
+
+def judge_pair(mechanism: Mechanism, left: Any, right: Any, seconds: float) -> VerifiedPair | None:
+    """The exact ε between two inputs, with the event that attains it; None where that is out of reach, or of time."""
+    try:
+        with at_most(max(seconds, MIN_EXACT_SECONDS)):
+            comparison = compare(mechanism, left, right)
+            return VerifiedPair(comparison.epsilon, comparison.witness, "exact")
+    except (NotExact, NotExplorable, CutShort, OutOfTime):
+        return None
+
+
+def judge_event(mechanism: Mechanism, left: Any, right: Any, event: ExactEvent) -> VerifiedPair | None:
+    """The exact ε of one event between two inputs, after plain runs agreed with their paths; None if out of reach."""
+    try:
+        above, below = (log_probability(replayed_paths(mechanism, data), event) for data in (left, right))
+    except (NotExact, NotExplorable, CutShort):
+        return None
+    epsilon = 0.0 if above == -math.inf else math.inf if below == -math.inf else max(0.0, above - below)
+    p, q = (Interval.of_log_probability(log) for log in (above, below))
+    return VerifiedPair(epsilon, Witness(left, right, event, p, q, arguments=dict(mechanism.arguments)), "exact")
+
+
+def judge_by_samples(
+    mechanism: Mechanism,
+    left: Any,
+    right: Any,
+    event: ExactEvent,
+    *,
+    confidence: float,
+    most: int,
+    deadline: Deadline,
+    seed: int,
+    workers: int | None,
+) -> VerifiedPair:
+    """A lower bound on the ε of the event, from up to `most` fresh samples of either input.
+
+    How many is settled before any of them is drawn, by how fast a pilot run was; so the bounds, four one-sided ones by
+    Clopper and Pearson, hold together with the confidence.
+    """
+    seeds = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
+    start = time.monotonic()
+    _count(mechanism, left, event, min(PILOT, most), seeds[2], workers)
+    pace = max(time.monotonic() - start, 1e-3) / min(PILOT, most)
+    count = int(min(most, max(PILOT, 0.8 * deadline.left / (2 * pace))))
+    hits = [_count(mechanism, data, event, count, s, workers) for data, s in zip((left, right), seeds[:2], strict=True)]
+    alpha = 1 - confidence
+    p, q = (
+        Interval(
+            float(clopper_pearson_lower(number, count, alpha / 4)),
+            float(clopper_pearson_upper(number, count, alpha / 4)),
+        )
+        for number in hits
+    )
+    witness = Witness(left, right, event, p, q, confidence=confidence, arguments=dict(mechanism.arguments))
+    how = f"{count} samples of either input at confidence {confidence:g}"
+    return VerifiedPair(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha), count == most)
+
+
+def _count(mechanism: Mechanism, data: Any, event: ExactEvent, count: int, seed: int, workers: int | None) -> int:
+    return tally(mechanism, data, count, seed, events={EVENT: event}, workers=workers)[EVENT]
+
+
+def _hoeffding(hits: list[int], count: int, alpha: float) -> float:
+    radius = float(hoeffding_radius(count, alpha / 2))
+    above, below = hits[0] / count - radius, hits[1] / count + radius
+    return math.log(above / below) if above > 0 else -math.inf

@@ -15,8 +15,15 @@ from veridp.budget.child_process import Reporter, contained
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import RestartPool, Searcher
-from veridp.engines.finder.result import Restart, SearchSettings
-from veridp.engines.finder.verify import MOST_SAMPLES, VerifiedPair, judge_by_samples, judge_event, judge_pair
+from veridp.engines.finder.result import (
+    MOST_SAMPLES,
+    Restart,
+    SearchSettings,
+    VerifiedPair,
+    judge_by_samples,
+    judge_event,
+    judge_pair,
+)
 from veridp.errors import BadInput
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import Box, Corner, Hull, Polytope
+from veridp.adjacency.base import numbers_of
 from veridp.budget import check
 from veridp.claim import Claim, Interval
 from veridp.engines.prove.cases import interval_of, interval_text
 from veridp.engines.prove.events import NoiseEvent, events_of
-from veridp.engines.prove.explanation import Blame, alignment_text, blame_of
+from veridp.engines.prove.explanation import Blame, alignment_text, blame_of, return_site
 from veridp.engines.prove.shifts import (
     MAX_CORNER_ENTRIES,
     NO_SHIFT,
@@ -32,10 +33,12 @@ from veridp.engines.prove.shifts import (
     failing_corner,
     requirements_of,
 )
+from veridp.engines.prove.weights import DataWeight
 from veridp.kernel.path import Path
 from veridp.kernel.replay import Replayed
 from veridp.kernel.symbols import Noise, count_text
 from veridp.mechanism import Mechanism
+from veridp_check.records import Seen
 
 # ---------------------------------------------------------------------------------------------------- alignment search
 # How every event is carried over to all neighbours, as cheaply as can be.
@@ -76,9 +79,15 @@ class Alignment:
     cost: Fraction | float
 
 
-def cheapest_alignments(events: Sequence[NoiseEvent], polytopes: Sequence[Polytope]) -> list[list[Alignment]]:
+def cheapest_alignments(
+    events: Sequence[NoiseEvent], polytopes: Sequence[Polytope], *, with_delta: bool = False
+) -> list[list[Alignment]]:
     """For each event, for each polytope: how it is carried over, as cheaply as `cheapest` says."""
-    tasks = [ShiftProblem(event.noises, requirements_of(event), polytope) for event in events for polytope in polytopes]
+    tasks = [
+        ShiftProblem(event.noises, requirements_of(event), polytope, with_delta=with_delta)
+        for event in events
+        for polytope in polytopes
+    ]
     found = cheapest(tasks)
     return [found[k : k + len(polytopes)] for k in range(0, len(found), len(polytopes))]
 
@@ -102,7 +111,8 @@ class _Wanted:
         self.task = task
         box = task.polytope
         # Between the ends of a two-sided interval lies 0, and a mean of whole steps need not be whole.
-        self.whole = task.whole and isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed)
+        linked = task.entries_of_whole_noise if task.whole else ()
+        self.whole = isinstance(box, Box) and any(box.low[i] < 0 < box.high[i] for i in task.mixed if i in linked)
         self.by_corners = not isinstance(box, Box) or len(task.mixed) <= (
             MANY_WHOLE if self.whole else MAX_CORNER_ENTRIES
         )
@@ -126,10 +136,19 @@ def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
     check()
     found = iter(cheapest_shifts(asked))
     for each, listed in zip(wanted, corners, strict=True):
-        shifts = tuple(itertools.islice(found, len(listed)))
+        shifts = _at_one_price(each.task, tuple(itertools.islice(found, len(listed))))
         worst = max(range(len(listed)), key=lambda k: shifts[k].cost)
         form = CornerShifts(each.task.mixed, shifts, each.whole)
         each.alignment = Alignment(form, listed[worst], shifts[worst], shifts[worst].cost)
+
+
+def _at_one_price(task: ShiftProblem, shifts: tuple[Shift, ...]) -> tuple[Shift, ...]:
+    """The shifts, each at what all of them and their means cost at most, where that is less than the dearest costs."""
+    moves = [shift.moves for shift in shifts if shift.moves is not None]
+    if len(moves) < len(shifts):
+        return shifts
+    flat = task.cost_up_to(list(zip(*moves, strict=True)))
+    return tuple(replace(s, cost=flat) for s in shifts) if flat < max(s.cost for s in shifts) else shifts
 
 
 def _find_rules(wanted: Sequence[_Wanted]) -> None:
@@ -161,7 +180,7 @@ def depends_on_whole(noises: Sequence[Noise], alignment: Alignment) -> bool:
             if isinstance(form, Rule):
                 if form.slopes[place]:
                     return True
-            elif form.entries and any(shift.moves and shift.moves[place] for shift in form.shifts):
+            elif len({shift.moves[place] for shift in form.shifts if shift.moves}) > 1:
                 return True
     return False
 
@@ -182,7 +201,10 @@ class Proof(ABC):
     epsilon: float
     exact_epsilon: Fraction | None
     replayed: Replayed | None = field(default=None, kw_only=True)  # what plain runs confirmed of its paths
+    recognised: tuple[str, ...] = field(default=(), kw_only=True)  # noise that its code makes by hand, in words
     seconds: float = field(default=0.0, kw_only=True)
+    rounding: float = field(default=0.0, kw_only=True)  # by how much it may change a probability, relatively
+    at_delta: float = field(default=0.0, kw_only=True)  # the δ at which its ε holds
 
     @property
     @abstractmethod
@@ -218,7 +240,33 @@ class Proof(ABC):
     def confirmed(self) -> str:
         """What stands behind it, in words."""
         paths = "the paths of all its data replayed by plain runs" if self.replayed is None else str(self.replayed)
-        return f"{paths}, certificate accepted"
+        made = "".join(f"; recognised {words}" for words in self.recognised)
+        return f"{paths}, certificate accepted{made}"
+
+    @property
+    def privacy(self) -> str:
+        """What is proved, in words."""
+        return f"({self.epsilon:.6g}, {self.at_delta:.6g})-DP" if self.at_delta else f"{self.epsilon:.6g}-DP"
+
+    def delta(self, epsilon: float) -> float:
+        """The δ that is proved at an ε. For pure ε it is that of randomised response (Kairouz, Oh, Viswanath 2015)."""
+        if math.isinf(self.epsilon):
+            return 1.0
+        return max((1 - math.exp(epsilon - self.epsilon)) / (1 + math.exp(-self.epsilon)), 0.0)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP that follows; inf where none does. Pure ε is ε²/2 of it (Bun and Steinke 2016, Proposition 3.3)."""
+        return math.inf if self.at_delta else self.epsilon**2 / 2
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian DP that follows; inf where none is known to."""
+        return math.inf
+
+    def rdp(self, alpha: float) -> float:
+        """The Rényi divergence of this order that follows: no more than zCDP says, nor than pure ε."""
+        return min(self.rho * alpha, math.inf if self.at_delta else self.epsilon)
 
     @property
     def claim(self) -> Claim | None:
@@ -246,7 +294,7 @@ class Proof(ABC):
     @property
     def keeps_claim(self) -> bool | None:
         """Whether the mechanism's claim covers the proved ε; None where it claims nothing."""
-        return None if self.claim is None else self.claim.covers(self.epsilon)
+        return None if self.claim is None else self.claim.covers_proof(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain data, in the words of `veridp schema`."""
@@ -255,6 +303,7 @@ class Proof(ABC):
             "adjacency": self.mechanism.adjacency.name,
             "size": self.size,
             "epsilon": self.epsilon,
+            "delta": self.at_delta,
             "exact_epsilon": None if self.exact_epsilon is None else str(self.exact_epsilon),
             "claim": self.claim and self.claim.to_dict(),
             "assumed": self.mechanism.assumptions,
@@ -274,7 +323,7 @@ class Proof(ABC):
         if math.isinf(self.epsilon):
             return f"{who}: no alignment found"
         restriction = f" {self.restriction}" if self.restriction else ""
-        return f"{who}: {self.epsilon:.6g}-DP is proved{restriction}"
+        return f"{who}: {self.privacy} is proved{restriction}"
 
 
 class WorstPlace(NamedTuple):
@@ -283,6 +332,11 @@ class WorstPlace(NamedTuple):
     event: NoiseEvent
     corner: NDArray[np.float64]
     shift: Shift
+
+
+def weight_cost(event: NoiseEvent, polytope: int) -> Fraction | float:
+    """What keeping the finite choices of an event costs, over the polytope of this number."""
+    return event.weight.costs[polytope] if isinstance(event.weight, DataWeight) else Fraction(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +351,7 @@ class AlignmentProof(Proof):
     events: tuple[NoiseEvent, ...]
     polytopes: tuple[Polytope, ...]
     alignments: tuple[tuple[Alignment, ...], ...]  # for each event, for each polytope
+    records: tuple[Seen, ...] = field(default=(), kw_only=True)  # whose sums the data of the events are
 
     @property
     def whole(self) -> bool:
@@ -324,20 +379,40 @@ class AlignmentProof(Proof):
     @property
     def worst(self) -> WorstPlace:
         """The event and corner that cost most (or cannot be paid)."""
-        costs = [[float(alignment.cost) for alignment in row] for row in self.alignments]
-        event, polytope = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.polytopes)))
-        alignment = self.alignments[event][polytope]
-        return WorstPlace(self.events[event], np.array([float(x) for x in alignment.worst]), alignment.shift)
+        place, polytope = self._dearest
+        event, alignment = self.events[place], self.alignments[place][polytope]
+        corner = event.weight.corners[polytope] if self._paid else alignment.worst
+        return WorstPlace(event, np.array([float(x) for x in corner]), alignment.shift)
+
+    @cached_property
+    def _dearest(self) -> tuple[int, int]:
+        """The places of the event and the polytope that cost most."""
+        costs = [[float(cost) for cost in row] for row in _costs(self.events, self.alignments)]
+        place, polytope = np.unravel_index(int(np.argmax(costs)), (len(costs), len(self.polytopes)))
+        return int(place), int(polytope)
+
+    @property
+    def _paid(self) -> Fraction | float:
+        """What the finite choices cost there."""
+        place, polytope = self._dearest
+        return weight_cost(self.events[place], polytope)
 
     @cached_property
     def blame(self) -> Blame | None:
         """What costs most, or why there is no proof, with its line in the code; None where nothing costs anything."""
-        event, corner, shift = self.worst
+        (event, corner, shift), paid = self.worst, self._paid
+        if paid > shift.cost:
+            site = return_site(self.mechanism)
+            sentence = f"the probability of the output {event.output} depends on the data; {_paid_text(paid)}"
+            return Blame("output", sentence, site.file, site.line, float(paid))
         return blame_of(self.mechanism, event, tuple(Fraction(x) for x in corner.tolist()), shift)
 
     @property
     def restriction(self) -> str:
-        numbers = interval_text(self.mechanism)
+        numbers = interval_text(self.mechanism, self.records)
+        if not numbers and any(isinstance(event.weight, DataWeight) for event in self.events):
+            ends = numbers_of(self.mechanism.domain)  # past them, an exponential may be too large for floats
+            numbers = f"for data in [{min(ends):g}, {max(ends):g}]"
         return f"{numbers or 'for data'} in whole numbers" if self.whole else numbers
 
     @property
@@ -350,27 +425,57 @@ class AlignmentProof(Proof):
 
     @property
     def explained(self) -> str:
-        event, corner, shift = self.worst
-        return alignment_text(event, corner.tolist(), shift)
+        (event, corner, shift), paid = self.worst, self._paid
+        moved = ", ".join(f"{value:+g}" for value in corner)
+        chance = f"the probability of the output {event.output} when the data move by ({moved}): {_paid_text(paid)}"
+        if paid and shift.cost == 0:
+            return chance
+        return alignment_text(event, corner.tolist(), shift) + (f"; {chance}" if paid else "")
 
     @property
     def moves(self) -> list[list[float]]:
-        return [self.worst.corner.tolist()] if interval_of(self.mechanism) is None else []
+        return [self.worst.corner.tolist()] if not self.records and interval_of(self.mechanism) is None else []
+
+
+def _paid_text(cost: Fraction | float) -> str:
+    if math.isinf(cost):
+        return "no bound on its change was found"
+    return f"it changes by a factor of at most e^{float(cost):.6g}"
 
 
 def prove_by_alignment(
-    mechanism: Mechanism, size: int, paths: Sequence[Path], polytopes: tuple[Polytope, ...]
+    mechanism: Mechanism,
+    size: int,
+    paths: Sequence[Path],
+    polytopes: tuple[Polytope, ...],
+    records: tuple[Seen, ...] = (),
+    weighted: Sequence[NoiseEvent] | None = None,
 ) -> AlignmentProof:
-    """The smallest ε for which shifts carry the events of the paths over all differences of the polytopes."""
-    events = tuple(events_of(paths))
+    """The smallest ε for which shifts carry the events of the paths over all differences of the polytopes.
+
+    The events are `weighted` where the weights of finite choices depend on the data.
+    """
+    events = tuple(events_of(paths) if weighted is None else weighted)
     alignments = tuple(tuple(row) for row in cheapest_alignments(events, polytopes))
-    proof = AlignmentProof(mechanism, size, *_total(alignments), events, polytopes, alignments)
-    if proof.whole and isinstance(polytopes[0], Hull) and not polytopes[0].whole_at_corners:
-        return replace(proof, epsilon=math.inf, exact_epsilon=None)  # whole differences need not be corners
-    return proof
+    costs = _total(_costs(events, alignments))
+    proof = AlignmentProof(mechanism, size, *costs, events, polytopes, alignments, records=records)
+    return replace(proof, epsilon=math.inf, exact_epsilon=None) if whole_between_corners(proof) else proof
 
 
-def _total(alignments: Sequence[Sequence[Alignment]]) -> tuple[float, Fraction | None]:
-    costs = [alignment.cost for row in alignments for alignment in row]
-    most = max(costs, default=Fraction(0))
+def whole_between_corners(proof: AlignmentProof) -> bool:
+    """Whether integer noise has to follow differences in whole numbers that need not be corners, and have no shift."""
+    first = proof.polytopes[0]
+    return proof.whole and (bool(proof.records) or (isinstance(first, Hull) and not first.whole_at_corners))
+
+
+def _costs(events: Sequence[NoiseEvent], alignments: Sequence[Sequence[Alignment]]) -> list[list[Fraction | float]]:
+    """What each event costs over each polytope: its shifts, and its choices."""
+    return [
+        [alignment.cost + weight_cost(event, polytope) for polytope, alignment in enumerate(row)]
+        for event, row in zip(events, alignments, strict=True)
+    ]
+
+
+def _total(costs: Sequence[Sequence[Fraction | float]]) -> tuple[float, Fraction | None]:
+    most = max((cost for row in costs for cost in row), default=Fraction(0))
     return (math.inf, None) if math.isinf(most) else (float(most), Fraction(most))

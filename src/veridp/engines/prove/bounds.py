@@ -117,7 +117,8 @@ class Layer:
 def layer_of(event: NoiseEvent) -> Layer | None:
     """The event as a layer; None where its noise is not uniform, or hangs together otherwise than with the data."""
     piece = piece_of(event)
-    if len(event.numbers) > 1 or not all(isinstance(noise.distribution, Uniform) for noise in piece.noises):
+    uniform = all(isinstance(noise.distribution, Uniform) for noise in piece.noises)
+    if event.functions or len(event.numbers) > 1 or not uniform:
         return None
     height = piece.weight
     clauses = [Clause(_line(c.slack, None, NOTHING), c.relation) for c in event.conditions if is_on_data(c)]
@@ -344,7 +345,7 @@ def prove_by_bounds(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> B
     """The smallest ε for any two numbers of the mechanism's interval, from its paths on an open one; None where it has
     noise whose densities are not bounded here."""
     ends = interval_of(mechanism)
-    if ends is None:
+    if ends is None or not mechanism.adjacency.single:
         return None
     return _bounded(mechanism, size, ends, (DataCase(None, (), (OutputPart(None, tuple(events_of(paths))),)),))
 
@@ -410,7 +411,7 @@ def _case(writer: EventWriter, case: DataCase, by_value: bool) -> Json:
     events: list[Json] = [
         {"output": str(event.output), **writer.event(event)} for part in case.parts for event in part.events
     ]
-    return {"value": repr(case.value) if by_value else None, "events": events}
+    return {"value": case.text if by_value else None, "events": events}
 
 
 def _slab(slab: DensitySlab) -> Json:

@@ -3,42 +3,53 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from veridp.adjacency import Adjacency, Domain, is_interval, is_registered
-from veridp.engines.prove.events import NoiseEvent, WeightedEvent, events_of, explored_values, piece_of
+from veridp.adjacency import Adjacency, Domain, GivenPairs, is_frame, is_interval, is_registered, rows_of
+from veridp.engines.prove.events import NoiseEvent, WeightedEvent, ended, events_of, explored, explored_values, piece_of
+from veridp.engines.prove.opaque import OpaqueFunctions
 from veridp.errors import BadInput
 from veridp.kernel.explore import explore
-from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.path import Path, entries_of, outline_of, symbols_of
+from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.output import Template
+from veridp.kernel.path import Path, entries_of, leaves, outline_of, symbols_of
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise
 from veridp.mechanism import Mechanism
 from veridp.numerics.components import components
-from veridp_check.document import ADJACENCIES, LISTED
+from veridp_check.document import ADJACENCIES, LISTED, PAIRS
+from veridp_check.maps import PiecewiseMap
 
 # ---------------------------------------------------------------------------------------------------------- neighbours
 # The neighbours that a proof speaks of: their interval, and the word by which a certificate calls their relation.
 
 
-def interval_of(mechanism: Mechanism) -> tuple[Fraction, Fraction] | None:
-    """The ends between which the data are one number, where any two of these are neighbours; else None."""
+def interval_of(mechanism: Mechanism, summed: Sequence[object] | bool = False) -> tuple[Fraction, Fraction] | None:
+    """The ends between which the data are one number, where any two are neighbours, or records that are; else None.
+
+    Under all relations, where the data are `summed` up as records are, and not seen through a function of all of them.
+    """
+    if summed and not isinstance(summed, bool) and isinstance(summed[0], PiecewiseMap):
+        return None
+    relation = mechanism.adjacency
     match mechanism.domain:
         case (int() | float() as low, int() | float() as high) if (
-            mechanism.adjacency.single and is_interval(mechanism.domain) and low < high
+            (summed or relation.single or relation.on_records) and is_interval(mechanism.domain) and low < high
         ):
             return Fraction(low), Fraction(high)
     return None
 
 
-def interval_text(mechanism: Mechanism) -> str:
+def interval_text(mechanism: Mechanism, summed: Sequence[object] | bool = False) -> str:
     """For which numbers alone a proof holds, where these are of an interval; nothing where they are not."""
-    ends = interval_of(mechanism)
-    return "" if ends is None else f"for numbers from {float(ends[0]):g} to {float(ends[1]):g}"
+    ends = interval_of(mechanism, summed)
+    what = "records" if mechanism.adjacency.on_records else "numbers"
+    return "" if ends is None else f"for {what} from {float(ends[0]):g} to {float(ends[1]):g}"
 
 
 def certified_word(relation: Adjacency) -> str:
@@ -46,6 +57,8 @@ def certified_word(relation: Adjacency) -> str:
 
     What is proved of a listed relation rests on its polytopes alone: the checker has no other way to know it.
     """
+    if isinstance(relation, GivenPairs):
+        return PAIRS
     return relation.name if is_registered(relation) and relation.name in ADJACENCIES else LISTED
 
 
@@ -69,6 +82,15 @@ class OutputPart:
     @cached_property
     def pieces(self) -> tuple[WeightedEvent, ...]:
         return tuple(piece_of(event) for event in self.events)
+
+    @cached_property
+    def by_output(self) -> dict[Template, dict[int, WeightedEvent]]:
+        """The pieces that are not impossible, by their output and place."""
+        found: dict[Template, dict[int, WeightedEvent]] = {}
+        for number, piece in enumerate(self.pieces):
+            if piece.weight:
+                found.setdefault(piece.event.output, {})[number] = piece
+        return found
 
     @cached_property
     def key(self) -> object:
@@ -99,17 +121,44 @@ class DataCase:
     parts: tuple[OutputPart, ...]
     shape: str | None = None  # of the output, a mark for each entry, where parts decide some entries each
 
+    @property
+    def text(self) -> str:
+        """The value in the words of certificates."""
+        return value_text(self.value)
+
+
+def value_text(value: Any) -> str:
+    """The value as a Python literal, in which objects that have none are their texts.
+
+    >>> value_text([1.5, Fraction(1, 2)])
+    "[1.5, 'Fraction(1, 2)']"
+    """
+    return repr(_as_literal(value))
+
+
+def _as_literal(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_as_literal, value))
+    if type(value) is dict:
+        return {_as_literal(key): _as_literal(entry) for key, entry in value.items()}
+    if is_frame(value):
+        return [list(map(str, value.columns)), [list(map(_as_literal, row)) for row in rows_of(value)]]
+    written = type(value) in (int, str, bytes, bool, type(None)) or (type(value) is float and math.isfinite(value))
+    return value if written else repr(value)
+
 
 # ----------------------------------------------------------------------------------------------------------- values
 
 
 def has_finite_domain(mechanism: Mechanism) -> bool:
-    """Whether the domain is a list of values, not an interval."""
-    return not is_interval(mechanism.domain)
+    """Whether the data are listed values, and no numbers of an interval."""
+    return mechanism.adjacency.lists_inputs or not is_interval(mechanism.domain)
 
 
 def values_of(mechanism: Mechanism, size: int) -> list[Any]:
     """All data over the mechanism's finite domain; BadInput where there are too many, or no way to list them."""
+    if isinstance(mechanism.adjacency, GivenPairs):
+        return _few([mechanism.adjacency.inputs], mechanism)
     domain, adjacency = list(_plain_values(mechanism.domain)), mechanism.adjacency
     if adjacency.single:
         return _few([domain], mechanism)
@@ -138,19 +187,32 @@ def _plain_values(domain: Domain) -> Iterator[Any]:
 
 def neighbouring(adjacency: Adjacency, values: Sequence[Any]) -> list[tuple[int, int]]:
     """The ordered pairs of different data that are neighbours."""
-    pairs = itertools.permutations(range(len(values)), 2)
-    return [(a, b) for a, b in pairs if adjacency.adjacent(values[a], values[b])]
+    pairs = itertools.combinations(range(len(values)), 2)
+    found = [(a, b) for a, b in pairs if adjacency.adjacent(values[a], values[b])]
+    return sorted([*found, *((b, a) for a, b in found)])
 
 
 def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[DataCase]:
     """What the mechanism does on each of the values: in parts, where it falls into the same on all of them."""
-    apart = [_independent_parts(paths) for paths in explored_values(mechanism, values, defer=True)]
+    deferred: list[Sequence[Path]] = []
+    apart: list[tuple[str, tuple[OutputPart, ...]] | None] = [None]
+    if _independent_parts(ended(explored(mechanism, values[0], defer=True))) is not None:
+        deferred = explored_values(mechanism, values, defer=True)
+        apart = [_independent_parts(paths) for paths in deferred]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         found = zip(values, apart, strict=True)
         return [DataCase(value, (), parts[1], parts[0]) for value, parts in found if parts is not None]
-    whole = [OutputPart(None, tuple(events_of(paths))) for paths in explored_values(mechanism, values)]
+    undecided = any(_is_undecided(path) for paths in deferred for path in paths)
+    decided = explored_values(mechanism, values) if undecided or not deferred else deferred
+    opaque = OpaqueFunctions.among(decided)
+    read = events_of if opaque is None else lambda paths: list(map(opaque.event, paths))
+    whole = [OutputPart(None, tuple(read(paths))) for paths in decided]
     return [DataCase(value, (), (part,)) for value, part in zip(values, whole, strict=True)]
+
+
+def _is_undecided(path: Path) -> bool:
+    return any(isinstance(leaf, Condition | Select) for leaf in leaves(path.output))
 
 
 def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[OutputPart, ...]] | None:
@@ -171,7 +233,9 @@ def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[OutputPart, ..
 def _events_of_entries(entries: Sequence[Any]) -> tuple[NoiseEvent, ...]:
     """The events of some entries of an output that are still undecided: they are settled by exploring them alone."""
     noises = sorted({s for entry in entries for s in symbols_of(entry) if isinstance(s, Noise)})
-    settled = explore(lambda rng, data: list(entries), None)
+    settled: Sequence[Path] = [Path((), list(entries))]
+    if _is_undecided(settled[0]):
+        settled = explore(lambda rng, data: list(entries), None)
     events = events_of([Path((*noises, *path.steps), path.output) for path in settled])
     return tuple(replace(event, sites=tuple(map(_drawn_at, event.conditions))) for event in events)
 

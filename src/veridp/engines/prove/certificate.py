@@ -6,7 +6,6 @@ docs/certificates.md tells the format field by field.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,22 +13,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from veridp.adjacency import Box, Polytope
-from veridp.engines.prove.alignment import Alignment, CornerShifts
+from veridp.engines.prove.alignment import Alignment, CornerShifts, weight_cost
 from veridp.engines.prove.cases import certified_word, interval_of
-from veridp.engines.prove.events import NoiseEvent
+from veridp.engines.prove.events import NoiseEvent, entry_of, name_of
+from veridp.engines.prove.opaque import Opaque
+from veridp.engines.prove.records import records_document
 from veridp.engines.prove.shifts import Rule, Shift
+from veridp.engines.prove.weights import DataWeight
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.symbols import Noise, Symbol
+from veridp.kernel.symbols import Derived, Noise
+from veridp.kernel.weights import ExponentialSum
 from veridp.mechanism import Mechanism
+from veridp_check.records import Seen
 
 if TYPE_CHECKING:
     from veridp.engines.prove.alignment import AlignmentProof
+    from veridp.engines.prove.divergence import DivergenceProof
 
 FORMAT = "veridp-certificate"
 VERSION = 3
 WIDTH = 110  # of a line of the file, where the value can be split
-ENTRY = re.compile(r"data\[(\d+)\]")
 UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
 
 Json = str | int | None | Sequence["Json"] | Mapping[str, "Json"]
@@ -41,9 +45,23 @@ def certificate_of(proof: AlignmentProof) -> dict[str, Json]:
     Its ε is that of the proof, rounded up where that is irrational. Nothing is checked here: this is left to
     `veridp_check.checker`, which believes nothing of what is written.
     """
-    if proof.exact_epsilon is None:
-        raise BadInput(f"{proof}: there is nothing to certify; prove another size, adjacency or mechanism")
-    return _document(proof)
+    epsilon = (
+        max(
+            stated_cost(event.noises, each) + Fraction(weight_cost(event, polytope))
+            for event, row in zip(proof.events, proof.alignments, strict=True)
+            for polytope, each in enumerate(row)
+        )
+        if proof.exact_epsilon is not None
+        else None
+    )
+    return _document(proof, "alignment", epsilon)
+
+
+def divergence_certificate(proof: DivergenceProof) -> dict[str, Json]:
+    """The same for a proof of (ε, δ): its shifts have no costs of their own."""
+    notions = {name: None if value is None else str(value) for name, value in proof.exact_notions.items()}
+    stated = {"delta": str(Fraction(proof.at_delta)), **notions}
+    return {**_document(proof, "divergence", proof.exact_epsilon), **stated}
 
 
 def certificate_text(document: Json) -> str:
@@ -75,32 +93,71 @@ class EventWriter:
 
     def event(self, event: NoiseEvent) -> dict[str, Json]:
         """What runs of the event draw, satisfy and release."""
+        functions: list[Json] = [
+            {"name": name_of(function), "of": list(event.arguments_of(place))}
+            for place, function in enumerate(event.functions)
+        ]
         return {
-            "weight": str(event.weight),
+            "weight": self.weight(event.weight) if isinstance(event.weight, DataWeight) else str(event.weight),
             "draws": [self.rows.setdefault(noise, len(self.rows)) for noise in event.noises],
-            "conditions": [self.condition(condition) for condition in event.conditions],
-            "numbers": [self.linear(number) for number in event.numbers],
+            "conditions": [self.condition(condition, event.functions) for condition in event.conditions],
+            "numbers": [self.linear(number, event.functions) for number in event.numbers],
+            **({"functions": functions} if functions else {}),
         }
 
-    def condition(self, condition: Condition) -> dict[str, Json]:
-        return {**self.linear(condition.slack), "relation": condition.relation.value}
+    def weight(self, weight: DataWeight) -> dict[str, Json]:
+        """The weight of an event in each region of the data, and what it costs over each polytope."""
+        pieces: list[Json] = [
+            {
+                "conditions": [self.condition(condition) for condition in piece.conditions],
+                "numerator": exponential_document(piece.weight.numerator),
+                "divisors": [exponential_document(divisor) for divisor in piece.weight.divisors],
+                "by": list(piece.by),
+            }
+            for piece in weight.pieces
+        ]
+        return {"pieces": pieces, "costs": [str(cost) for cost in weight.costs]}
 
-    def linear(self, expression: Affine) -> dict[str, Json]:
+    def condition(self, condition: Condition, functions: Sequence[Derived] = ()) -> dict[str, Json]:
+        return {**self.linear(condition.slack, functions), "relation": condition.relation.value}
+
+    def linear(self, expression: Affine, functions: Sequence[Derived] = ()) -> dict[str, Json]:
         noise: dict[str, Json] = {}
         data: dict[str, Json] = {}
+        computed: dict[str, Json] = {}
         for symbol, coefficient in expression.terms.items():
             if isinstance(symbol, Noise):
                 noise[str(self.rows[symbol])] = str(coefficient)
+            elif isinstance(symbol, Derived):
+                computed[str(functions.index(symbol))] = str(coefficient)
             else:
-                data[str(_entry(symbol))] = str(coefficient)
-        return {"noise": noise, "data": data, "constant": str(expression.constant)}
+                data[str(entry_of(symbol))] = str(coefficient)
+        linear: dict[str, Json] = {"noise": noise, "data": data, "constant": str(expression.constant)}
+        return {**linear, "functions": computed} if computed else linear
 
     def noises(self) -> list[Json]:
         return [noise_document(noise) for noise in self.rows]
 
 
+def exponential_document(total: ExponentialSum) -> list[Json]:
+    """A sum of exponentials, term by term."""
+    return [
+        {
+            "factor": str(factor),
+            "data": {str(entry_of(symbol)): str(c) for symbol, c in exponent if symbol is not None},
+            "constant": str(sum((c for symbol, c in exponent if symbol is None), start=Fraction(0))),
+        }
+        for exponent, factor in total.terms.items()
+    ]
+
+
 def header(
-    kind: str, mechanism: Mechanism, size: int | None, domain: tuple[Fraction, Fraction] | None, epsilon: Fraction
+    kind: str,
+    mechanism: Mechanism,
+    size: int | None,
+    domain: tuple[Fraction, Fraction] | None,
+    epsilon: Fraction,
+    records: Sequence[Seen] = (),
 ) -> dict[str, Json]:
     """What certificates of all kinds begin with: what is proved, of which mechanism and for which data."""
     relation = mechanism.adjacency
@@ -114,24 +171,29 @@ def header(
         "size": 1 if relation.single else size,  # one person's value
         "domain": None if domain is None else [str(end) for end in domain],
         "epsilon": str(epsilon),
+        **({"records": records_document(records)} if records else {}),
     }
 
 
-def _document(proof: AlignmentProof) -> dict[str, Json]:
+def _document(proof: AlignmentProof, kind: str, epsilon: Fraction | None) -> dict[str, Json]:
+    if epsilon is None:
+        raise BadInput(f"{proof}: there is nothing to certify; prove another size, adjacency or mechanism")
     writer = EventWriter()
     outputs: dict[str, int] = {}
     events: list[Json] = []
     for event, row in zip(proof.events, proof.alignments, strict=True):
         number = outputs.setdefault(str(event.output), len(outputs))
-        carried = [carried_document(event.noises, alignment) for alignment in row]
+        carried = [carried_document(event.noises, alignment, priced=not proof.at_delta) for alignment in row]
         events.append({"output": number, "paths": event.paths, **writer.event(event), "shifts": carried})
-    epsilon = max(
-        stated_cost(event.noises, each)
-        for event, row in zip(proof.events, proof.alignments, strict=True)
-        for each in row
-    )
     return {
-        **header("alignment", proof.mechanism, proof.size, interval_of(proof.mechanism), epsilon),
+        **header(
+            kind,
+            proof.mechanism,
+            proof.size,
+            interval_of(proof.mechanism, proof.records),
+            epsilon,
+            proof.records,
+        ),
         "data": "whole" if proof.whole else "real",
         "polytopes": [polytope_document(polytope) for polytope in proof.polytopes],
         "outputs": list(outputs),
@@ -147,17 +209,20 @@ def polytope_document(polytope: Polytope) -> Json:
     return {"corners": [[str(x) for x in corner] for corner in polytope.corners()]}
 
 
-def carried_document(noises: Sequence[Noise], alignment: Alignment) -> dict[str, Json]:
-    """The shifts of an alignment: a rule, or a table."""
+def carried_document(noises: Sequence[Noise], alignment: Alignment, *, priced: bool = True) -> dict[str, Json]:
+    """The shifts of an alignment: a rule, or a table; with what they cost where they are priced."""
     form = alignment.form
     if isinstance(form, Rule):
         moves: list[Json] = [
             {"constant": str(constant), "data": {str(i): str(slope) for i, slope in slopes.items()}}
             for constant, slopes in zip(form.constants, form.slopes, strict=True)
         ]
-        return {"rule": moves, "cost": str(stated_cost(noises, alignment))}
+        return {"rule": moves, **({"cost": str(stated_cost(noises, alignment))} if priced else {})}
     table: list[Json] = [
-        {"moves": [str(move) for move in shift.moves or ()], "cost": str(_shift_cost(noises, shift))}
+        {
+            "moves": [str(move) for move in shift.moves or ()],
+            **({"cost": str(_shift_cost(noises, shift))} if priced else {}),
+        }
         for shift in form.shifts
     ]
     return {"entries": list(form.entries), "at": "whole" if form.whole else "corners", "table": table}
@@ -192,17 +257,13 @@ def argument_text(value: object) -> str:
     return str(value) if isinstance(value, Fraction) else repr(value)
 
 
-def _entry(symbol: Symbol) -> str:
-    found = ENTRY.fullmatch(symbol.name)
-    if found is None:
-        raise BadInput(f"{symbol.name} is open, but is not an entry of the data; give it a value")
-    return found[1]
-
-
 def noise_document(noise: Noise) -> dict[str, Json]:
-    """A draw: its place among the draws of a run, its kind and its parameters."""
+    """A draw: its place among the draws of a run, its kind and its parameters; and how code makes it of others."""
     parameters = {name: str(value) for name, value in noise.distribution.parameters.items()}
-    return {"draw": noise.index, "kind": noise.distribution.kind, **parameters}
+    made: dict[str, Json] = {"made": noise.formula} if noise.formula else {}
+    if isinstance(noise.distribution, Opaque):
+        made["of"] = [source.index for source in noise.distribution.sources]
+    return {"draw": noise.index, "kind": noise.distribution.kind, **parameters, **made}
 
 
 def _laid_out(value: Json, indent: str = "") -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from veridp.adjacency import Polytope
 from veridp.engines.prove.alignment import Proof, depends_on_whole
+from veridp.engines.prove.approximate import couple_with_delta
 from veridp.engines.prove.cases import (
     DataCase,
     OutputPart,
@@ -37,14 +39,15 @@ from veridp.engines.prove.coupling_search import (
     couple,
     exponential_above,
 )
-from veridp.engines.prove.events import WeightedEvent
 from veridp.engines.prove.explanation import Blame, return_site
+from veridp.engines.prove.opaque import has_opaque, pointwise_ratio
+from veridp.engines.prove.records import bounds_on
 from veridp.engines.prove.regions import are_neighbours, region_cases
 from veridp.errors import BadInput, NotExplorable
-from veridp.kernel.output import Template
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import number_text
 from veridp.mechanism import Mechanism
+from veridp_check.records import Seen
 
 # ------------------------------------------------------------------------------------------------------------ coupling
 # Proofs by couplings: the cases of a mechanism, which of them are neighbours, and what each pair loses.
@@ -89,6 +92,7 @@ class CouplingProof(Proof):
     cases: tuple[DataCase, ...]
     polytopes: tuple[Polytope, ...]
     pairs: tuple[CasePair, ...]
+    records: tuple[Seen, ...] = field(default=(), kw_only=True)  # whose sums the data of the cases are
 
     @property
     def loss(self) -> CouplingLoss | None:
@@ -106,12 +110,15 @@ class CouplingProof(Proof):
 
     @property
     def certificate(self) -> dict[str, Any]:
-
         return coupling_certificate_of(self)
 
     @property
     def restriction(self) -> str:
-        return f"for the {len(self.cases)} data of its domain" if self.by_value else interval_text(self.mechanism)
+        return (
+            f"for the {len(self.cases)} data of its domain"
+            if self.by_value
+            else interval_text(self.mechanism, self.records)
+        )
 
     @property
     def extent(self) -> str:
@@ -127,7 +134,7 @@ class CouplingProof(Proof):
     def case_text(self, number: int) -> str:
         case = self.cases[number]
         if self.by_value:
-            return repr(case.value)
+            return case.text
         return " and ".join(condition.text() for condition in case.conditions) or "all data"
 
     @property
@@ -168,29 +175,46 @@ class CouplingProof(Proof):
         return Blame("output", sentence, site.file, site.line, coupling.epsilon)
 
 
-def prove_on_values(mechanism: Mechanism, size: int) -> CouplingProof:
-    """The smallest ε that couplings prove for all neighbours over the finite domain."""
+def prove_on_values(mechanism: Mechanism, size: int, delta: float = 0.0) -> CouplingProof:
+    """The smallest ε at this δ that couplings prove for all neighbours over the finite domain."""
     values = values_of(mechanism, size)
     cases = _shared(value_cases(mechanism, values))
-    known: dict[tuple[OutputPart, OutputPart], Coupling] = {}
-    pairs = []
-    for a, b in neighbouring(mechanism.adjacency, values):
-        couplings = [
-            _coupled(left, right, NO_DIFFERENCE, known)
-            for left, right in zip(cases[a].parts, cases[b].parts, strict=True)
-        ]
-        pairs.append(CasePair(a, b, 0, tuple(couplings)))
-    if not pairs:
+    neighbours = neighbouring(mechanism.adjacency, values)
+    if not neighbours:
         raise NotExplorable(f"{mechanism.name}: no neighbours in its domain under {mechanism.adjacency}")
+    known: dict[tuple[OutputPart, OutputPart], Coupling] = {}
+
+    def pure(left: OutputPart, right: OutputPart) -> Coupling:
+        if (left, right) not in known:
+            known[left, right] = couple(left, right, NO_DIFFERENCE)
+        return known[left, right]
+
+    proof = _on_values(mechanism, size, cases, neighbours, lambda parts: [pure(*each) for each in parts])
+    if not delta:
+        return proof
+    paying = _on_values(mechanism, size, cases, neighbours, lambda parts: _coupled_with_delta(parts, delta))
+    return replace(paying, at_delta=delta) if paying.epsilon < proof.epsilon else proof
+
+
+PairedParts = Sequence[tuple[OutputPart, OutputPart]]
+
+
+def _on_values(
+    mechanism: Mechanism,
+    size: int,
+    cases: Sequence[DataCase],
+    neighbours: Sequence[tuple[int, int]],
+    coupled: Callable[[PairedParts], Sequence[Coupling]],
+) -> CouplingProof:
+    parts = {(a, b): list(zip(cases[a].parts, cases[b].parts, strict=True)) for a, b in neighbours}
+    pairs = [CasePair(a, b, 0, tuple(coupled(parts[a, b]))) for a, b in neighbours]
     return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
 
 
-def _coupled(
-    left: OutputPart, right: OutputPart, polytope: Polytope, known: dict[tuple[OutputPart, OutputPart], Coupling]
-) -> Coupling:
-    if (left, right) not in known:
-        known[left, right] = couple(left, right, polytope)
-    return known[left, right]
+def _coupled_with_delta(parts: PairedParts, delta: float) -> list[Coupling]:
+    """Couplings that pay: of a pair of cases, the parts that differ share δ."""
+    differing = sum(left is not right for left, right in parts)
+    return [couple_with_delta(left, right, 0.0 if left is right else delta / differing) for left, right in parts]
 
 
 def _shared(cases: Sequence[DataCase]) -> list[DataCase]:
@@ -199,20 +223,26 @@ def _shared(cases: Sequence[DataCase]) -> list[DataCase]:
     return [replace(case, parts=tuple(parts.setdefault(part.key, part) for part in case.parts)) for case in cases]
 
 
-def prove_on_regions(mechanism: Mechanism, size: int, paths: Sequence[Path]) -> CouplingProof:
+def prove_on_regions(
+    mechanism: Mechanism,
+    size: int,
+    paths: Sequence[Path],
+    polytopes: tuple[Polytope, ...],
+    records: tuple[Seen, ...] = (),
+) -> CouplingProof:
     """The smallest ε that couplings prove for all data, region by region."""
-    cases = region_cases(paths)
-    polytopes = mechanism.adjacency.segments(size, mechanism.domain)
+    bounds = bounds_on(records)
+    cases = region_cases(paths, bounds)
     pairs = []
     for p, polytope in enumerate(polytopes):
         for a, left in enumerate(cases):
             for b, right in enumerate(cases):
-                if a != b and not are_neighbours(left, right, polytope):
+                if a != b and not are_neighbours(left, right, polytope, bounds):
                     continue
                 (mine,), (theirs,) = left.parts, right.parts
                 found = couple(mine, theirs, polytope, left.conditions)
                 pairs.append(CasePair(a, b, p, (_for_all_data(found, mine),)))
-    return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), polytopes, tuple(pairs))
+    return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), polytopes, tuple(pairs), records=records)
 
 
 def _for_all_data(coupling: Coupling, part: OutputPart) -> Coupling:
@@ -261,9 +291,11 @@ class _Writer:
         cases: list[Json] = [self._case(case) for case in proof.cases]
         pairs: list[Json] = [self._pair(pair) for pair in proof.pairs]
         epsilon = max((_epsilon(self._losses(pair)) for pair in proof.pairs), default=Fraction(0))
-        domain = None if proof.by_value else interval_of(proof.mechanism)
+        domain = None if proof.by_value else interval_of(proof.mechanism, proof.records)
+        kind, delta = ("approximate", {"delta": str(Fraction(proof.at_delta))}) if proof.at_delta else ("coupling", {})
         return {
-            **header("coupling", proof.mechanism, proof.size, domain, epsilon),
+            **header(kind, proof.mechanism, proof.size, domain, epsilon, proof.records),
+            **delta,
             "polytopes": [] if proof.by_value else [polytope_document(polytope) for polytope in proof.polytopes],
             "noises": self.events.noises(),
             "shape": proof.cases[0].shape,
@@ -275,7 +307,7 @@ class _Writer:
 
     def _case(self, case: DataCase) -> Json:
         conditions: list[Json] = [self.events.condition(condition) for condition in case.conditions]
-        value = repr(case.value) if self.proof.by_value else None
+        value = case.text if self.proof.by_value else None
         return {"value": value, "conditions": conditions, "parts": [self._part(part) for part in case.parts]}
 
     def _part(self, part: OutputPart) -> int:
@@ -308,22 +340,23 @@ class _Writer:
         key = (self._part(left), self._part(right), polytope)
         if key not in self.couplings:
             self.couplings[key] = len(self.coupling_documents)
-            loss = _stated_loss(left, right, coupling)
+            pure = not self.proof.at_delta
+            loss = _stated_loss(left, right, coupling) if pure else coupling.loss or NO_LOSS
             self.losses.append(loss)
             self.coupling_documents.append(
                 {
                     "left": key[0],
                     "right": key[1],
                     "cost": str(loss.cost),
-                    "ratio": str(loss.ratio),
-                    "transports": [_transport(left, each) for each in coupling.transports],
+                    **({"ratio": str(loss.ratio)} if pure else {"delta": str(coupling.delta)}),
+                    "transports": [_transport(left, each, priced=pure) for each in coupling.transports],
                 }
             )
         return self.couplings[key]
 
 
-def _transport(left: OutputPart, each: Transport) -> Json:
-    shifts = carried_document(left.pieces[each.source].noises, each.alignment)
+def _transport(left: OutputPart, each: Transport, *, priced: bool) -> Json:
+    shifts = carried_document(left.pieces[each.source].noises, each.alignment, priced=priced)
     return {"from": each.source, "to": each.target, "share": str(each.share), "shifts": shifts}
 
 
@@ -358,12 +391,12 @@ def _over(left: OutputPart, right: OutputPart, transports: Sequence[Transport], 
     for target, amount in load.items():
         ratio = max(ratio, amount / right.pieces[target].weight)
     carried = {left.pieces[each.source].event.output for each in transports}
-    for output in {piece.event.output for piece in left.pieces} - carried:
-        mine, theirs = _weight(left.pieces, output), _weight(right.pieces, output)
-        if mine:
-            ratio = max(ratio, mine / theirs * exponential_above(-cost))
+    for output in left.by_output.keys() - carried:
+        mine, theirs = (list(part.by_output.get(output, {}).values()) for part in (left, right))
+        if has_opaque([*mine, *theirs]):
+            most = pointwise_ratio(mine, theirs, [piece for piece in right.pieces if piece.weight]) or Fraction(0)
+            ratio = max(ratio, most * exponential_above(-cost))
+        else:
+            weights = (sum((piece.weight for piece in pieces), start=Fraction(0)) for pieces in (mine, theirs))
+            ratio = max(ratio, operator.truediv(*weights) * exponential_above(-cost))
     return ratio
-
-
-def _weight(pieces: Sequence[WeightedEvent], output: Template) -> Fraction:
-    return sum((piece.weight for piece in pieces if piece.event.output == output), start=Fraction(0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from veridp.adjacency import Hull, Polytope
@@ -20,10 +20,11 @@ from veridp.budget import check
 from veridp.engines.prove.alignment import Alignment, cheapest
 from veridp.engines.prove.cases import OutputPart
 from veridp.engines.prove.events import WeightedEvent, entry_of, is_equality
+from veridp.engines.prove.opaque import has_opaque, pointwise_ratio
 from veridp.engines.prove.shifts import Requirement, ShiftProblem
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.output import Template
-from veridp.kernel.symbols import Noise, Relation, Unknown
+from veridp.kernel.symbols import Relation, Symbol, Unknown
 from veridp.numerics.linear import Infeasible, LinearProgram, solve
 
 NO_DIFFERENCE = Hull(((),))  # between two given values: constants differ, and nothing is left open
@@ -80,6 +81,7 @@ class Coupling:
     loss: CouplingLoss | None
     output: Template | None  # None where none loses anything
     transports: tuple[Transport, ...]
+    delta: Fraction = Fraction(0)  # what it may pay
 
     @property
     def epsilon(self) -> float:
@@ -90,35 +92,32 @@ def couple(left: OutputPart, right: OutputPart, polytope: Polytope, given: Seque
     """The best coupling of the parts for all differences of the polytope; data satisfy the conditions given."""
     worst = Coupling(NO_LOSS, None, ())
     transports: list[Transport] = []
-    for output, sources in _by_output(left).items():
+    for output, sources in left.by_output.items():
         check()
-        targets = _by_output(right).get(output, {})
-        found = _couple_output(output, sources, targets, polytope, given, left is right)
+        targets = right.by_output.get(output, {})
+        found = couple_output(output, sources, targets, polytope, given, left is right, right.pieces)
         transports += found.transports
         if worst.loss is not None and (found.loss is None or found.loss.order > worst.loss.order):
             worst = found
     return Coupling(worst.loss, worst.output, tuple(transports))
 
 
-def _by_output(part: OutputPart) -> dict[Template, dict[int, WeightedEvent]]:
-    found: dict[Template, dict[int, WeightedEvent]] = {}
-    for number, piece in enumerate(part.pieces):
-        if piece.weight:
-            found.setdefault(piece.event.output, {})[number] = piece
-    return found
-
-
-def _couple_output(
+def couple_output(
     output: Template,
     sources: Mapping[int, WeightedEvent],
     targets: Mapping[int, WeightedEvent],
     polytope: Polytope,
     given: Sequence[Condition],
     same: bool,
+    right: Sequence[WeightedEvent],
 ) -> Coupling:
+    """The best coupling of the events of one output, and what it loses."""
     if not targets:
         return Coupling(None, output, ())
     pieces = [*sources.values(), *targets.values()]
+    if has_opaque(pieces):
+        most = pointwise_ratio(list(sources.values()), list(targets.values()), [p for p in right if p.weight])
+        return Coupling(None if most is None else CouplingLoss(Fraction(0), most), output, ())
     if not any(piece.noises or piece.numbers for piece in pieces):
         ratio = sum(p.weight for p in sources.values()) / sum(p.weight for p in targets.values())
         return Coupling(CouplingLoss(Fraction(0), Fraction(ratio)), output, ())
@@ -126,7 +125,7 @@ def _couple_output(
     few = len(sources) * len(targets) <= MAX_PIECE_PAIRS
     for i, source in sources.items():
         for j, target in targets.items():
-            task = _task(source, target, polytope, given) if few or (same and i == j) else None
+            task = shift_problem(source, target, polytope, given) if few or (same and i == j) else None
             if task is not None:
                 tasks[i, j] = task
     aligned = dict(zip(tasks, cheapest(list(tasks.values())), strict=True))
@@ -141,14 +140,18 @@ def _couple_output(
 # ------------------------------------------------------------------------------------------- one piece into another
 
 
-def _task(
-    source: WeightedEvent, target: WeightedEvent, polytope: Polytope, given: Sequence[Condition]
+def shift_problem(
+    source: WeightedEvent,
+    target: WeightedEvent,
+    polytope: Polytope,
+    given: Sequence[Condition],
+    *,
+    with_delta: bool = False,
 ) -> ShiftProblem | None:
     """The shifts that carry the source into the target; None where that cannot be told from their conditions."""
     if [n.distribution for n in source.noises] != [n.distribution for n in target.noises]:
         return None
-    place = {noise: k for k, noise in enumerate(source.noises)}
-    other = {noise: k for k, noise in enumerate(target.noises)}
+    place, other = _places(source), _places(target)
     known = [_Form.of(condition.slack, place, condition) for condition in (*source.conditions, *given)]
     requirements = []
     for condition in target.conditions:
@@ -162,7 +165,15 @@ def _task(
         if (before.noise, before.data) != (after.noise, after.data):
             return None
         requirements.append(Requirement(after.noise, after.data, True, after.constant - before.constant))
-    return ShiftProblem(source.noises, requirements, polytope)
+    moving = len(source.noises)  # functions, which come after them, do not change
+    requirements = [replace(r, noise={k: c for k, c in r.noise.items() if k < moving}) for r in requirements]
+    return ShiftProblem(source.noises, requirements, polytope, with_delta=with_delta)
+
+
+def _places(piece: WeightedEvent) -> dict[Symbol, int]:
+    """Noise by its place among that to shift; functions, which do not move, come after it."""
+    symbols: list[Symbol] = [*piece.noises, *piece.event.functions]
+    return {symbol: place for place, symbol in enumerate(symbols)}
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ class _Form:
     continuous: bool
 
     @classmethod
-    def of(cls, expression: Affine, place: Mapping[Noise, int], condition: Condition | None) -> _Form:
+    def of(cls, expression: Affine, place: Mapping[Symbol, int], condition: Condition | None) -> _Form:
         noise: dict[int, Fraction] = {}
         data: dict[int, Fraction] = {}
         for symbol, c in expression.terms.items():

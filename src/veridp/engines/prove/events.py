@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,12 +15,15 @@ from veridp.errors import MechanismFailed, NotExplorable
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number
 from veridp.kernel.explore import explore
-from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.output import Raised, Template
-from veridp.kernel.path import OutputForm, Path
+from veridp.kernel.expressions import Affine, Condition, affine
+from veridp.kernel.output import Kind, Raised, Slot, Template
+from veridp.kernel.path import OutputForm, Path, map_leaves
+from veridp.kernel.recognition import recognised
 from veridp.kernel.replay import RUNS, Listing, Replayed
+from veridp.kernel.retries import probability, without_retries
 from veridp.kernel.site import Site
-from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown
+from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_constant
+from veridp.kernel.text import NoisyText
 from veridp.mechanism import Mechanism
 from veridp_check.noise import parameters_of
 
@@ -32,8 +35,20 @@ MOST_SHOWN = 3  # exceptions that a message names
 
 
 def explored(mechanism: Mechanism, data: Any, *, defer: bool = False) -> Sequence[Path]:
-    """Its paths on the data, which may be open. Nothing may rest on them before they are replayed."""
-    return explore(rational_arguments(mechanism), data, defer=defer)
+    """Its paths on the data, which may be open. Nothing may rest on them before they are replayed.
+
+    Loops are followed until they come back: what is proved is proved of these paths as they are `ended`.
+    """
+    return explore(rational_arguments(mechanism), data, defer=defer, retries=True)
+
+
+def ended(paths: Sequence[Path]) -> Sequence[Path]:
+    """The paths that end, with loops summed up and noise made by hand as what it is.
+
+    Retries are counted by the steps of the code itself, so they go first. What is left are paths with weights, and
+    noise is recognised on each of them by itself, whatever its weight is.
+    """
+    return recognised(without_retries(paths))
 
 
 def check_noise(paths: Sequence[Path]) -> None:
@@ -49,12 +64,12 @@ def check_noise(paths: Sequence[Path]) -> None:
 
 def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool = False) -> list[Sequence[Path]]:
     """Its paths on each of the values, after plain runs agreed with them; the more values, the fewer runs on each."""
-    found = []
-    for value in values:
+    found: list[Sequence[Path]] = []
+    for place, value in enumerate(values):
         paths = explored(mechanism, value, defer=defer)
-        check_noise(paths)
-        replayed(mechanism, value, paths, defer=defer, runs=max(RUNS // len(values), 1))
-        found.append(paths)
+        found.append(ended(paths))
+        check_noise(found[-1])
+        replayed(mechanism, value, paths, defer=defer, runs=max(RUNS // len(values), 1) if place else RUNS)
     if all(isinstance(path.output, Raised) for paths in found for path in paths):
         raised = " or ".join(sorted({str(path.output) for paths in found for path in paths})[:MOST_SHOWN])
         raise MechanismFailed(f"{mechanism.name} {raised} on every input of its domain; return an output")
@@ -91,7 +106,7 @@ def rational_arguments(mechanism: Mechanism) -> Mechanism:
 # so that the map is one-to-one for certain).
 
 
-ENTRY = re.compile(r"data\[(\d+)\]")
+ENTRY = re.compile(r"(?:data|sum)\[(\d+)\]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,31 +117,102 @@ class NoiseEvent:
     noises: tuple[Noise, ...]
     conditions: tuple[Condition, ...]
     numbers: tuple[Affine, ...]
-    weight: Number
+    weight: Any  # a number, or a DataWeight where it depends on the data
     paths: int  # how many paths it was merged from
     sites: tuple[Site, ...]  # where each of the conditions was asked
+    functions: tuple[Derived, ...] = ()  # in conditions and numbers; their arguments are among the numbers
+    sources: frozenset[Noise] = frozenset()  # what functions are of that stand as variables in conditions and numbers
+
+    def arguments_of(self, place: int) -> range:
+        """Which of its numbers are the arguments of a function: those of all functions come last, in their order."""
+        counts = [len(function.expressions) for function in self.functions]
+        first = len(self.numbers) - sum(counts[place:])
+        return range(first, first + counts[place])
 
 
 def events_of(paths: Sequence[Path]) -> list[NoiseEvent]:
     """The events of a mechanism's paths."""
-    groups: dict[tuple[Template, tuple[Any, ...]], list[tuple[Path, OutputForm]]] = {}
+    groups: dict[tuple[Template, tuple[Any, ...]], list[Any]] = {}
     for path in paths:
         form = OutputForm.of(path.output)
-        groups.setdefault((form.template, _structure(path)), []).append((path, form))
+        functions = functions_in([*form.numbers, *(condition.slack for condition in path.conditions)])
+        if functions:
+            event = _with_arguments(path, form, functions)
+            groups.setdefault((event.output, (event,)), []).append(event)  # never merged
+        else:
+            groups.setdefault((form.template, _structure(path)), []).append((path, form))
     return [event for members in groups.values() for event in _merged(members)]
 
 
-def _merged(members: Sequence[tuple[Path, OutputForm]]) -> list[NoiseEvent]:
+def functions_in(expressions: Sequence[Affine]) -> tuple[Derived, ...]:
+    """The functions that the expressions are made of, those within others first."""
+    found: dict[Derived, None] = {}
+    for expression in expressions:
+        for function in expression.functions:
+            found.update(dict.fromkeys((*functions_in(function.expressions), function)))
+    return tuple(found)
+
+
+def _with_arguments(path: Path, form: OutputForm, functions: tuple[Derived, ...]) -> NoiseEvent:
+    """The event of a path that releases the arguments of its functions too.
+
+    What it proves holds for the path as well: from these arguments, and from nothing else, follow the values of the
+    functions, and so what is decided and released by them.
+    """
+    numbers = list(form.numbers)
+    told: list[Any] = []
+    for function in functions:
+        slots = [Slot(Kind.FLOAT, len(numbers) + k) for k in range(len(function.expressions))]
+        numbers += function.expressions
+        told.append((name_of(function), *slots))
+    output = Template((form.template.tree, tuple(told)))
+    return NoiseEvent(output, path.noises, path.conditions, tuple(numbers), path.weight, 1, sites_of(path), functions)
+
+
+def releasing_arguments(path: Path) -> Path:
+    """The path, which releases the numbers that its functions and texts are made of in place of these.
+
+    What is proved of it holds for the path too, as post-processing. NotExplorable where a function decides something.
+    """
+    asked = next((condition for condition in path.conditions if condition.slack.functions), None)
+    if asked is not None:
+        raise NotExplorable(f"there is no proof where a function of noisy numbers decides: {asked.text()}")
+    return replace(path, output=map_leaves(_opened, path.output))
+
+
+def _opened(leaf: Any) -> Any:
+    """The numbers that the leaf is made of, and what is made of them."""
+    if isinstance(leaf, NoisyText):
+        return [part if isinstance(part, str) else [part.form, _opened(part.number)] for part in leaf.parts]
+    if not isinstance(leaf, Affine) or not leaf.functions:
+        return leaf
+    rest: dict[Symbol, Number] = {s: c for s, c in leaf.terms.items() if not isinstance(s, Derived)}
+    made = [
+        [name_of(function), str(leaf.terms[function]), *(_opened(argument) for argument in function.expressions)]
+        for function in leaf.functions
+    ]
+    return [affine(leaf.constant, rest), *made]
+
+
+def name_of(function: Derived) -> str:
+    """The function with its constant arguments: equal for the same function of numbers."""
+    texts = [str(a) if is_constant(a) else "·" for a in function.arguments]
+    return function.function.text(texts)
+
+
+def _merged(members: Sequence[Any]) -> list[NoiseEvent]:
+    if isinstance(members[0], NoiseEvent):
+        return list(members)
     paths, (first, form) = [path for path, _ in members], members[0]
     mergeable = len(paths) > 1 and not form.numbers and all(path.weight == 1 for path in paths)
     mergeable = mergeable and any(_can_move(symbol) for c in first.conditions for symbol in c.slack.terms)
     if mergeable:
         union = union_if_convex([path.conditions for path in paths])
         if union is not None:
-            asked = {id(c): site for path in paths for c, site in zip(path.conditions, _sites(path), strict=True)}
+            asked = {id(c): site for path in paths for c, site in zip(path.conditions, sites_of(path), strict=True)}
             sites = tuple(asked[id(c)] for c in union)
             return [NoiseEvent(form.template, first.noises, union, (), 1, len(paths), sites)]
-    return [NoiseEvent(f.template, p.noises, p.conditions, f.numbers, p.weight, 1, _sites(p)) for p, f in members]
+    return [NoiseEvent(f.template, p.noises, p.conditions, f.numbers, p.weight, 1, sites_of(p)) for p, f in members]
 
 
 def _can_move(symbol: Symbol) -> bool:
@@ -134,7 +220,7 @@ def _can_move(symbol: Symbol) -> bool:
     return isinstance(symbol, Noise) and symbol.distribution.price.up is not None
 
 
-def _sites(path: Path) -> tuple[Site, ...]:
+def sites_of(path: Path) -> tuple[Site, ...]:
     """Where each condition of the path was asked."""
     return tuple(fork.site for fork in path.forks if not fork.implied for _ in fork.option.conditions)
 
@@ -145,7 +231,7 @@ def _structure(path: Path) -> tuple[Any, ...]:
 
 
 def entry_of(symbol: Unknown) -> int:
-    """Which entry of the data an open value is; raises NotExplorable where it is none."""
+    """Which entry of the data, or of sums over them, an open value is; raises NotExplorable where it is none."""
     found = ENTRY.fullmatch(symbol.name)
     if found is None:
         raise NotExplorable(f"{symbol.name} is open, but is not an entry of the data; give it a value")
@@ -184,31 +270,12 @@ def piece_of(event: NoiseEvent) -> WeightedEvent:
     kept: list[Noise] = []
     for noise in event.noises:
         asked = [condition for condition in event.conditions if noise in condition.slack.terms]
-        released = any(noise in number.terms for number in event.numbers)
+        released = noise in event.sources or any(noise in number.terms for number in event.numbers)
         alone = all(len(condition.slack.terms) == 1 for condition in asked)
         chance = None if released or not alone else probability(noise, asked)
         if chance is None:
             kept.append(noise)
         else:
             weight *= chance
-    conditions = [c for c in event.conditions if any(noise in c.slack.terms for noise in kept)]
+    conditions = [c for c in event.conditions if not set(kept).isdisjoint(drawn_in(c.slack.terms))]
     return WeightedEvent(event, weight, tuple(kept), tuple(conditions))
-
-
-def probability(noise: Noise, conditions: Sequence[Condition]) -> Fraction | None:
-    """The probability that noise satisfies conditions on it alone; None where it is not rational."""
-    if not conditions:
-        return Fraction(1)
-    low, high = None, None
-    for condition in conditions:
-        slope = Fraction(condition.slack.terms[noise])
-        bound = -Fraction(condition.slack.constant) / slope
-        strict = condition.relation is Relation.ABOVE
-        equal = condition.relation is Relation.EQUAL
-        if slope > 0 or equal:
-            least = math.floor(bound) + 1 if noise.distribution.integer and strict else bound
-            low = Fraction(least) if low is None else max(low, Fraction(least))
-        if slope < 0 or equal:
-            most = math.ceil(bound) - 1 if noise.distribution.integer and strict else bound
-            high = Fraction(most) if high is None else min(high, Fraction(most))
-    return noise.distribution.probability_between(low, high)

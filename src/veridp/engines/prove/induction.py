@@ -255,7 +255,7 @@ class _Alignment:
             found.get((move, noise.index, "up"), Fraction(0)) - found.get((move, noise.index, "down"), Fraction(0))
             for noise in move.step.noises
         )
-        return AlignedMove(move, shifts, cost_of(move.step.noises, shifts))
+        return AlignedMove(move, shifts, cost_of([noise.distribution.price for noise in move.step.noises], shifts))
 
 
 def _solution(program: LinearProgram) -> Vertex:

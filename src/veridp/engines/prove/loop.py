@@ -67,7 +67,7 @@ class _Reader:
         self.definition = _definition(self.function, mechanism.name)
         arguments = self.definition.args
         positional = [*arguments.posonlyargs, *arguments.args]
-        self.rng, self.data = positional[0].arg, positional[1].arg
+        self.rng, self.data = mechanism.roles.generator or "", mechanism.roles.data
         if arguments.vararg or arguments.kwarg:
             self.refuse(self.definition, "parameters with a star")
         self.parameters = {argument.arg for argument in [*positional, *arguments.kwonlyargs]}

@@ -15,14 +15,14 @@ from functools import cache
 from typing import Any
 
 from veridp.adjacency import Box, Polytope
-from veridp.budget import time_left
-from veridp.budget.alarm import shielded
+from veridp.budget import shielded, time_left
 from veridp.engines.prove.cases import DataCase, OutputPart
 from veridp.engines.prove.events import entry_of, events_of
 from veridp.errors import NotExplorable
+from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.path import Fork, Option, Path, Step
-from veridp.kernel.symbols import Noise, Relation, Symbol
+from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown, drawn_in
 
 MAX_REGIONS = 64  # regions
 MANY_SIDES = 4096  # choices of a side of every hyperplane
@@ -31,24 +31,81 @@ SECONDS = 20
 Side = str  # of a hyperplane: ">", "<" or "=="
 
 
-def region_cases(paths: Sequence[Path]) -> list[DataCase]:
-    """The regions that the paths tell apart, each with its events; one without conditions where data decide nothing."""
+def region_cases(paths: Sequence[Path], bounds: Sequence[Condition] = ()) -> list[DataCase]:
+    """The regions that the paths tell apart, each with its events; one without conditions where data decide nothing.
+
+    Data satisfy the bounds.
+    """
+    return [
+        DataCase(None, conditions, (OutputPart(None, tuple(events_of([_on_noise(path) for path in here]))),))
+        for conditions, here in regions_of(paths, bounds)
+    ]
+
+
+def regions_of(
+    paths: Sequence[Path], bounds: Sequence[Condition] = ()
+) -> list[tuple[tuple[Condition, ...], list[Path]]]:
+    """The regions that the paths tell apart, by their conditions, and the paths that are possible in each."""
     planes = _planes(paths)
     if math.prod(len(plane.choices) for plane in planes) > MANY_SIDES:
         raise NotExplorable(_too_many(MANY_SIDES))
-    found: list[DataCase] = []
+    found: list[tuple[tuple[Condition, ...], list[Path]]] = []
     for sides in itertools.product(*(plane.choices for plane in planes)):
         conditions = tuple(plane.condition(side) for plane, side in zip(planes, sides, strict=True))
-        if not _possible([_claim(condition, None) for condition in conditions]):
+        if not is_possible([*conditions, *bounds]):
             continue
         if len(found) == MAX_REGIONS:
             raise NotExplorable(_too_many(MAX_REGIONS))
         chosen = dict(zip([plane.key for plane in planes], sides, strict=True))
         here = [path for path in paths if all(_holds(c, chosen) for c in path.conditions if is_on_data(c))]
-        found.append(
-            DataCase(None, conditions, (OutputPart(None, tuple(events_of([_on_noise(path) for path in here]))),))
-        )
+        found.append((conditions, here))
     return found
+
+
+def is_possible(conditions: Sequence[Condition]) -> bool:
+    """Whether some data satisfy the conditions, which are on data alone."""
+    return _possible([_claim(condition, None) for condition in conditions])
+
+
+def between(low: Number, high: Number, paths: Sequence[Path]) -> list[Path]:
+    """The paths that data between the ends can take, without asking what all such data answer alike.
+
+    For these data they are the paths of the mechanism, and for all data they are those of some mechanism: where a
+    question goes, all that follow the other answer to it go too.
+    """
+    known: dict[object, bool] = {}
+
+    def possible(conditions: Sequence[Condition]) -> bool:
+        key = frozenset((c.relation, c.slack.constant, frozenset(c.slack.terms.items())) for c in conditions)
+        if key not in known:
+            entries = sorted({symbol for c in conditions for symbol in c.slack.terms}, key=str)
+            bounds = [Condition(Affine(-low, {entry: 1}), Relation.AT_LEAST) for entry in entries]
+            bounds += [Condition(Affine(high, {entry: -1}), Relation.AT_LEAST) for entry in entries]
+            known[key] = is_possible([*conditions, *bounds])
+        return known[key]
+
+    def followed(path: Path) -> Path | None:
+        asked: list[Condition] = []
+        steps: list[Step] = []
+        for step in path.steps:
+            conditions = step.option.conditions if isinstance(step, Fork) else ()
+            if len(conditions) == 1 and is_on_data(conditions[0]) and not conditions[0].slack.functions:
+                if not possible([*asked, conditions[0]]):
+                    return None
+                if not possible([*asked, conditions[0].negated()]):
+                    continue
+                asked.append(conditions[0])
+            steps.append(step)
+        return Path(tuple(steps), path.output)
+
+    return [found for found in map(followed, paths) if found is not None]
+
+
+def are_all(regions: Sequence[Sequence[Condition]]) -> bool:
+    """Whether the regions, by their conditions, were shown to make up all data."""
+    z3 = _z3()
+    each = [z3.And(*(_claim(condition, None) for condition in conditions)) for conditions in regions]
+    return not _possible([z3.Not(z3.Or(*each))])
 
 
 def _too_many(count: int) -> str:
@@ -56,16 +113,16 @@ def _too_many(count: int) -> str:
 
 
 def is_on_data(condition: Condition) -> bool:
-    return not any(isinstance(symbol, Noise) for symbol in condition.slack.terms)
+    return not any(isinstance(symbol, Noise) for symbol in drawn_in(condition.slack.terms))
 
 
-def are_neighbours(left: DataCase, right: DataCase, polytope: Polytope) -> bool:
+def are_neighbours(left: DataCase, right: DataCase, polytope: Polytope, bounds: Sequence[Condition] = ()) -> bool:
     """Whether data of one region can move into the other by a difference of the polytope."""
     z3 = _z3()
     size = polytope.size
     differences = [z3.Real(f"difference {i}") for i in range(size)]
-    claims = [_claim(condition, None) for condition in left.conditions]
-    claims += [_claim(condition, differences) for condition in right.conditions]
+    claims = [_claim(condition, None) for condition in (*left.conditions, *bounds)]
+    claims += [_claim(condition, differences) for condition in (*right.conditions, *bounds)]
     if isinstance(polytope, Box):
         for difference, low, high in zip(differences, polytope.low, polytope.high, strict=True):
             claims += [difference >= _rational(low), difference <= _rational(high)]
@@ -113,6 +170,8 @@ def _planes(paths: Sequence[Path]) -> list[_Plane]:
     for path in paths:
         for condition in path.conditions:
             if is_on_data(condition):
+                if condition.slack.functions:
+                    raise NotExplorable(f"a function of the data alone decides: {condition.text()}; let noise decide")
                 key, front, slack = _plane(condition)
                 asked.setdefault(key, (slack, set()))[1].add(SIDES[condition.relation, front])
     return [_Plane(key, slack, _choices(allowed)) for key, (slack, allowed) in asked.items()]
@@ -164,7 +223,7 @@ def _claim(condition: Condition, differences: Sequence[Any] | None) -> Any:
 
 
 def _moved(symbol: Symbol, differences: Sequence[Any] | None) -> Any:
-    if isinstance(symbol, Noise):
+    if not isinstance(symbol, Unknown):
         raise TypeError(f"{symbol.name} is noise, not data")
     entry = entry_of(symbol)
     value = _z3().Real(f"data[{entry}]")

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.prove.target import RecordedDraw, RecordingGenerator
+from veridp.engines.prove.cases import value_text
+from veridp.engines.prove.target import RecordedDraw, RecordingGenerator, is_single
 from veridp.errors import BadInput, MechanismFailed
 from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text, raised
 from veridp.kernel.path import entries_of, outline_of
@@ -28,6 +29,8 @@ from veridp_check.document import NUMERIC, RATIONAL, CertificateFlaw, LinearForm
 from veridp_check.induction_reader import InductionCertificate
 from veridp_check.induction_reader import InductionStep as LoopStep
 from veridp_check.noise import NoiseDraw
+from veridp_check.records import Seen
+from veridp_check.weights import PiecewiseWeight
 
 SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
 REACHES = (1.0, 10.0, 10.0, 1000.0)  # data are drawn from [-reach, reach], every other time in whole numbers
@@ -45,12 +48,17 @@ class Replay:
     undecided: int
 
 
-def spot_check(checked: CheckResult, function: Callable[[Any, Any], Any], runs: int, seed: int) -> CheckResult:
-    """The verdict with that of a replay added to it; for a certificate that is verified."""
+def spot_check(
+    checked: CheckResult, function: Callable[[Any, Any], Any], runs: int, seed: int, values: Sequence[Any] = ()
+) -> CheckResult:
+    """The verdict with that of a replay added to it; for a certificate that is verified.
+
+    `values` are those of the data that a certificate may list by their texts.
+    """
     if checked.certificate is None or not checked.verified:
         raise BadInput("only a certificate that is verified can be compared with a program; check it first")
     try:
-        found = replay(checked.certificate, function, runs, seed)
+        found = replay(checked.certificate, function, runs, seed, values)
     except CertificateFlaw as flaw:
         return replace(checked, rejection=Rejection(flaw.place, flaw.reason))
     close = f", {found.undecided} more were too close to a boundary to tell" if found.undecided else ""
@@ -58,43 +66,56 @@ def spot_check(checked: CheckResult, function: Callable[[Any, Any], Any], runs: 
     return replace(checked, steps=(*checked.steps, CheckStep("program", finding)))
 
 
-def replay(certificate: Stated, function: Callable[[Any, Any], Any], runs: int, seed: int) -> Replay:
+def replay(
+    certificate: Stated, function: Callable[[Any, Any], Any], runs: int, seed: int, values: Sequence[Any] = ()
+) -> Replay:
     """What came of running the program on random data and noise; raises Flaw where a run is not told by it."""
+    known = {value_text(value): value for value in values}
+    made = next((noise for noise in getattr(certificate, "noises", ()) if noise.made), None)
+    if made is not None:
+        raise BadInput(
+            f"the program computes {made.made}, which the certificate takes for {made.kind} noise, so that its "
+            f"draws are not those of the certificate and cannot be compared; prove it again, which replays its paths"
+        )
     rng = np.random.default_rng(seed)
     weights = _Frequencies()
     undecided = 0
     for number in range(runs):
-        values = _random_data(certificate, rng, SIZES[number % len(SIZES)])
+        data = _random_data(certificate, rng, SIZES[number % len(SIZES)], known)
         recorder = RecordingGenerator(rng)
         try:
-            output = function(recorder, copy.deepcopy(values))
+            output = function(recorder, copy.deepcopy(data))
         except Exception as error:
             if isinstance(error, AttributeError) and error.obj is recorder:  # a draw that no certificate knows
-                raise MechanismFailed(f"run {number}, on {values}: it raised AttributeError: {error}") from error
+                raise MechanismFailed(f"run {number}, on {data}: it raised AttributeError: {error}") from error
             output = raised(error)
-        run = f"run {number}, on {_brief(values)}"
+        run = f"run {number}, on {_brief(data)}"
         if isinstance(certificate, InductionCertificate):
-            undecided += not _stepped(certificate, values, recorder.draws, output, run)
+            undecided += not _stepped(certificate, data, recorder.draws, output, run)
         elif isinstance(certificate, Cases):
-            undecided += not _told_by_case(certificate, values, recorder.draws, output, run, weights)
+            undecided += not _told_by_case(certificate, data, recorder.draws, output, run, weights)
         elif isinstance(certificate, Enclosed):
-            undecided += not _told_between_bounds(certificate, values, recorder.draws, output, run, weights)
+            undecided += not _told_between_bounds(certificate, data, recorder.draws, output, run, weights)
         elif isinstance(certificate, Certificate):
-            undecided += not _told(certificate, values, recorder.draws, output, run, weights)
+            undecided += not _told(certificate, data, recorder.draws, output, run, weights)
     weights.check(runs)
     return Replay(runs - undecided, undecided)
 
 
-def _random_data(certificate: Stated, rng: np.random.Generator, size: int) -> Any:
+def _random_data(certificate: Stated, rng: np.random.Generator, size: int, known: Mapping[str, Any]) -> Any:
     """Random data of the certificate's size, or of this one where it has none; or one of the values that it lists.
 
     Data are mostly spread about 0. Every third time they lie far below it or above: loops that end at a hit run long.
     """
+    records = certificate.records if isinstance(certificate, Certificate | Cases) else ()
     if certificate.domain is not None:
-        low, high = certificate.domain
-        return float(rng.uniform(float(low), float(high)))
+        low, high = map(float, certificate.domain)
+        if not records or is_single(certificate):
+            return float(rng.uniform(low, high))
+        return rng.uniform(low, high, records[rng.integers(len(records))].size).tolist()
     if isinstance(certificate, Enclosed) or (isinstance(certificate, Cases) and certificate.by_value):
-        return ast.literal_eval(certificate.cases[int(rng.integers(len(certificate.cases)))].value or "")
+        text = certificate.cases[int(rng.integers(len(certificate.cases)))].value or ""
+        return known[text] if text in known else ast.literal_eval(text)
     reach = REACHES[int(rng.integers(len(REACHES)))]
     centre = 4 * reach * float(rng.integers(-1, 2)) if certificate.size is None else 0.0
     data = centre + rng.uniform(-reach, reach, size if certificate.size is None else certificate.size)
@@ -129,10 +150,13 @@ def _told(
     weights: _Frequencies,
 ) -> bool:
     """Whether the events tell the run; False where it is too close to a boundary."""
+    if any(isinstance(event.weight, PiecewiseWeight) for event in certificate.events):
+        known = {noise.kind for noise in certificate.noises}  # uniform noise may have become a weight
+        draws = [draw for draw in draws if draw.kind != "uniform" or "uniform" in known]
     drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, draws)]
     if not drew:
         raise CertificateFlaw("/noises", f"{run}: the program drew {_drawn(draws)}, which no event does")
-    entries = _numbers(data)
+    entries = _numbers(data, certificate.records)
     holding = []
     for e in drew:
         event = certificate.events[e]
@@ -147,7 +171,8 @@ def _told(
         raise CertificateFlaw("/events", f"{run}: the program returned {_brief(output)}, and no event holds")
     matching = [e for e, n in holding if _matches(certificate.outputs[certificate.events[e].output], n, output)]
     if matching:
-        weights.count([(f"/events/{e}", certificate.events[e].weight, e in matching) for e, _ in holding])
+        chances = {e: _chance(certificate.events[e].weight, entries) for e, _ in holding}
+        weights.count([(f"/events/{e}", chances[e], e in matching) for e, _ in holding])
     else:
         e, numbers = holding[0]
         text = certificate.outputs[certificate.events[e].output]
@@ -158,9 +183,20 @@ def _told(
     return True
 
 
-def _numbers(data: Any) -> list[Fraction]:
-    """Open data: a list of numbers, or one."""
-    return [Fraction(x) for x in (data if isinstance(data, list) else [data])]
+def _chance(weight: Fraction | PiecewiseWeight, data: Sequence[Fraction]) -> Fraction:
+    """The weight on these data, up to rounding where it depends on them."""
+    if isinstance(weight, Fraction):
+        return weight
+    for piece in weight.pieces:
+        if all(_stands(_evaluated(c.slack, {}, data).value, c.relation) for c in piece.conditions):
+            return Fraction(piece.weight.at(data))
+    return Fraction(0)
+
+
+def _numbers(data: Any, records: Sequence[Seen] = ()) -> list[Fraction]:
+    """Open data: a list of numbers, or one; or the sums over these records."""
+    numbers = [Fraction(x) for x in (data if isinstance(data, list) else [data])]
+    return next((sums.of(numbers) for sums in records if sums.size == len(numbers)), numbers)
 
 
 class _Frequencies:
@@ -181,13 +217,13 @@ class _Frequencies:
         Where the output may be of several events, each gets a share of it by its weight. A run whose choices decide
         which noise is drawn is left out: what it would have drawn otherwise is not known.
         """
-        if sum((weight for _, weight, _ in holding), start=Fraction(0)) != 1:
+        if abs(sum((weight for _, weight, _ in holding), start=Fraction(0)) - 1) > PARAMETER_TOLERANCE:
             return
         seen = sum((weight for _, weight, matches in holding if matches), start=Fraction(0))
         for place, weight, matches in holding:
             if weight != 1:
                 self.runs[place] = self.runs.get(place, 0) + 1
-                share = weight / seen if matches else 0
+                share = (weight / seen if seen else 1) if matches else 0  # what is next to impossible came about
                 self.excess[place] = self.excess.get(place, 0.0) + float(share - weight)
 
     def check(self, runs: int) -> None:
@@ -209,7 +245,7 @@ def _told_by_case(
     certificate: Cases, data: Any, draws: Sequence[RecordedDraw], output: Any, run: str, weights: _Frequencies
 ) -> bool:
     """Whether the parts of the case tell the run; False where it is too close to a boundary."""
-    numbers = [] if certificate.by_value else _numbers(data)
+    numbers = [] if certificate.by_value else _numbers(data, certificate.records)
     cases = [case for case in certificate.cases if _is_case(case, data, numbers)]
     if not cases:
         raise CertificateFlaw("/cases", f"{run}: no case has these data")
@@ -236,7 +272,7 @@ def _told_between_bounds(
 
 
 def _is_value(text: str, data: Any) -> bool:
-    return repr(data) == text or bool(ast.literal_eval(text) == data)
+    return value_text(data) == text or bool(ast.literal_eval(text) == data)
 
 
 def _is_case(case: CouplingCase, data: Any, numbers: Sequence[Fraction]) -> bool:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from numbers import Real
 from typing import Any
 
+import numpy as np
+
+from veridp.adjacency import Polytope
+from veridp.adjacency.base import numbers_of
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval
@@ -14,29 +21,60 @@ from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_align
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
-from veridp.engines.prove.events import check_noise, explored, piece_of, replayed
+from veridp.engines.prove.divergence import prove_by_divergence
+from veridp.engines.prove.events import (
+    NoiseEvent,
+    check_noise,
+    ended,
+    explored,
+    piece_of,
+    releasing_arguments,
+    replayed,
+)
 from veridp.engines.prove.induction import Induction, prove_for_every_size
-from veridp.engines.prove.regions import is_on_data
-from veridp.errors import BadInput, EnginesDisagree, MechanismFailed, NotExplorable, NotInductive, NotSolved
-from veridp.kernel.expressions import unknowns
-from veridp.kernel.output import Raised
-from veridp.kernel.path import Path
+from veridp.engines.prove.records import mapped, summarised, unsummarised
+from veridp.engines.prove.regions import between, is_on_data
+from veridp.engines.prove.weights import weighted_events
+from veridp.errors import (
+    BadInput,
+    EnginesDisagree,
+    ExplorationDisagrees,
+    MechanismFailed,
+    NotExplorable,
+    NotInductive,
+    NotSolved,
+)
+from veridp.kernel.expressions import Affine, unknowns
+from veridp.kernel.output import Raised, identity, output_of
+from veridp.kernel.path import Path, leaves
+from veridp.kernel.symbols import Unknown, drawn_in
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp_check.checker import check
-from veridp_check.document import LISTED
+from veridp_check.document import LISTED, MOVES
+from veridp_check.noise import OPAQUE
+from veridp_check.records import Seen
 
 # -------------------------------------------------------------------------------------------------------------- search
 # The search for a proof: by alignment of open data, by couplings where data or chance decide, by bounds of densities
 # where any two data are neighbours, or value by value.
 
 
+KIND_RUNS = 32  # in which values of a list are compared with floats
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
 
 def prove(
-    mechanism: Mechanism | Function, size: int | None = None, *, seconds: float = math.inf, **arguments: Any
+    mechanism: Mechanism | Function,
+    size: int | None = None,
+    *,
+    delta: float | None = None,
+    seconds: float = math.inf,
+    **arguments: Any,
 ) -> Proof:
     """The smallest ε that alignment, couplings or bounds prove for all neighbours of this size; inf if none do.
+
+    It is the smallest at `delta`: the δ that the mechanism claims where none is given. A mechanism that takes an
+    argument of that name gets it, and claims it.
 
     An answer, also that there is none, is given only after plain runs of the function agreed with the paths that it
     rests on (else ExplorationDisagrees), and a proof only after the independent checker accepted its certificate (else
@@ -49,24 +87,40 @@ def prove(
     Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
     bound = as_mechanism(mechanism, **arguments).stating(size=size)
+    if delta is not None and bound.takes("delta"):
+        bound, delta = bound.bind(delta=delta), None
+    at = bound.claim.tolerated.delta if delta is None and bound.claim is not None else delta or 0.0
+    if not isinstance(at, Real) or not 0 <= at < 1:
+        raise BadInput(f"delta must be at least 0 and below 1, got {at!r}")
     deadline = Deadline(seconds)
-    return contained(lambda _: replace(_checked_proof(bound, size), seconds=deadline.spent), deadline, known=(bound,))
+    return contained(
+        lambda _: replace(_checked_proof(bound, size, float(at)), seconds=deadline.spent), deadline, known=(bound,)
+    )
 
 
-def _checked_proof(mechanism: Mechanism, size: int | None) -> Proof:
-    proof = _search(mechanism, size)
+def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
+    proof = _search(mechanism, size, delta)
     if math.isfinite(proof.epsilon):
-        checked = check(proof.certificate)
+        certificate = proof.certificate
+        checked = check(certificate)
         if checked.rejection is not None:
             raise EnginesDisagree(
                 f"{proof}, but the checker rejects the certificate at {checked.rejection.place}: "
                 f"{checked.rejection.reason}; this is a fault in veridp, please report it"
             )
+        made = {
+            f"{n['made']} as {n['kind']} noise": None
+            for n in certificate["noises"]
+            if "made" in n and n["kind"] != OPAQUE
+        }
+        return replace(proof, recognised=tuple(made))
     return proof
 
 
-def _search(mechanism: Mechanism, size: int | None) -> Proof:
-    size = 1 if interval_of(mechanism) is not None else mechanism.size if size is None else size
+def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
+    size = 1 if _is_one_number(mechanism) else mechanism.size if size is None else size
+    if interval_of(mechanism) is not None and mechanism.adjacency.on_records:
+        return _prove_records(mechanism, size, delta)
     polytopes = mechanism.adjacency.polytopes(size, mechanism.domain)
     listed = has_finite_domain(mechanism) and certified_word(mechanism.adjacency) != LISTED
     if polytopes is None:
@@ -76,68 +130,221 @@ def _search(mechanism: Mechanism, size: int | None) -> Proof:
                 f'values, e.g. domain=[0, 1] or --domain "[0, 1]", '
                 f"or use linf, l1 or monotone, or an adjacency with vertices"
             )
-        return _value_by_value(mechanism, size)
+        return _value_by_value(mechanism, size, delta)
+    if listed and not _is_one_number(mechanism) and _tells_from_floats(mechanism, size):
+        return prove_on_values(mechanism, size, delta)
     data = _open_data(mechanism, size)
     try:
-        paths = explored(mechanism, data)
+        found = explored(mechanism, data)
+        paths = ended(found)
     except NotExplorable as error:
         if listed:
-            return prove_on_values(mechanism, size)
+            return prove_on_values(mechanism, size, delta)
         raise type(error)(f"{error}; or give it a list of values as its domain, which a proof can enumerate") from error
     check_noise(paths)
+    _check_returns(mechanism, size, data, found)
+    try:
+        weighted = weighted_events(paths, polytopes, mechanism.domain)
+        if weighted is not None and len(paths) < len(found):
+            raise NotExplorable(f"{mechanism.name} retries, and chooses with probabilities that depend on the data")
+    except (NotExplorable, ExplorationDisagrees):
+        if listed:
+            return prove_on_values(mechanism, size, delta)
+        raise
+    if weighted is None and (ends := interval_of(mechanism)) is not None:
+        paths = between(*ends, paths)
+    bounded = prove_by_bounds(mechanism, size, paths) if weighted is None else None
+    if bounded is not None and math.isfinite(bounded.epsilon) and not delta:
+        return _replayed(bounded, data, found)  # no shift of uniform noise has a price: nothing else would prove less
+    proof: Proof
+    if weighted is None:
+        segments = mechanism.adjacency.segments(size, mechanism.domain)
+        proof = _coupled_if_cheaper(_aligned(mechanism, size, paths, polytopes, delta), paths, segments)
+    else:
+        proof = _aligned(mechanism, size, paths, polytopes, delta, weighted=weighted.events)
+        proof = replace(proof, rounding=weighted.rounding)
+    if bounded is not None and bounded.epsilon < proof.epsilon:
+        return _replayed(bounded, data, found)
+    if listed and (weighted is not None or not math.isfinite(proof.epsilon)):  # on a list, weights are numbers
+        on_values = _on_values(proof, delta)
+        if on_values is not None:
+            return on_values
+    if not math.isfinite(proof.epsilon) and _may_be_summed(mechanism, found):
+        with suppress(NotExplorable):
+            seen = _prove_mapped(mechanism, size, paths, delta) if weighted is None else None
+            if seen is not None:
+                return _replayed(seen, data, found)
+        with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed):
+            summed = _prove_records(mechanism, size, delta)
+            return summed if math.isfinite(summed.epsilon) else _replayed(proof, data, found, weighted is not None)
+    return _replayed(proof, data, found, weighted is not None)
+
+
+def _aligned(
+    mechanism: Mechanism,
+    size: int,
+    paths: Sequence[Path],
+    polytopes: tuple[Polytope, ...],
+    delta: float,
+    records: tuple[Seen, ...] = (),
+    weighted: Sequence[NoiseEvent] | None = None,
+) -> AlignmentProof:
+    """The proof by alignment of the smallest ε at this δ: of pure ε, or where that is smaller of (ε, δ)."""
+    pure = prove_by_alignment(mechanism, size, paths, polytopes, records, weighted)
+    if not delta:
+        return pure
+    with_delta = prove_by_divergence(mechanism, size, paths, polytopes, delta, records, weighted)
+    if mechanism.claim is not None and mechanism.claim.notion is not None and mechanism.claim.covers_proof(pure):
+        return pure  # in another notion than (ε, δ), it may say more
+    return with_delta if with_delta.epsilon < pure.epsilon else pure
+
+
+def _prove_mapped(mechanism: Mechanism, size: int, paths: Sequence[Path], delta: float) -> Proof | None:
+    """A proof for all data, where a continuous function is all that the mechanism sees of them; None where none is
+    found."""
+    word = certified_word(mechanism.adjacency)
+    if word not in MOVES:
+        return None
+    summary = mapped([releasing_arguments(path) for path in paths], size, word)
+    if summary is None:
+        return None
+    proof = _aligned(mechanism, size, summary.paths, summary.polytopes(apart=False), delta, summary.sums)
+    return proof if math.isfinite(proof.epsilon) else None
+
+
+def _may_be_summed(mechanism: Mechanism, paths: Sequence[Path]) -> bool:
+    """Whether data alone decide something, or functions of them are released, which sums over records may explain."""
+    known = mechanism.adjacency.single or certified_word(mechanism.adjacency) in MOVES
+    if not known or interval_of(mechanism, summed=True) is None:
+        return False
+    decided = any(is_on_data(condition) for path in paths for condition in path.conditions)
+    return decided or any(_is_of_data(leaf) for path in paths for leaf in leaves(path.output))
+
+
+def _is_of_data(leaf: Any) -> bool:
+    """Whether a function of data alone is in it."""
+    functions = leaf.functions if isinstance(leaf, Affine) else ()
+    return any(all(isinstance(symbol, Unknown) for symbol in drawn_in([each])) for each in functions)
+
+
+def _check_returns(mechanism: Mechanism, size: int, data: Any, paths: Sequence[Path]) -> None:
+    """Raise MechanismFailed where it raises on every path."""
     if all(isinstance(path.output, Raised) for path in paths):
         replayed(mechanism, data, paths)
         raise MechanismFailed(f"{mechanism.name} {paths[0].output} on all data of size {size}; return an output")
-    bounded = prove_by_bounds(mechanism, size, paths)
-    if bounded is not None and math.isfinite(bounded.epsilon):
-        return _replayed(bounded, data, paths)  # no shift of uniform noise has a price: nothing else would prove less
-    proof = _coupled_if_cheaper(prove_by_alignment(mechanism, size, paths, polytopes), paths)
-    if listed and not math.isfinite(proof.epsilon):
-        on_values = _on_values(proof)
-        if on_values is not None:
-            return on_values
-    return _replayed(proof, data, paths)
 
 
-def _replayed(proof: Proof, data: Any, paths: Sequence[Path]) -> Proof:
-    """The proof, once plain runs agree with the paths, also at an ordinary input and at its costliest neighbours."""
+def _replayed(proof: Proof, data: Any, paths: Sequence[Path], weighted: bool = False) -> Proof:
+    """The proof, once plain runs agree with the paths, also at an ordinary input and at its costliest neighbours.
+
+    Where weights depend on the data, also where they are farthest from each other in the domain.
+    """
     at: list[Any] = [[float(step) for step in move] for move in proof.moves]  # beside 0, where any data may lie
-    if interval_of(proof.mechanism) is None:
+    if not _is_one_number(proof.mechanism):
         at.append([0.0] * proof.size)
+    if weighted:
+        low, high = (float(end(numbers_of(proof.mechanism.domain))) for end in (min, max))
+        at += [[first, *[rest] * (proof.size - 1)] for first, rest in ((low, high), (high, low))]
     return replace(proof, replayed=replayed(proof.mechanism, data, paths, at))
 
 
-def _open_data(mechanism: Mechanism, size: int) -> Any:
-    """A list of open numbers; where the data are one number, that."""
-    numbers = unknowns("data", size)
-    return numbers if interval_of(mechanism) is None else numbers[0]
+def _open_data(mechanism: Mechanism, size: int, *record: Any) -> Any:
+    """A list of open numbers, or records; where the data are one number, that."""
+    numbers = unknowns("data", size, *record)
+    return numbers[0] if _is_one_number(mechanism) else numbers
 
 
-def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path]) -> Proof:
+def _is_one_number(mechanism: Mechanism) -> bool:
+    """Whether the data are one number of an interval."""
+    return mechanism.adjacency.single and interval_of(mechanism) is not None
+
+
+def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
+    """A proof for all records of an interval; the number of one person is one record.
+
+    What one record decides is taken for a function of it, where the code can do with that; else path by path.
+    """
+    try:
+        return _prove_sums(mechanism, size, delta, folds=True)
+    except (NotExplorable, ExplorationDisagrees, MechanismFailed):
+        return _prove_sums(mechanism, size, delta, folds=False)
+
+
+def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -> Proof:
+    ends = interval_of(mechanism, summed=True) or (Fraction(0), Fraction(0))
+    word = certified_word(mechanism.adjacency)
+    sizes = range(size, size + mechanism.adjacency.extra + 1)
+    data = {each: _open_data(mechanism, each, ends, folds) for each in sizes}
+    listed = {each: explored(mechanism, open_data) for each, open_data in data.items()}
+    found = {each: ended(paths) for each, paths in listed.items()}
+    for each, paths in listed.items():
+        check_noise(found[each])
+        _check_returns(mechanism, each, data[each], paths)
+    released = {each: [releasing_arguments(path) for path in paths] for each, paths in found.items()}
+    summary = summarised(list(released.values()), size, ends, word)
+    if summary is None and len(listed) == 1 and not folds:
+        summary = unsummarised(released[size], size, ends, word)
+    if summary is None or (mechanism.adjacency.any_order and not summary.in_any_order):
+        raise NotExplorable(
+            f"{mechanism.name}: what it draws and asks is not the same for sums over any {size} records, so "
+            f"nothing is proved under {mechanism.adjacency} over an interval; give a short list of values, "
+            f'e.g. domain=[0, 1] or --domain "[0, 1]"'
+        )
+    whole = any(noise.distribution.integer for path in summary.paths for noise in path.noises)
+    aligned = _aligned(mechanism, size, summary.paths, summary.polytopes(apart=whole), delta, summary.sums)
+    proof = _coupled_if_cheaper(aligned, summary.paths, summary.polytopes(apart=True))
+    first, *more = [replayed(mechanism, data[each], paths) for each, paths in listed.items()]
+    return replace(proof, replayed=sum(more, start=first))
+
+
+def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path], segments: tuple[Polytope, ...]) -> Proof:
     """A proof by couplings, where chance or data alone decide something, and that is cheaper than to keep it."""
     on_data = any(is_on_data(condition) for path in paths for condition in path.conditions)
     if not on_data and all(piece_of(event).weight == 1 for event in proof.events):
         return proof
     try:
-        coupled = prove_on_regions(proof.mechanism, proof.size, paths)
+        coupled = prove_on_regions(proof.mechanism, proof.size, paths, segments, proof.records)
     except (NotExplorable, NotSolved):  # too many regions, or too large a program for the shares
         return proof
     return coupled if coupled.epsilon < proof.epsilon * CLEARLY else proof
 
 
-def _value_by_value(mechanism: Mechanism, size: int) -> Proof:
-    """A proof by couplings, or by bounds of densities where there is none."""
-    proof = prove_on_values(mechanism, size)
+def _value_by_value(mechanism: Mechanism, size: int, delta: float) -> Proof:
+    """A proof by couplings, or by bounds of densities where there is none; with a δ, first for all records between the
+    values."""
+    if delta and mechanism.adjacency.on_records:
+        with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed, BadInput):
+            numbers = numbers_of(mechanism.domain)
+            filled = _prove_records(mechanism.stating(domain=(min(numbers), max(numbers))), size, delta)
+            if math.isfinite(filled.epsilon) and not _tells_from_floats(mechanism, size):
+                return filled
+    proof = prove_on_values(mechanism, size, delta)
     if math.isfinite(proof.epsilon):
         return proof
     bounded = prove_values_by_bounds(mechanism, size)
     return bounded if bounded is not None and math.isfinite(bounded.epsilon) else proof
 
 
-def _on_values(proof: Proof) -> Proof | None:
+def _tells_from_floats(mechanism: Mechanism, size: int) -> bool:
+    """Whether it gives other outputs on the numbers that its domain lists than on the same numbers as floats."""
+    numbers = list(mechanism.domain)
+    if not all(isinstance(value, int | np.number) or type(value) is float for value in numbers):
+        return False  # no numbers, which are never taken for open ones
+    function, rng = mechanism.bound(), np.random.default_rng(0)
+    for seed in range(KIND_RUNS if any(type(value) is not float for value in numbers) else 0):
+        data = [numbers[k] for k in rng.integers(len(numbers), size=size)]
+        plain, floats = (
+            identity(output_of(function, np.random.default_rng(seed), list(some))) for some in (data, map(float, data))
+        )
+        if plain != floats:
+            return True
+    return False
+
+
+def _on_values(proof: Proof, delta: float) -> Proof | None:
     """A proof for the values of the domain alone, where there is one."""
     try:
-        on_values: CouplingProof = prove_on_values(proof.mechanism, proof.size)
+        on_values: CouplingProof = prove_on_values(proof.mechanism, proof.size, delta)
     except BadInput:  # too many values
         return None
     return on_values if math.isfinite(on_values.epsilon) else None
@@ -204,7 +411,9 @@ class ProofForSizes:
 
     def __str__(self) -> str:
         who = f"{self.proofs[-1].mechanism} under {self.proofs[-1].mechanism.adjacency}"
-        proved = f"{self.epsilon:.6g}-DP is proved" if math.isfinite(self.epsilon) else "no alignment found"
+        deltas = {proof.at_delta for proof in self.proofs if self.induction is None} - {0.0}
+        privacy = f"({self.epsilon:.6g}, {max(deltas):.6g})-DP" if deltas else f"{self.epsilon:.6g}-DP"
+        proved = f"{privacy} is proved" if math.isfinite(self.epsilon) else "no alignment found"
         return f"{who}: {proved} {self.scope}"
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from veridp.adjacency import Box, Corner, Hull, Polytope
 from veridp.engines.prove.events import NoiseEvent, entry_of, is_equality
-from veridp.kernel.distributions import Number
+from veridp.kernel.distributions import Number, Price
 from veridp.kernel.expressions import Affine
 from veridp.kernel.symbols import Noise, Unknown
 from veridp.numerics.components import components
@@ -36,14 +36,14 @@ class Requirement:
 
 
 def requirement(expression: Affine, noises: Sequence[Noise], equal: bool) -> Requirement:
-    """That the expression does not fall (or stays) when noise and data move."""
+    """That the expression does not fall (or stays) when noise and data move, and functions in it do not."""
     place = {noise.index: k for k, noise in enumerate(noises)}
     noise: dict[int, Number] = {}
     data: dict[int, Number] = {}
     for symbol, coefficient in expression.terms.items():
         if isinstance(symbol, Unknown):
             data[entry_of(symbol)] = coefficient
-        else:
+        elif isinstance(symbol, Noise):
             noise[place[symbol.index]] = coefficient
     return Requirement(noise, data, equal)
 
@@ -66,10 +66,22 @@ NO_SHIFT = Shift(None, math.inf)
 
 
 class ShiftProblem:
-    """Noise to be shifted so that requirements are met for every difference of a polytope."""
+    """Noise to be shifted so that requirements are met for every difference of a polytope.
 
-    def __init__(self, noises: Sequence[Noise], requirements: Sequence[Requirement], polytope: Polytope) -> None:
+    Its prices are those of pure ε, or those to search by where a δ is allowed.
+    """
+
+    def __init__(
+        self,
+        noises: Sequence[Noise],
+        requirements: Sequence[Requirement],
+        polytope: Polytope,
+        *,
+        with_delta: bool = False,
+    ) -> None:
         self.noises = tuple(noises)
+        laws = [noise.distribution for noise in noises]
+        self.prices = tuple(law.price_with_delta if with_delta else law.price for law in laws)
         self.polytope = polytope
         self.requirements = tuple(requirements)
         if isinstance(polytope, Hull):
@@ -82,6 +94,16 @@ class ShiftProblem:
     def whole(self) -> bool:
         """Whether there is noise that moves in whole steps only."""
         return any(noise.distribution.integer for noise in self.noises)
+
+    @property
+    def entries_of_whole_noise(self) -> set[int]:
+        """The entries of the data whose moves noise in whole steps may have to follow."""
+        whole = {k for k, noise in enumerate(self.noises) if noise.distribution.integer}
+        found: set[int] = set()
+        for group in components([[*each.noise, *((i,) for i in each.data)] for each in self.requirements]):
+            if any(whole & each.noise.keys() for each in (self.requirements[k] for k in group)):
+                found |= {i for k in group for i in self.requirements[k].data}
+        return found
 
     @property
     def box(self) -> Box:
@@ -99,12 +121,23 @@ class ShiftProblem:
         return [moved_to(self.base, self.mixed, chosen) for chosen in itertools.product(*values)]
 
     def shift(self, moves: Sequence[Fraction]) -> Shift:
-        return Shift(tuple(moves), cost_of(self.noises, moves))
+        return Shift(tuple(moves), cost_of(self.prices, moves))
+
+    def cost_up_to(self, moves: Sequence[Sequence[Fraction]]) -> Fraction:
+        """What any means of the moves cost together, each noise being moved by one of those that are listed for it.
+
+        A price that is not in proportion to the move need not be convex, but it grows with the size of the move.
+        """
+        total = Fraction(0)
+        for noise, price, listed in zip(self.noises, self.prices, moves, strict=True):
+            far = [(noise.distribution.price_up_to(move), price.of(move)) for move in listed]
+            total += max(Fraction(cost) if bent is None else Fraction(bent) for bent, cost in far)
+        return total
 
 
-def cost_of(noises: Sequence[Noise], moves: Sequence[Fraction]) -> Fraction:
+def cost_of(prices: Sequence[Price], moves: Sequence[Fraction]) -> Fraction:
     """What the moves cost together."""
-    return sum((n.distribution.price.of(move) for n, move in zip(noises, moves, strict=True)), start=Fraction(0))
+    return sum((price.of(move) for price, move in zip(prices, moves, strict=True)), start=Fraction(0))
 
 
 def _mixed_entries(requirements: Sequence[Requirement], box: Box) -> tuple[tuple[int, ...], Corner]:
@@ -161,7 +194,8 @@ def program_at(task: ShiftProblem, corner: Corner, *, priced: bool = True) -> Li
     """
     program = LinearProgram()
     columns = [
-        signed_variables(program, noise, priced=priced, whole=noise.distribution.integer) for noise in task.noises
+        signed_variables(program, price, priced=priced, whole=noise.distribution.integer)
+        for noise, price in zip(task.noises, task.prices, strict=True)
     ]
     for each in task.requirements:
         terms = {column: sign * c for place, c in each.noise.items() for column, sign in columns[place]}
@@ -172,9 +206,8 @@ def program_at(task: ShiftProblem, corner: Corner, *, priced: bool = True) -> Li
 Signed = Sequence[tuple[int, int]]  # columns with their signs, which sum to a number that may be negative
 
 
-def signed_variables(program: LinearProgram, noise: Noise, *, priced: bool = True, whole: bool = False) -> Signed:
-    """Variables for the way up and the way down, as far as the noise may go there."""
-    price = noise.distribution.price
+def signed_variables(program: LinearProgram, price: Price, *, priced: bool = True, whole: bool = False) -> Signed:
+    """Variables for the way up and the way down, as far as noise of this price may go there."""
     return [
         (program.variable(unit if priced else ZERO, whole=whole), sign)
         for unit, sign in ((price.up, 1), (price.down, -1))
@@ -193,8 +226,7 @@ def _shift(task: ShiftProblem, answer: Answer) -> Shift:
         return NO_SHIFT
     values = iter(answer.values)
     moves = []
-    for noise in task.noises:
-        price = noise.distribution.price
+    for price in task.prices:
         up = ZERO if price.up is None else next(values)
         moves.append(up if price.down is None else up - next(values))
     return Shift(tuple(moves), answer.cost)
@@ -247,16 +279,15 @@ class _RuleProgram:
         self.middle = {i: (task.box.high[i] + task.box.low[i]) / 2 for i in task.mixed}
         self.centres: list[Signed] = []
         self.slopes: list[dict[int, Signed]] = []
-        for noise in task.noises:
-            self._add_noise(noise)
+        for noise, price in zip(task.noises, task.prices, strict=True):
+            self._add_noise(price, whole=noise.distribution.integer)
         for each in task.requirements:
             self._require(each)
 
-    def _add_noise(self, noise: Noise) -> None:
-        program, price = self.program, noise.distribution.price
+    def _add_noise(self, price: Price, *, whole: bool) -> None:
+        program = self.program
         dear = max(price.up or ZERO, price.down or ZERO)
-        whole = noise.distribution.integer
-        centre = signed_variables(program, noise, whole=False)
+        centre = signed_variables(program, price, whole=False)
         slopes: dict[int, Signed] = {
             i: [(program.variable(dear * self.half[i], whole=whole), sign) for sign in (1, -1)] if centre else []
             for i in self.task.mixed
@@ -328,31 +359,35 @@ def dearest(task: ShiftProblem, rule: Rule) -> Dearest:
     """
     box = task.box
     corner, total = task.base, Fraction(0)
-    for group in _linked(rule):
-        noises = [task.noises[place] for place in group.places]
+    for group in linked_noises(rule):
+        prices = [task.prices[place] for place in group.places]
 
-        def price(values: Sequence[Fraction], group: _Group = group, noises: Sequence[Noise] = noises) -> Fraction:
+        def price(
+            values: Sequence[Fraction], group: LinkedNoises = group, prices: Sequence[Price] = prices
+        ) -> Fraction:
             moves = rule.at(moved_to(task.base, group.entries, values))
-            return cost_of(noises, [moves[place] for place in group.places])
+            return cost_of(prices, [moves[place] for place in group.places])
 
         if len(group.entries) > MAX_CORNER_ENTRIES:
-            for place, noise in zip(group.places, noises, strict=True):
+            for place in group.places:
                 ends = bounds_of(rule.constants[place], rule.slopes[place], box)
-                total += max(cost_of([noise], [end]) for end in ends)
+                total += max(task.prices[place].of(end) for end in ends)
             continue
         best = max(itertools.product(*((box.low[i], box.high[i]) for i in group.entries)), key=price)
         corner, total = moved_to(corner, group.entries, best), total + price(best)
-    return Dearest(corner, total)
+    reached = [bounds_of(constant, slopes, box) for constant, slopes in zip(rule.constants, rule.slopes, strict=True)]
+    return Dearest(corner, min(total, task.cost_up_to(reached)))
 
 
 @dataclass(frozen=True)
-class _Group:
+class LinkedNoises:
     """Noises whose shifts depend on these entries, and no other's does."""
 
     places: tuple[int, ...]
     entries: tuple[int, ...]
 
 
-def _linked(rule: Rule) -> Iterator[_Group]:
+def linked_noises(rule: Rule) -> Iterator[LinkedNoises]:
+    """The noises that a rule moves, in groups that depend on no common entry."""
     for places in components(rule.slopes):
-        yield _Group(tuple(places), tuple(sorted({entry for place in places for entry in rule.slopes[place]})))
+        yield LinkedNoises(tuple(places), tuple(sorted({entry for place in places for entry in rule.slopes[place]})))

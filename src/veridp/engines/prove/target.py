@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from veridp.adjacency import BY_NAME
-from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of, values_of
+from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of, value_text, values_of
 from veridp.engines.prove.certificate import argument_text
 from veridp.mechanism import Mechanism
 from veridp_check.alignment_reader import Certificate, DifferenceBox
@@ -23,7 +24,8 @@ from veridp_check.document import LISTED, Stated
 # A generator that writes down what is drawn from it, so that a certificate can tell the run. Part of the checker.
 
 
-FINITE = ("integers", "choice", "permutation", "permuted", "shuffle")
+FINITE = ("choice", "permutation", "permuted", "shuffle")
+FEW_INTEGERS = 10_000  # one of a longer range counts as noise
 FEW_TRIALS = 32  # a binomial of up to so many trials counts as a finite choice, not as noise
 
 
@@ -75,6 +77,21 @@ class RecordingGenerator(np.random.Generator):
     def standard_exponential(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.exponential(size=size)
 
+    def standard_cauchy(self, size: Any = None) -> Any:
+        return self._scaled("cauchy", self._rng.standard_cauchy, 0.0, 1.0, size)
+
+    def standard_t(self, df: Any, size: Any = None) -> Any:
+        return self._scaled("studentt", partial(self._rng.standard_t, df), 0.0, 1.0, size, df)
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
+        return self._scaled("gamma", partial(self._rng.standard_gamma, shape), 0.0, scale, size, shape)
+
+    def standard_gamma(self, shape: Any, size: Any = None) -> Any:  # type: ignore[override]
+        return self.gamma(shape, 1.0, size)
+
+    def chisquare(self, df: Any, size: Any = None) -> Any:
+        return self.gamma(df / 2, 2.0, size)
+
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
         unit = self._scaled(
@@ -85,6 +102,17 @@ class RecordingGenerator(np.random.Generator):
     def random(self, size: Any = None) -> Any:  # type: ignore[override]
         return self.uniform(size=size)
 
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
+    ) -> Any:
+        values = self._rng.integers(low, high, size, dtype, endpoint)
+        first, last = (0, low) if high is None else (low, high)
+        counts = np.broadcast_to(np.asarray(last) + endpoint - np.asarray(first), np.shape(values))
+        for value, count in zip(np.ravel(values - np.asarray(first)), np.ravel(counts), strict=True):
+            if count > FEW_INTEGERS:
+                self.draws.append(RecordedDraw("integers", (float(count),), float(value)))
+        return values
+
     def geometric(self, p: Any, size: Any = None) -> Any:
         return self._whole("geometric", self._rng.geometric, size, p)
 
@@ -94,14 +122,14 @@ class RecordingGenerator(np.random.Generator):
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         return self._whole("binomial", self._rng.binomial, size, n, p)
 
-    def _scaled(self, kind: str, standard: Callable[..., Any], loc: Any, scale: Any, size: Any) -> Any:
+    def _scaled(self, kind: str, standard: Callable[..., Any], loc: Any, scale: Any, size: Any, *shape: Any) -> Any:
         """Noise at loc; a scale of 0 is no noise."""
         loc, scale = np.asarray(loc, dtype=float), np.asarray(scale, dtype=float)
         scales = np.broadcast_to(scale, _shape(size, loc, scale))
         values = scales * standard(size=scales.shape)
         for width, value in zip(scales.flat, values.flat, strict=True):
             if width:
-                self.draws.append(RecordedDraw(kind, (float(width),), float(value)))
+                self.draws.append(RecordedDraw(kind, (float(width), *map(float, shape)), float(value)))
         return _plain(loc + values)
 
     def _whole(self, kind: str, draw: Callable[..., Any], size: Any, *parameters: Any) -> Any:
@@ -196,33 +224,70 @@ def _corners(box: DifferenceBox) -> Iterator[tuple[Fraction, ...]]:
         yield tuple(corner.values())
 
 
-def _single(certificate: Stated) -> bool:
+def is_single(certificate: Stated) -> bool:
     """Whether the data of the certificate are one value, which has no size."""
     return certificate.adjacency in BY_NAME and BY_NAME[certificate.adjacency].single
 
 
 def _data(certificate: Stated, target: Mechanism) -> Iterator[Difference]:
-    if certificate.size is not None and not _single(certificate):
+    if certificate.size is not None and not is_single(certificate):
         yield Difference("size", str(certificate.size), str(target.size))
     if isinstance(certificate, Certificate) and certificate.data == "whole":
         yield Difference("data", "whole numbers", "numbers")
     by_value = isinstance(certificate, Enclosed | Cases) and certificate.cases[0].value is not None
     if by_value and isinstance(certificate, Enclosed | Cases):
         mine = sorted(str(case.value) for case in certificate.cases)
-        theirs = sorted(map(repr, values_of(target, certificate.size or 1))) if has_finite_domain(target) else None
+        theirs = (
+            sorted(map(value_text, values_of(target, certificate.size or 1))) if has_finite_domain(target) else None
+        )
         others = "an interval" if theirs is None else "the same" if theirs == mine else f"{len(theirs)} others"
         yield Difference("domain", "the same" if theirs == mine else f"{len(mine)} values", others)
     elif certificate.domain is not None:
-        yield Difference("domain", _interval(certificate.domain), _interval(interval_of(target)))
+        summed = isinstance(certificate, Certificate | Cases) and certificate.records
+        yield Difference("domain", _interval(certificate.domain), _interval(interval_of(target, summed)))
 
 
 def _interval(ends: tuple[Fraction, Fraction] | None) -> str:
     return "no interval" if ends is None else f"[{float(ends[0]):g}, {float(ends[1]):g}]"
 
 
+@dataclass(frozen=True)
+class _Certified:
+    """What a certificate says, as a proof says it."""
+
+    certificate: Stated
+
+    @property
+    def epsilon(self) -> float:
+        return float(self.certificate.epsilon)
+
+    @property
+    def at_delta(self) -> float:
+        return float(self.certificate.delta)
+
+    @property
+    def rho(self) -> float:
+        return math.inf if self.certificate.rho is None else float(self.certificate.rho)
+
+    @property
+    def mu(self) -> float:
+        return math.inf if self.certificate.mu is None else float(self.certificate.mu)
+
+    def delta(self, epsilon: float) -> float:
+        return self.at_delta if epsilon >= self.epsilon else 1.0
+
+    def rdp(self, alpha: float) -> float:
+        return self.rho * alpha
+
+
 def _claim(certificate: Stated, target: Mechanism) -> Iterator[Difference]:
-    claim = target.claim
+    claim, epsilon, delta = target.claim, float(certificate.epsilon), float(certificate.delta)
     if claim is None:
-        yield Difference("ε", f"{float(certificate.epsilon):.10g}", "no claim")
-    elif not claim.covers(float(certificate.epsilon)):
-        yield Difference("ε", f"{float(certificate.epsilon):.10g}", f"a claim of {claim.epsilon:.10g}")
+        yield Difference("ε", f"{epsilon:.10g}", "no claim")
+    elif not claim.covers_proof(_Certified(certificate)):
+        if claim.notion is not None:
+            yield Difference("claim", f"ε = {epsilon:.10g} at δ = {delta:.10g}", str(claim))
+            return
+        said = f"{epsilon:.10g}", f"a claim of {claim.epsilon:.10g}"
+        with_delta = f"{said[0]} at δ = {delta:.10g}", f"{said[1]} at δ = {claim.delta:.10g}"
+        yield Difference("ε", *(with_delta if delta else said))

@@ -122,13 +122,12 @@ def row_keys(matrix: Floats) -> NDArray[np.uint64]:
 # ---------------------------------------------------------------------------------------------------------- classifier
 # Classifiers: how likely an output comes from the left input, as a score of which the order alone matters.
 #
-# Every model gives log-odds (or something in the same order), not probabilities: those would run into 1.0 and tie
-# where
+# Every model gives log-odds (or something in the same order), not probabilities: those would run into 1.0 and tie where
 # the most telling outputs are. A model learns from a matrix of `Columns` and keeps nothing of the training samples.
 
 
 HIDDEN = (10, 5)  # the paper's network
-ENTRY_ROWS = 20_000  # of either side, from which the likely columns are told; ten times as many choose among these
+ENTRY_ROWS = 20_000  # of either side, from which the likely columns are found; ten times as many choose among these
 INDEPENDENCE_ROWS = 4000
 SCALE_ROWS = 50_000
 LINEAR_ROWS = 2**19  # of either side

@@ -11,23 +11,20 @@ from numpy.typing import NDArray
 
 from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
-from veridp.engines.sniper.attack import Goal, ThresholdAttack
-from veridp.engines.sniper.bits import BIT_COLUMNS
-from veridp.engines.sniper.pair_attack import AttackCandidate, Setting, seed_for
-from veridp.engines.sniper.tasks import TaskPool
+from veridp.engines.sniper.attack import BIT_COLUMNS, Goal, ThresholdAttack
+from veridp.engines.sniper.pair_attack import AttackCandidate, Setting, TaskPool, seed_for
 from veridp.sampling.sample import tally
 
 # ------------------------------------------------------------------------------------------------------------- confirm
 # Confirmation: what an attack certifies on fresh samples, valid at every look, with one alpha for all that is said.
 #
 # The search draws samples of its own, so an attack is fixed before its confirmation draws the first one, and nothing
-# has
-# to be paid for the pairs, models, directions and thresholds that were tried. A look counts how often the attack takes
-# an output of either side and bounds both probabilities by Clopper and Pearson at half the look's alpha each (paper,
-# Theorem 1). Each look counts some more thresholds of the same scores: they cost no samples, tell the privacy profile,
-# and one of them may turn out better than the threshold that held-out samples, by their luck, had for the best. The
-# alphas of all looks and thresholds of all levels add up to the alpha of the search: so all bounds hold together with
-# probability 1 - alpha, and the best of them may be reported, whenever one stops.
+# has to be paid for the pairs, models, directions and thresholds that were tried. A look counts how often the attack
+# takes an output of either side and bounds both probabilities by Clopper and Pearson at half the look's alpha each
+# (paper, Theorem 1). Each look counts some more thresholds of the same scores: they cost no samples, tell the privacy
+# profile, and one of them may turn out better than the threshold that held-out samples, by their luck, had for the
+# best. The alphas of all looks and thresholds of all levels add up to the alpha of the search: so all bounds hold
+# together with probability 1 - alpha, and the best of them may be reported, whenever one stops.
 
 
 Counts = NDArray[np.int64]
@@ -182,7 +179,7 @@ def confirm(
     alpha: float,
     key: tuple[int, ...],
     delta: float = 0.0,
-    spending: Spending = Spending(),  # noqa: B008 - it is frozen
+    spending: Spending = Spending(),
 ) -> Iterator[list[Look] | float]:
     """Looks at more and more fresh samples; between them, the share of the samples that are counted so far.
 

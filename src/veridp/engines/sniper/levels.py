@@ -16,9 +16,16 @@ from veridp.claim import Claim
 from veridp.engines.sniper.attack import Goal
 from veridp.engines.sniper.classifier import QUICK, ModelFamily
 from veridp.engines.sniper.confirm import Look, Spending, confirm, early_bound, playoff
-from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, best_attack, few_outputs, seed_for
+from veridp.engines.sniper.pair_attack import (
+    AttackCandidate,
+    PairTask,
+    Setting,
+    TaskPool,
+    best_attack,
+    few_outputs,
+    seed_for,
+)
 from veridp.engines.sniper.pairs import PairStream, Source
-from veridp.engines.sniper.tasks import TaskPool
 from veridp.errors import BadInput, MechanismError
 from veridp.kernel.symbols import count_text
 from veridp.sampling.sample import check_returns
@@ -56,6 +63,11 @@ class LevelPlan:
     stop_at: Claim | None = None
     width: float | None = None
     generosity: int = 1
+
+    def at(self, level: Level) -> LevelPlan:
+        """The plan of a level, where this one is that of the top."""
+        samples, final = level.of(self.samples), level.of(self.final)
+        return replace(self, level=level, samples=samples, final=final, alpha=self.alpha * level.alpha_share)
 
     @property
     def early(self) -> bool:
@@ -182,17 +194,17 @@ class LevelSearch:
         if self.deadline.passed and (self.looks or not self.plan.level.below):
             raise out_of_time(self.deadline.seconds)
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """What was searched, in words."""
         moved = f"{count_text(self.moves, 'move')} from the best"
-        told = [*self.searched, *([moved] if self.moves else [])]
+        lines = [*self.searched, *([moved] if self.moves else [])]
         if not self.finished:
             place = len(self.plans) - self.plan.level.below
-            told.append(f"cut short at level {place} of {len(self.plans)}, of {self.plan.samples} training samples")
+            lines.append(f"cut short at level {place} of {len(self.plans)}, of {self.plan.samples} training samples")
         if self.failures:
             first = next(iter(self.failures.values())).pair
-            told.append(f"but {len(self.failures)} on which it failed, such as {first.left} and {first.right}")
-        return told
+            lines.append(f"but {len(self.failures)} on which it failed, such as {first.left} and {first.right}")
+        return lines
 
     # --------------------------------------------------------------------------------------------------------- the way
 
@@ -359,7 +371,7 @@ class LevelSearch:
         admitted = [one for one in best if one.optimistic_bound(self.setting.goal) >= best[0].promise]
         contenders = admitted[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
         claim, samples = self.plan.stop_at, self.plan.playoff
-        refuting = claim is not None and claim.refuted_by(lambda _: best[0].promise)
+        refuting = claim is not None and claim.excludes(best[0].promise)
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
             return best[0]
         winner, before = best[0], self.drawn

@@ -1,30 +1,94 @@
-"""DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into an attack."""
+"""DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into an attack; many at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.adjacency import Pair
-from veridp.engines.sniper.attack import Goal, Scorer, ThresholdAttack, best_thresholds, profile_levels
-from veridp.engines.sniper.bits import bit_columns
+from veridp.budget import whole
+from veridp.budget.child_process import one_thread, one_thread_for_good
+from veridp.engines.sniper.attack import Goal, Scorer, ThresholdAttack, best_thresholds, bit_columns, profile_levels
 from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, Training, fitted
 from veridp.engines.sniper.features import Columns, columns_for
-from veridp.engines.sniper.tasks import TaskPool
+from veridp.errors import extra
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.sample import sample
+from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool
+
+# --------------------------------------------------------------------------------------------------------------- tasks
+# Tasks of a search, run in parallel by a worker pool.
+#
+# A task is a function of the search's setting and an argument, and draws from its own streams: results do not depend on
+# the worker. The setting is sent to a worker once; `changes` to it are sent with each task.
+
+
+Argument = TypeVar("Argument")
+Found = TypeVar("Found")
+
+
+class TaskPool(WorkerPool[Any]):
+    """Who runs the tasks of a search; to be used as a context, which ends the workers."""
+
+    def __init__(self, setting: Any, executor: Executor | None = None, workers: int | None = None) -> None:
+        super().__init__(setting, executor, None if workers is None else whole("workers", workers))
+        self.changes: dict[str, Any] = {}
+        self.limits: Any = None
+
+    @property
+    def setting(self) -> Any:
+        """The setting of the tasks that are run now."""
+        return replace(self.shared, **self.changes)
+
+    @property
+    def hands(self) -> int:
+        """How many tasks run at a time."""
+        return 1 if self.payload is None else self.size
+
+    def __enter__(self) -> TaskPool:
+        if self.payload is None:
+            load_classifiers()
+            self.limits = one_thread()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.limits is not None:
+            self.limits.restore_original_limits()
+        super().__exit__(*error)
+
+    def run(self, function: Callable[[Any, Argument], Found], arguments: Iterable[Argument]) -> Iterator[Found]:
+        """What the function finds for each argument, in their order; the arguments are taken as they are needed."""
+        if self.payload is None:
+            return (function(self.setting, argument) for argument in arguments)
+        tasks = ((function, self.changes, argument) for argument in arguments)
+        return self.results(_in_worker, tasks, lost=lambda _: f"a task of the search ended its worker {ATTEMPTS} times")
+
+
+def _in_worker(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, Any], Any]) -> Any:
+    load_classifiers()
+    one_thread_for_good()  # tasks run side by side, and are small: their threads would wait for each other
+    function, changes, argument = task
+    return function(replace(setting, **changes), argument)
+
+
+def load_classifiers() -> None:
+    """Load what takes long to load, once rather than in each forked process, and before threads are limited."""
+    with extra("attack", "attacks by classifiers need"):
+        import sklearn.ensemble  # noqa: F401
+
 
 # --------------------------------------------------------------------------------------------------------- pair attack
 # DP-Sniper on one pair of inputs: train classifiers, and turn the best of them into a threshold attack.
 #
 # Algorithm 1 of the paper, with its parts exchangeable: which families are tried, and how the threshold is chosen. One
-# classifier distinguishes left from right, and its negative right from left: a pair and its reversal cost one
-# training.
+# classifier distinguishes left from right, and its negative right from left: a pair and its reversal cost one training.
 
 
 Floats = NDArray[np.float64]
@@ -226,8 +290,7 @@ def _nothing(pair: Pair, columns: Columns, drawn: int) -> AttackCandidate:
 # A few samples ahead of a level, which tell whether few outputs differ.
 #
 # Every worker draws them, the same ones: what is done once in a process, such as compiling the mechanism, is done in
-# all
-# at a time, and what they tell does not depend on how many workers there are.
+# all at a time, and what they tell does not depend on how many workers there are.
 
 
 MAX_PILOT_SAMPLES = 50_000  # samples

@@ -1,33 +1,169 @@
-"""DD-Search: the strongest certified attack on a mechanism that can only be run.
-
-Algorithm 2 of the paper, made stronger: pairs compete by successive halving, the best lead to more pairs near them,
-these are trained with all samples, a playoff on many more settles which of them wins, and what the winner certifies is
-counted on fresh ones. All of this is done first with few samples, then with more, up to as many as were asked for; the
-best bound of all these levels counts. `paper=True` runs the algorithm as published, at one level.
-"""
+"""DD-Search: the strongest certified attack on a mechanism that can only be run; and the configuration of the paper."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, levels, share, whole
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim
-from veridp.engines.sniper.attack import Goal, sample_size
-from veridp.engines.sniper.classifier import ALL, ModelFamily
+from veridp.engines.sniper.attack import Goal, HighestScores, Scorer, ThresholdAttack, paper_threshold, sample_size
+from veridp.engines.sniper.classifier import ALL, HIDDEN, ConstantModel, ModelFamily, Scale, TrainingRows, network_of
 from veridp.engines.sniper.confirm import ALL_AT_ONCE, Look, Spending
-from veridp.engines.sniper.levels import ABOUT_IN_ALL, LevelPlan, LevelSearch
-from veridp.engines.sniper.pair_attack import Setting
+from veridp.engines.sniper.features import Columns, columns_for
+from veridp.engines.sniper.levels import ABOUT_IN_ALL, SEARCHING, LevelPlan, LevelSearch
+from veridp.engines.sniper.pair_attack import (
+    COLUMN_ROWS,
+    MOST_NUMBERS,
+    AttackCandidate,
+    PairTask,
+    Setting,
+    TaskPool,
+    load_classifiers,
+    seed_for,
+)
 from veridp.engines.sniper.pairs import PairStream, Source, given_pairs, sources_named
-from veridp.engines.sniper.paper import FINAL_SAMPLES, PaperSearch
 from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
-from veridp.engines.sniper.tasks import TaskPool, load_classifiers
 from veridp.errors import BadInput, CutShort
+from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.sampling.outputs import concatenate
+
+# --------------------------------------------------------------------------------------------------------------- paper
+# The published configuration: Algorithm 1 (DP-Sniper) as it is printed, to be read beside the paper.
+#
+# Its line numbers are in the comments. What is not printed there is said so. The classifiers are trained by the
+# published rules: logistic regression by gradient descent with rate 0.3, momentum 0.3 and regularisation 0.001, the
+# network (10 and 5 rectified units) by Adam with rate 0.1 and regularisation 0.0001, ten epochs each.
+
+
+C = 0.01  # the least probability of an event on the right
+FINAL_SAMPLES = 200_000_000
+EPOCHS = 10
+CHUNK = 2**16  # outputs of either side that are held at once
+BATCH = 1000  # the paper names no size
+
+
+class PaperSearch(LevelSearch):
+    """Algorithm 2, DD-Search: Algorithm 1 on every pair and its reversal, the best of them confirmed by one look."""
+
+    def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:
+        forward = list(given) if given else self.starting_pairs(sources)  # line 1
+        pairs = [pair for one in forward for pair in (one, one.reversed())]
+        self.searched.append("both directions")
+        self.begin(self.plan)
+        n, families = self.plan.samples, self.plan.families
+        tries = enumerate(itertools.product(pairs, families))
+        tasks = [PairTask(pair, n, n, (family,), (SEARCHING, number)) for number, (pair, family) in tries]
+        best: AttackCandidate | None = None
+        for done, candidate in enumerate(self.pool.run(dp_sniper, tasks), start=1):  # lines 2 to 4
+            self.tried.add(done)
+            self.drawn += candidate.drawn
+            if best is None or candidate.promise > best.promise:  # line 5
+                best = candidate
+            self.tell(f"DP-Sniper on {count_text(len(tasks), 'pair')}", done / len(tasks))
+            self.keep_time()
+        if best is None:
+            raise BadInput(f"{self.setting.mechanism.name}: no pair of neighbours to try; give pairs=[(left, right)]")
+        self.confirmed(best)  # line 6
+        self.finished = True
+
+
+def dp_sniper(setting: Setting, task: PairTask) -> AttackCandidate:
+    """Algorithm 1 on the pair in its given direction, with an estimate of its power on fresh samples.
+
+    The estimate is line 4 of Algorithm 2; it stands in `promise`, and is neither certified nor a bound.
+    """
+    pair = task.pair
+    scorer = train_classifier(setting, task)  # line 2
+    highest = HighestScores(math.ceil(C * task.held_out) + 1)
+    for outputs in _drawn(setting, pair.right, task.held_out, (*task.key, 1)):  # lines 3 and 4
+        highest.add(scorer(outputs))
+    level, tie = paper_threshold(highest, C)  # lines 5 to 7
+    attack = ThresholdAttack(scorer, level, tie)  # line 8
+    left, right = (_mass(setting, attack, data, task, side) for side, data in enumerate((pair.left, pair.right)))
+    power = math.log(left / right) if left and right else -math.inf
+    drawn = 2 * task.samples + 3 * task.held_out
+    return AttackCandidate(pair, attack, power, left, right, (scorer.family,), (), len(scorer.columns.columns), drawn)
+
+
+def _mass(setting: Setting, attack: ThresholdAttack, data: Any, task: PairTask, side: int) -> float:
+    """The share of fresh outputs that the attack takes; of those that tie, the share that it expects to take."""
+    taken = 0.0
+    for outputs in _drawn(setting, data, task.held_out, (*task.key, 2 + side)):
+        scores = attack.scorer(outputs)
+        taken += np.count_nonzero(scores > attack.level) + attack.tie * np.count_nonzero(scores == attack.level)
+    return taken / task.held_out
+
+
+def _drawn(setting: Setting, data: Any, count: int, key: tuple[int, ...]) -> Iterator[Any]:
+    """The outputs in chunks, so that memory does not grow with their number; the same from the same key."""
+    for number, start in enumerate(range(0, count, CHUNK)):
+        yield setting.draw(data, min(CHUNK, count - start), *key, number)
+
+
+# ---------------------------------------------------------------------------------------------------------- training
+
+
+def train_classifier(setting: Setting, task: PairTask) -> Scorer:
+    """A classifier of outputs by the input that they come from, trained on `samples` outputs of either (line 2)."""
+    first = [setting.draw(d, COLUMN_ROWS, *task.key, 9, side) for side, d in enumerate(_sides(task))]
+    columns = columns_for(concatenate(first), composed=False)
+    if not columns.columns:
+        return Scorer(columns, ConstantModel())
+    scale = Scale.of(columns.matrix(concatenate(first)))
+    learner = _learner(task.families[0], seed_for(setting.seed, *task.key, 8))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # ten epochs need not converge
+        kept: list[TrainingRows] | None = None
+        if 2 * task.samples * len(columns.columns) <= MOST_NUMBERS:
+            kept = list(_batches(setting, task, columns))
+        for _ in range(EPOCHS):
+            for batch in kept if kept is not None else _batches(setting, task, columns):
+                learner.partial_fit(scale(batch.matrix).astype(np.float32), batch.labels, classes=(0, 1))
+    return Scorer(columns, network_of(scale, learner))
+
+
+def _sides(task: PairTask) -> tuple[Any, Any]:
+    return task.pair.left, task.pair.right
+
+
+def _batches(setting: Setting, task: PairTask, columns: Columns) -> Iterator[TrainingRows]:
+    """The training set in chunks; one that does not fit in memory is drawn again, the same, in every epoch."""
+    sides = [_drawn(setting, data, task.samples, (*task.key, 0, side)) for side, data in enumerate(_sides(task))]
+    for left, right in zip(*sides, strict=True):
+        yield TrainingRows.of(columns.matrix(left), columns.matrix(right))
+
+
+def _learner(family: ModelFamily, seed: int) -> Any:
+    from sklearn.neural_network import MLPClassifier
+
+    shared = {"batch_size": BATCH, "random_state": seed % 2**32}
+    if family is ModelFamily.NETWORK:
+        return MLPClassifier(HIDDEN, solver="adam", learning_rate_init=0.1, alpha=1e-4, **shared)
+    # A network without hidden layers is a logistic regression.
+    return MLPClassifier(
+        (), solver="sgd", learning_rate_init=0.3, momentum=0.3, nesterovs_momentum=False, alpha=1e-3, **shared
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- search
+# DD-Search: the strongest certified attack on a mechanism that can only be run.
+#
+# Algorithm 2 of the paper, made stronger: pairs compete by successive halving, the best lead to more pairs near them,
+# these are trained with all samples, a playoff on many more settles which of them wins, and what the winner certifies
+# is counted on fresh ones. All of this is done first with few samples, then with more, up to as many as were asked for;
+# the best bound of all these levels counts. `paper=True` runs the algorithm as published, at one level.
+
 
 SAMPLES, FINAL = 1_000_000, 10_000_000
 SECONDS = 120.0
@@ -81,71 +217,84 @@ def search(
     mechanism = as_mechanism(mechanism, **arguments).stating(size=size)
     confidence, seed = share("confidence", confidence), whole("seed", seed, 0)
     claim, goal_delta = _claims(mechanism, claim, delta)
-    spending = ALL_AT_ONCE if paper else Spending()
-    families = _families(models, paper)
-    load_classifiers()
-    deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
-    most = whole("samples", (sample_size() if paper else SAMPLES) if samples is None else samples)
-    final = whole("final_samples", (FINAL_SAMPLES if paper else FINAL) if final_samples is None else final_samples)
-    plans = [
-        LevelPlan(
-            level=level,
-            samples=level.of(most),
-            final=level.of(final),
-            families=families,
-            spending=spending,
-            alpha=(1 - confidence) * level.alpha_share,
-            stop_at=claim,
-            width=width,
-        )
-        for level in ([Level(0, 1.0)] if paper else levels(most, LEAST_SAMPLES))
-    ]
-    setting = Setting(
-        mechanism,
-        seed,
-        Goal(final, plans[-1].alpha * spending.last, goal_delta),
-        bits,
-        reading if reading is not None or not bits else ("vectorised" if mechanism.vectorised else "one-by-one"),
-        time_limit,
+    plan = LevelPlan(
+        level=Level(0, 1.0),
+        samples=whole("samples", (sample_size() if paper else SAMPLES) if samples is None else samples),
+        final=whole("final_samples", (FINAL_SAMPLES if paper else FINAL) if final_samples is None else final_samples),
+        families=_families(models, paper),
+        spending=ALL_AT_ONCE if paper else Spending(),
+        alpha=1 - confidence,
+        stop_at=claim,
+        width=width,
     )
-    if workers is None and executor is None and ABOUT_IN_ALL * most < FEW_SAMPLES:
+    load_classifiers()
+    plans = [plan] if paper else [plan.at(level) for level in levels(plan.samples, LEAST_SAMPLES)]
+    if bits and reading is None:
+        reading = "vectorised" if mechanism.vectorised else "one-by-one"
+    goal = Goal(plan.final, plans[-1].alpha * plan.spending.last, goal_delta)
+    if workers is None and executor is None and ABOUT_IN_ALL * plan.samples < FEW_SAMPLES:
         workers = 1
-    chosen = _chosen_pairs(pairs, mechanism, paper, declared or "adjacency" not in mechanism.assumed)
-    kind, pairs_of_size = PaperSearch if paper else LevelSearch, PairStream(mechanism, mechanism.size)
+    deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
+    run = _SearchRun(
+        PaperSearch if paper else LevelSearch,
+        plans,
+        Setting(mechanism, seed, goal, bits, reading, time_limit),
+        executor,
+        workers,
+        _chosen_pairs(pairs, mechanism, paper, declared or "adjacency" not in mechanism.assumed),
+        claim if claim is not None else mechanism.claim,
+        confidence,
+        deadline,
+    )
+    if executor is not None:  # its threads and connections are this process's
+        return run(Reporter(progress))
+    return contained(run, deadline, known=(mechanism,), progress=progress)
 
-    def work(reporter: Reporter) -> AttackResult:
-        pool, texts = TaskPool(setting, executor, workers), dict[Look, str]()
-        search_run = kind(plans, pool, pairs_of_size, deadline, reporter.progress)
 
-        def finding(in_words: bool) -> AttackResult:
+@dataclass(frozen=True, eq=False)
+class _SearchRun:
+    """A search that reports the best bound as it goes on."""
+
+    kind: type[LevelSearch]
+    plans: list[LevelPlan]
+    setting: Setting
+    executor: Executor | None
+    workers: int | None
+    chosen: tuple[tuple[Source, ...], list[Pair]]
+    claim: Claim | None
+    confidence: float
+    deadline: Deadline
+
+    def __call__(self, reporter: Reporter) -> AttackResult:
+        pool, texts = TaskPool(self.setting, self.executor, self.workers), dict[Look, str]()
+        pairs = PairStream(self.setting.mechanism, self.setting.mechanism.size)
+        search_run = self.kind(self.plans, pool, pairs, self.deadline, reporter.progress)
+
+        def result(in_words: bool) -> AttackResult:
             return finding_of(
                 search_run.setting,
                 search_run.looks,
                 texts,
-                size=pairs_of_size.size,
-                claim=claim if claim is not None else mechanism.claim,
-                confidence=confidence,
+                size=pairs.size,
+                claim=self.claim,
+                confidence=self.confidence,
                 outputs=min(DESCRIBED, search_run.plan.samples) if in_words else 0,
                 drawn=search_run.drawn,
                 tried=len(search_run.tried),
-                searched=tuple(search_run.told()),
+                searched=tuple(search_run.summary()),
                 finished=search_run.finished,
-                seconds=deadline.spent,
+                seconds=self.deadline.spent,
             )
 
-        search_run.certified = lambda: reporter.best(finding(in_words=False))
-        search_run.completed = lambda: reporter.best(finding(in_words=True))
+        search_run.certified = lambda: reporter.best(result(in_words=False))
+        search_run.completed = lambda: reporter.best(result(in_words=True))
         try:
             with pool:
-                search_run.run(*chosen)
+                search_run.run(*self.chosen)
         except (CutShort, KeyboardInterrupt):
             if not search_run.looks:
                 raise
-        return finding(in_words=True)
-
-    if executor is not None:  # its threads and connections are this process's
-        return work(Reporter(progress))
-    return contained(work, deadline, known=(mechanism,), progress=progress)
+        return result(in_words=True)
 
 
 def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | None) -> tuple[Claim | None, float]:

@@ -1,17 +1,19 @@
-"""Which features to look at, where to cut them, and the events that this makes: the candidates of the event
-selector."""
+"""What detection chooses from: events on outputs (features and where to cut them), and pairs of inputs with their
+arguments (Algorithm 4)."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.adjacency import Pair
+from veridp.engines.statdp.arguments import noise_free, search_arguments
 from veridp.engines.statdp.features import (
     AVERAGE,
     NUMBERS,
@@ -20,17 +22,19 @@ from veridp.engines.statdp.features import (
     Distance,
     EntryFeature,
     Feature,
+    FeatureTable,
+    HasValue,
     LengthFeature,
     Nesting,
     Occurrences,
-    Sheet,
-    Shown,
     SummaryFeature,
 )
+from veridp.errors import BadInput, MechanismFailed, NotExplorable
 from veridp.kernel.output import Kind, Scalar, Slot, Template, leaf_key, leaf_kind, leaf_names
-from veridp.sampling.encode import encode
-from veridp.sampling.events import OutputEvent
+from veridp.mechanism import Mechanism
+from veridp.sampling.encode import OutputEvent, encode
 from veridp.sampling.outputs import Outputs
+from veridp.tidy import tidied
 
 # -------------------------------------------------------------------------------------------------------------- events
 # Events: conditions on features of an output. They print as a sentence and can be evaluated on any output.
@@ -44,9 +48,9 @@ class FeatureCondition:
     low: float
     high: float
 
-    def where(self, sheet: Sheet) -> NDArray[np.bool_]:
+    def where(self, table: FeatureTable) -> NDArray[np.bool_]:
         """Which outputs satisfy it; those without the feature do not."""
-        column = self.feature.column(sheet)
+        column = self.feature.column(table)
         return np.asarray((column > self.low) & (column <= self.high))
 
     def __str__(self) -> str:
@@ -61,10 +65,10 @@ class FeatureEvent(OutputEvent):
 
     def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Which of the outputs belong to it."""
-        sheet = Sheet(outputs)
+        table = FeatureTable(outputs)
         happened = np.ones(len(outputs), dtype=np.bool_)
         for condition in self.conditions:
-            happened &= condition.where(sheet)
+            happened &= condition.where(table)
         return happened
 
     def __str__(self) -> str:
@@ -72,14 +76,14 @@ class FeatureEvent(OutputEvent):
 
 
 # ---------------------------------------------------------------------------------------------------------- candidates
-# Which features to look at, and where to cut them: the candidates of the event selector (Algorithm 3).
+# Which features to use, and where to cut them: the candidates of the event selector (Algorithm 3).
 
 
-FEW_VALUES = 16  # so many different whole numbers are values to be told apart
+FEW_VALUES = 16  # up to so many different whole numbers are values, each with an event of its own
 MOST_STEPS = 64  # so many different whole numbers are all cuts
-MOST_OUTLINES = 16  # ways of nesting that are told apart
-MOST_PLACES = 32  # places of an output that are looked at one by one
-LOOKED_AT = 4096  # outputs from which features are told apart and cuts are taken
+MOST_OUTLINES = 16  # ways of nesting to distinguish
+MOST_PLACES = 32  # places of an output with features of their own
+OUTPUTS_FOR_CUTS = 4096  # outputs from which features and cuts are chosen
 LEVELS = np.array(
     [0.002, 0.005, 0.01, 0.02, 0.035, *np.arange(0.05, 0.96, 0.05), 0.965, 0.98, 0.99, 0.995, 0.998]
 )  # of the pooled sample: between these quantiles lie the candidate intervals
@@ -122,13 +126,13 @@ def propose_axes(left: Outputs, right: Outputs, references: Sequence[NoiseFreeOu
     samples = [_first_rows(outputs) for outputs in (left, right)]
     forms = list(dict.fromkeys(form for outputs in samples for form in outputs.templates))
     values = _Values.among(samples, forms)
-    sheets = [Sheet(outputs) for outputs in samples]
+    tables = [FeatureTable(outputs) for outputs in samples]
     seen: list[Array] = []
 
     def kept(features: Iterator[Feature]) -> list[tuple[Feature, Array]]:
         found = []
         for feature in features:
-            column = np.concatenate([feature.column(sheet) for sheet in sheets])
+            column = np.concatenate([feature.column(table) for table in tables])
             known = column[~np.isnan(column)]
             trivial = not known.size or (known.size == column.size and known.min() == known.max())
             if not trivial and not any(np.array_equal(column, other, equal_nan=True) for other in seen):
@@ -143,7 +147,7 @@ def propose_axes(left: Outputs, right: Outputs, references: Sequence[NoiseFreeOu
     return Axes(
         axes,
         tuple(_axis(feature, known, free[place]) for place, (feature, known) in enumerate(numeric)),
-        tuple(_partners(axes, sheets)) if _is_mixed(forms, values) else (),
+        tuple(_partners(axes, tables)) if _is_mixed(forms, values) else (),
     )
 
 
@@ -153,15 +157,15 @@ def _is_mixed(forms: Sequence[Template], values: _Values) -> bool:
     return number == {True, False} or (number == {True} and len({len(form.leaves) for form in forms}) > 1)
 
 
-def _partners(axes: Sequence[Axis], sheets: Sequence[Sheet]) -> Iterator[FeatureCondition]:
+def _partners(axes: Sequence[Axis], tables: Sequence[FeatureTable]) -> Iterator[FeatureCondition]:
     """That a discrete feature has one of its values, while these are few; of equal conditions the first."""
     seen: set[bytes] = set()
     for axis in axes:
-        if len(axis.values) > MOST_VALUES or isinstance(axis.feature, Shown):
+        if len(axis.values) > MOST_VALUES or isinstance(axis.feature, HasValue):
             continue
         for value in axis.values:
             condition = FeatureCondition(axis.feature, float(value) - 1, float(value))
-            mask = np.packbits(np.concatenate([condition.where(sheet) for sheet in sheets])).tobytes()
+            mask = np.packbits(np.concatenate([condition.where(table) for table in tables])).tobytes()
             if mask not in seen:
                 seen.add(mask)
                 yield condition
@@ -169,14 +173,14 @@ def _partners(axes: Sequence[Axis], sheets: Sequence[Sheet]) -> Iterator[Feature
 
 def _first_rows(outputs: Outputs) -> Outputs:
     """The first outputs, with the forms that occur among them alone."""
-    few = outputs[:LOOKED_AT]
+    few = outputs[:OUTPUTS_FOR_CUTS]
     occurring, codes = np.unique(few.codes, return_inverse=True)
     return Outputs(codes.astype(np.uint32), tuple(few.templates[code] for code in occurring), few.columns)
 
 
 @dataclass(frozen=True)
 class _Values:
-    """The values that are told apart one by one, and the kinds that count as numbers."""
+    """The values with an event each, and the kinds that count as numbers."""
 
     values: tuple[Scalar, ...]
     numbers: tuple[Kind, ...]
@@ -228,7 +232,7 @@ def _of_values(forms: Sequence[Template], values: _Values, references: Sequence[
     if not scalar and width * len(values.values) <= 2 * MOST_PLACES:
         for place in range(width):
             for value in values.values:
-                yield Shown(place, value, _place_name(forms, place))
+                yield HasValue(place, value, _place_name(forms, place))
 
 
 def _of_numbers(forms: Sequence[Template]) -> Iterator[Feature]:
@@ -258,8 +262,8 @@ def _columns_at(references: Sequence[NoiseFreeOutput], features: Sequence[Featur
     """The features of the noise-free outputs: numbers around which the noise lies."""
     if not references:
         return [np.zeros(0)] * len(features)
-    sheet = Sheet(encode([reference.output for reference in references]))
-    return [feature.column(sheet) for feature in features]
+    table = FeatureTable(encode([reference.output for reference in references]))
+    return [feature.column(table) for feature in features]
 
 
 # ------------------------------------------------------------------------------------------------------------- cuts
@@ -285,3 +289,130 @@ def _rounded(cuts: Array) -> Array:
         return cuts
     unit = 10.0 ** math.floor(math.log10(spread / 20))
     return np.array([float(f"{cut:.12g}") + 0.0 for cut in np.round(cuts / unit) * unit])
+
+
+# --------------------------------------------------------------------------------------------------------------- seeds
+# Seeds for the parts of a detection: each its own, all from one.
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A family of independent seeds.
+
+    >>> Seeds(0).of(1) != Seeds(0).of(2)
+    True
+    """
+
+    seed: int
+    path: tuple[int, ...] = ()
+
+    def under(self, *path: int) -> Seeds:
+        """The family of seeds at this place within the family."""
+        return Seeds(self.seed, (*self.path, *path))
+
+    def of(self, *path: int) -> int:
+        """The seed at this place within the family."""
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(*self.path, *path))
+        return int(sequence.generate_state(1, np.uint64)[0])
+
+
+# -------------------------------------------------------------------------------------------------------------- inputs
+# Pairs of inputs with arguments to go with them: the input generator (Algorithm 4).
+
+
+SIZES = (5, 10)  # the lengths of the paper's patterns
+
+
+@dataclass(frozen=True, eq=False)
+class InputTrial:
+    """Two neighbours to run a mechanism on, the mechanism with its arguments, and its outputs without noise."""
+
+    mechanism: Mechanism
+    left: Any
+    right: Any
+    pattern: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # those that a search found
+    notes: tuple[str, ...] = ()
+    references: tuple[NoiseFreeOutput, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The length of the inputs; 1 where they have none."""
+        return max(_length(self.left), _length(self.right))
+
+
+def _length(data: Any) -> int:
+    try:
+        return len(data)
+    except TypeError:
+        return 1
+
+
+def given_pairs(mechanism: Mechanism, pairs: Sequence[Any]) -> list[Pair]:
+    """The pairs that the caller gave; raises BadInput where two are not neighbours under the adjacency stated."""
+    found = []
+    for number, pair in enumerate(pairs, start=1):
+        if not isinstance(pair, Pair):
+            try:
+                left, right = pair
+            except (TypeError, ValueError):
+                raise BadInput(f"pairs: {pair!r} is not a pair; give (left, right)") from None
+            pair = Pair(left, right, f"pair {number}")
+        if "adjacency" not in mechanism.assumed and not mechanism.adjacency.adjacent(pair.left, pair.right):
+            raise BadInput(
+                f"pairs: {pair.left!r} and {pair.right!r} are not neighbours under {mechanism.adjacency}; "
+                f"give two that are, or the mechanism another adjacency"
+            )
+        found.append(pair)
+    if not found:
+        raise BadInput("pairs is empty; give at least one, or leave it out")
+    return found
+
+
+def usual_pairs(mechanism: Mechanism, size: int | None) -> list[Pair]:
+    """The patterns that the mechanism's adjacency allows, each in one direction, since a test looks in both.
+
+    Of the size given; else at lengths 5 and 10, unless the mechanism says that its usual length is another.
+    """
+    sizes = (size,) if size is not None else SIZES if mechanism.size in SIZES else (mechanism.size,)
+    found: dict[frozenset[str], Pair] = {}
+    for length in sizes:
+        for made in mechanism.adjacency.pairs(length, mechanism.domain):
+            pair = tidied(made, mechanism.adjacency, mechanism.domain)
+            found.setdefault(frozenset((repr(pair.left), repr(pair.right))), pair)
+    if not found:
+        raise BadInput(f"{mechanism.name}: no neighbours of size {sizes[0]} to try; give pairs=[(left, right), …]")
+    return list(found.values())
+
+
+class Trials:
+    """The trials of pairs, each with the arguments that a search finds for it once it is asked for."""
+
+    def __init__(self, mechanism: Mechanism, pairs: Sequence[Pair]) -> None:
+        self.mechanism, self.pairs = mechanism, pairs
+        self._known: dict[int, InputTrial] = {}
+
+    def some(self, count: int) -> Iterator[InputTrial]:
+        """So many of them, evenly spread."""
+        count = min(count, len(self.pairs))
+        for number in range(count):
+            yield self._trial(number * len(self.pairs) // count)
+
+    def _trial(self, place: int) -> InputTrial:
+        if place not in self._known:
+            pair = self.pairs[place]
+            found = search_arguments(self.mechanism, pair.left, pair.right)
+            references, lost = _references(found.mechanism, pair)
+            self._known[place] = InputTrial(
+                found.mechanism, pair.left, pair.right, pair.pattern, found.arguments, found.notes + lost, references
+            )
+        return self._known[place]
+
+
+def _references(mechanism: Mechanism, pair: Pair) -> tuple[tuple[NoiseFreeOutput, ...], tuple[str, ...]]:
+    """The noise-free outputs on either side, and a note where there are none."""
+    try:
+        outputs = [(noise_free(mechanism, data), str(data)) for data in (pair.left, pair.right)]
+        return tuple(NoiseFreeOutput(output, data) for output, data in outputs), ()
+    except (NotExplorable, MechanismFailed) as error:
+        return (), (f"no distance from a noise-free output: {error}",)

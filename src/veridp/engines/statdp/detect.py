@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from veridp.adjacency import Pair
 from veridp.budget import GROWTH, Deadline, Level, Progress, levels, out_of_time
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
+from veridp.engines.statdp.candidates import InputTrial, Seeds, Trials, given_pairs, usual_pairs
 from veridp.engines.statdp.hypothesis_test import p_values
-from veridp.engines.statdp.inputs import InputTrial, Seeds, Trials, given_pairs, usual_pairs
 from veridp.engines.statdp.result import CurvePoint, Detection
 from veridp.engines.statdp.select import Clock, EventCandidate, Selection, Tell, score
 from veridp.errors import BadInput, CutShort
@@ -84,7 +85,7 @@ class FreshCounts:
             found.append(Tested(candidate, left, right, self.runs))
         return found
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """What was tested, in sentences."""
         events = sum(map(len, self.events.values()))
         if not events:
@@ -147,49 +148,8 @@ def detect(
     _check(selection_samples, samples, alpha)
     epsilons = _grid(claim, test_epsilons)
     chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
-    steps = levels(min(selection_samples, samples), LEAST_RUNS)
-
-    def work(reporter: Reporter) -> Detection:
-        if not bound.missing():  # arguments that are left open are found for each pair
-            check_returns(bound, (side for pair in chosen_pairs for side in (pair.left, pair.right)))
-        trials, done = Trials(bound, chosen_pairs), list[_LevelTests]()
-
-        def run(level: Level) -> _LevelTests:
-            def tell(stage: str, share: float) -> None:
-                if done and deadline.passed:  # the first level leaves something to report
-                    raise out_of_time(deadline.seconds)
-                start = GROWTH ** (-level.below - 1) if done else 0.0
-                reporter.progress(stage, start + share * (GROWTH**-level.below - start), 0.0)
-
-            runs, seeds = level.of(selection_samples), Seeds(seed, (2, level.below) if level.below else ())
-            selection = Selection(trials, level.of(len(chosen_pairs)), epsilons, runs, seeds.under(0))
-            chosen = selection.run(lambda stage, share: tell(stage, share / 2))
-            counts = FreshCounts(chosen, level.of(samples), seeds.under(1))
-            counts.run(lambda stage, share: tell(stage, (1 + share) / 2))
-            tested, correction = counts.tested(), CORRECTION / level.alpha_share
-            curve = _curve(epsilons, tested, correction)
-            return _LevelTests(
-                curve,
-                _epsilon_lower(curve, alpha, correction),
-                _witness(bound, tested[epsilons.index(claim.epsilon)], alpha, level.alpha_share),
-                (*selection.told(), *counts.told()),
-                selection.clock.seconds + counts.clock.seconds,
-            )
-
-        def detection() -> Detection:
-            all_found = [_detection(bound, claim, alpha, one, done, len(steps), deadline.spent) for one in done]
-            return next((one for one in reversed(all_found) if one.refuted), all_found[-1])
-
-        try:
-            for level in steps:
-                done.append(run(level))
-                reporter.best(detection())
-        except (CutShort, KeyboardInterrupt):
-            if not done:
-                raise
-        return detection()
-
-    return contained(work, deadline, known=(bound,), progress=progress)
+    run = _DetectionRun(bound, claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed, deadline)
+    return contained(run, deadline, known=(bound,), progress=progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,30 +163,80 @@ class _LevelTests:
     sampling_seconds: float
 
 
-def _detection(
-    mechanism: Mechanism,
-    claim: Claim,
-    alpha: float,
-    shown: _LevelTests,
-    done: Sequence[_LevelTests],
-    levels: int,
-    seconds: float,
-) -> Detection:
-    """What the levels found together, by the curve and the witness of one of them."""
-    finished = len(done) == levels
-    cut = () if finished else (f"cut short at level {len(done) + 1} of {levels}",)
-    return Detection(
-        mechanism,
-        claim,
-        shown.curve,
-        max(one.epsilon_lower for one in done),
-        alpha,
-        shown.witness,
-        (*done[-1].searched, *cut),
-        finished,
-        seconds,
-        sum(one.sampling_seconds for one in done),
-    )
+@dataclass(eq=False)
+class _DetectionRun:
+    """A detection, level after level."""
+
+    mechanism: Mechanism
+    claim: Claim
+    epsilons: list[float]
+    pairs: Sequence[Pair]
+    selection_samples: int
+    samples: int
+    alpha: float
+    seed: int
+    deadline: Deadline
+    done: list[_LevelTests] = field(default_factory=list)
+
+    def __call__(self, reporter: Reporter) -> Detection:
+        if not self.mechanism.missing():  # arguments that are left open are found for each pair
+            check_returns(self.mechanism, (side for pair in self.pairs for side in (pair.left, pair.right)))
+        trials = Trials(self.mechanism, self.pairs)
+        steps = levels(min(self.selection_samples, self.samples), LEAST_RUNS)
+        try:
+            for level in steps:
+                self.done.append(self._tests(level, trials, reporter))
+                reporter.best(self._result(len(steps)))
+        except (CutShort, KeyboardInterrupt):
+            if not self.done:
+                raise
+        return self._result(len(steps))
+
+    def _tests(self, level: Level, trials: Trials, reporter: Reporter) -> _LevelTests:
+        start = GROWTH ** (-level.below - 1) if self.done else 0.0
+
+        def tell(stage: str, share: float) -> None:
+            if self.done and self.deadline.passed:  # the first level leaves something to report
+                raise out_of_time(self.deadline.seconds)
+            reporter.progress(stage, start + share * (GROWTH**-level.below - start), 0.0)
+
+        runs, seeds = level.of(self.selection_samples), Seeds(self.seed, (2, level.below) if level.below else ())
+        selection = Selection(trials, level.of(len(self.pairs)), self.epsilons, runs, seeds.under(0))
+        chosen = selection.run(lambda stage, share: tell(stage, share / 2))
+        counts = FreshCounts(chosen, level.of(self.samples), seeds.under(1))
+        counts.run(lambda stage, share: tell(stage, (1 + share) / 2))
+        tested, correction = counts.tested(), CORRECTION / level.alpha_share
+        curve = _curve(self.epsilons, tested, correction)
+        at_claim = tested[self.epsilons.index(self.claim.epsilon)]
+        return _LevelTests(
+            curve,
+            _epsilon_lower(curve, self.alpha, correction),
+            _witness(self.mechanism, at_claim, self.alpha, level.alpha_share),
+            (*selection.summary(), *counts.summary()),
+            selection.clock.seconds + counts.clock.seconds,
+        )
+
+    def _result(self, planned: int) -> Detection:
+        """What the levels found together, by the curve and the witness of the last that refutes, or of the last."""
+        done = self.done
+        finished = len(done) == planned
+        cut = () if finished else (f"cut short at level {len(done) + 1} of {planned}",)
+        results = [
+            Detection(
+                self.mechanism,
+                self.claim,
+                tests.curve,
+                max(one.epsilon_lower for one in done),
+                self.alpha,
+                tests.witness,
+                (*done[-1].searched, *cut),
+                finished,
+                self.deadline.spent,
+                sum(one.sampling_seconds for one in done),
+            )
+            for tests in done
+        ]
+        return next((result for result in reversed(results) if result.refuted), results[-1])
 
 
 def _claimed(mechanism: Mechanism, epsilon: float | None) -> tuple[Mechanism, Claim]:
@@ -296,7 +306,7 @@ def _epsilon_lower(curve: Sequence[CurvePoint], alpha: float, correction: float)
     """The ε below which everything is refuted at level alpha, were there a test at each.
 
     Between two test ε, and below the first, the event of the upper one is tested, beyond the last that of the last:
-    chosen without a look at the fresh sample, so that the argument for the grid holds for all ε.
+    chosen without using the fresh sample, so that the argument for the grid holds for all ε.
     """
     reached = 0.0
     for point in curve:

@@ -35,11 +35,11 @@ from veridp.sampling.outputs import Outputs, Rows
 
 Array = NDArray[np.float64]
 NUMBERS = (Kind.INT, Kind.FLOAT)
-NO_VALUE = 0.5  # stands for floats that are no values: these are whole numbers
+NO_VALUE = 0.5  # stands for floats that are not values: values are whole numbers
 
 
-class Sheet:
-    """Outputs, read for features: what several features need is worked out once."""
+class FeatureTable:
+    """Outputs, read for features: what several features need is computed once."""
 
     def __init__(self, outputs: Outputs) -> None:
         self.outputs = outputs
@@ -84,10 +84,10 @@ class Sheet:
         return feature.column(self._forms_alone), self._times
 
     @cached_property
-    def _forms_alone(self) -> Sheet:
-        return Sheet(self._cells)
+    def _forms_alone(self) -> FeatureTable:
+        return FeatureTable(self._cells)
 
-    def forms_where(self, holds: Callable[[Sheet], NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
+    def forms_where(self, holds: Callable[[FeatureTable], NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
         """Which of the forms that occur satisfy a condition on values; None where the forms do not tell."""
         if self._cells is self.outputs:
             return None
@@ -169,12 +169,12 @@ class Feature(ABC):
     complexity: ClassVar[int] = 0  # how much more there is to understand than in the simplest of features
 
     @abstractmethod
-    def column(self, sheet: Sheet) -> Array:
+    def column(self, table: FeatureTable) -> Array:
         """Its value for each output; NaN where an output has none."""
 
-    def known(self, sheet: Sheet) -> Array:
+    def known(self, table: FeatureTable) -> Array:
         """Its values for the outputs that have it, in any order."""
-        column = self.column(sheet)
+        column = self.column(table)
         return column[~np.isnan(column)]
 
     @abstractmethod
@@ -198,14 +198,14 @@ class Occurrences(Discrete):
     value: Scalar
     scalar: bool  # whether the output is a single value
 
-    def column(self, sheet: Sheet) -> Array:
+    def column(self, table: FeatureTable) -> Array:
         def count(cells: Outputs) -> Array:
             total = np.zeros(len(cells))
             for place in range(cells.width):
-                total += sheet.shows(place, self.value)
+                total += table.shows(place, self.value)
             return total
 
-        return sheet.by_form(count)
+        return table.by_form(count)
 
     def sentence(self, low: float, high: float) -> str:
         if isinstance(self.value, Raised):
@@ -218,7 +218,7 @@ class Occurrences(Discrete):
 
 
 @dataclass(frozen=True)
-class Shown(Discrete):
+class HasValue(Discrete):
     """1 where an entry has a value, else 0."""
 
     place: int
@@ -226,8 +226,8 @@ class Shown(Discrete):
     name: str
     complexity = 1
 
-    def column(self, sheet: Sheet) -> Array:
-        return sheet.by_form(lambda cells: sheet.shows(self.place, self.value).astype(np.float64))
+    def column(self, table: FeatureTable) -> Array:
+        return table.by_form(lambda cells: table.shows(self.place, self.value).astype(np.float64))
 
     def sentence(self, low: float, high: float) -> str:
         return f"{self.name} is {'' if low >= 0 else 'not '}{leaf_text(self.value)}"
@@ -239,8 +239,8 @@ class LengthFeature(Discrete):
 
     complexity = 1
 
-    def column(self, sheet: Sheet) -> Array:
-        return sheet.by_form(lambda cells: cells.lengths().astype(np.float64))
+    def column(self, table: FeatureTable) -> Array:
+        return table.by_form(lambda cells: cells.lengths().astype(np.float64))
 
     def sentence(self, low: float, high: float) -> str:
         return f"output has {_amount(low, high, 'entry', 'entries')}"
@@ -253,12 +253,12 @@ class Nesting(Discrete):
     outline: Tree
     complexity = 1
 
-    def column(self, sheet: Sheet) -> Array:
+    def column(self, table: FeatureTable) -> Array:
         def nested(cells: Outputs) -> Array:
-            table = [form.outline == self.outline for form in cells.templates]
-            return np.asarray(np.array(table, dtype=np.float64)[cells.codes])
+            alike = [form.outline == self.outline for form in cells.templates]
+            return np.asarray(np.array(alike, dtype=np.float64)[cells.codes])
 
-        return sheet.by_form(nested)
+        return table.by_form(nested)
 
     def sentence(self, low: float, high: float) -> str:
         shape = tree_text(self.outline, lambda leaf: "_")
@@ -278,21 +278,21 @@ class Distance(Discrete):
     numbers: tuple[Kind, ...] = (Kind.FLOAT,)
     complexity = 2
 
-    def column(self, sheet: Sheet) -> Array:
+    def column(self, table: FeatureTable) -> Array:
         def differing(cells: Outputs) -> Array:
             total = np.zeros(len(cells))
             for place in range(max(cells.width, len(self.reference))):
-                total += ~self._same(sheet, place)
+                total += ~self._same(table, place)
             return total
 
-        return sheet.by_form(differing)
+        return table.by_form(differing)
 
-    def _same(self, sheet: Sheet, place: int) -> NDArray[np.bool_]:
+    def _same(self, table: FeatureTable, place: int) -> NDArray[np.bool_]:
         if place >= len(self.reference):
-            return sheet.of_kind(place, [Kind.ABSENT])
+            return table.of_kind(place, [Kind.ABSENT])
         if self.any_number[place]:
-            return sheet.of_kind(place, self.numbers)
-        return sheet.shows(place, self.reference[place])
+            return table.of_kind(place, self.numbers)
+        return table.shows(place, self.reference[place])
 
     def sentence(self, low: float, high: float) -> str:
         shown = ", ".join(
@@ -323,24 +323,24 @@ class Number(Feature):
     name: str
 
     @abstractmethod
-    def part(self, sheet: Sheet, form: Template, rows: Rows) -> Array | None:
+    def part(self, table: FeatureTable, form: Template, rows: Rows) -> Array | None:
         """Its values for the outputs of a form; None where they have it not."""
 
-    def column(self, sheet: Sheet) -> Array:
-        column = np.full(len(sheet.outputs), np.nan)
-        for form, rows in sheet.forms:
-            part = self.part(sheet, form, rows)
+    def column(self, table: FeatureTable) -> Array:
+        column = np.full(len(table.outputs), np.nan)
+        for form, rows in table.forms:
+            part = self.part(table, form, rows)
             if part is not None:
                 column[rows] = part
         return column
 
-    def known(self, sheet: Sheet) -> Array:
-        found = [part[~np.isnan(part)] for part in self.parts(sheet) if part is not None]
+    def known(self, table: FeatureTable) -> Array:
+        found = [part[~np.isnan(part)] for part in self.parts(table) if part is not None]
         return np.concatenate(found) if found else np.zeros(0)
 
-    def parts(self, sheet: Sheet) -> list[Array | None]:
+    def parts(self, table: FeatureTable) -> list[Array | None]:
         """Its values for the outputs of each form that occurs."""
-        return [self.part(sheet, form, rows) for form, rows in sheet.forms]
+        return [self.part(table, form, rows) for form, rows in table.forms]
 
     def sentence(self, low: float, high: float) -> str:
         if self.whole:
@@ -390,8 +390,8 @@ class EntryFeature(Number):
     name: str
     whole: bool = False
 
-    def part(self, sheet: Sheet, form: Template, rows: Rows) -> Array | None:
-        return sheet.number_at(form, self.place, rows)
+    def part(self, table: FeatureTable, form: Template, rows: Rows) -> Array | None:
+        return table.number_at(form, self.place, rows)
 
 
 @dataclass(frozen=True)
@@ -402,8 +402,8 @@ class SummaryFeature(Number):
     whole: bool = False
     complexity = 1
 
-    def part(self, sheet: Sheet, form: Template, rows: Rows) -> Array | None:
-        numbers = sheet.numbers(form, rows)
+    def part(self, table: FeatureTable, form: Template, rows: Rows) -> Array | None:
+        numbers = table.numbers(form, rows)
         return SUMMARIES[self.name](numbers) if numbers else None
 
 

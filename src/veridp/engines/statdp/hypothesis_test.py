@@ -16,8 +16,7 @@ from veridp.errors import BadInput
 # ------------------------------------------------------------------------------------------------------- distributions
 # The two laws of the hypothesis test, in logarithms, for many parameters at once: a row of an array each.
 #
-# Log-probabilities are Loader's ("Fast and Accurate Computation of Binomial Probabilities", 2000): differences of
-# large
+# Log-probabilities are Loader's ("Fast and Accurate Computation of Binomial Probabilities", 2000): differences of large
 # logarithms of factorials, which lose digits as the counts grow, do not occur.
 
 
@@ -178,14 +177,12 @@ def _stirling_rest(value: Array) -> Array:
 # The hypothesis test (Algorithm 2 of Ding et al. 2018): is an event likelier on the left than e^ε times the right?
 #
 # From n runs on either side, the event happened c1 times on the left and c2 times on the right. Keep each of the c1
-# with
-# probability e^-ε: x of them are left. If P[left] = e^ε P[right], x and c2 are counts of equally likely successes, and
-# Fisher's exact test applies: P[H >= x], H hypergeometric, n of 2n runs among which x + c2 are successes.
+# with probability e^-ε: x of them are left. If P[left] = e^ε P[right], x and c2 are counts of equally likely successes,
+# and Fisher's exact test applies: P[H >= x], H hypergeometric, n of 2n runs among which x + c2 are successes.
 #
 # The randomness of the thinning is taken out by the exact expectation. Fisher's tail is that of a negative
 # hypergeometric J that does not depend on x (see `Exceeded`), so the expectation is P[J >= X] with X binomial: one sum
-# of
-# positive terms. It is added up over a window outside of which at most 2n²e^-80 of it can lie, relatively.
+# of positive terms. It is added up over a window outside of which at most 2n²e^-80 of it can lie, relatively.
 
 
 NEGLIGIBLE = 80.0  # ln of how much smaller than the largest term a term is that is left out
@@ -215,11 +212,11 @@ def log_p_values(left: Any, right: Any, runs: Any, epsilon: Any) -> NDArray[np.f
     _check(c1, c2, n, level)
     shape = c1.shape
     table = np.stack([c1.ravel(), c2.ravel(), n.ravel(), level.ravel()])
-    told, places = np.unique(table, axis=1, return_inverse=True)
-    open_ = (told[0] > 0) & (told[1] < told[2])  # else the p-value is 1
-    answers = np.zeros(told.shape[1])
+    distinct, places = np.unique(table, axis=1, return_inverse=True)
+    open_ = (distinct[0] > 0) & (distinct[1] < distinct[2])  # else the p-value is 1
+    answers = np.zeros(distinct.shape[1])
     if open_.any():
-        answers[open_] = _log_expectation(*told[:, open_])
+        answers[open_] = _log_expectation(*distinct[:, open_])
     return answers[places.reshape(-1)].reshape(shape)
 
 

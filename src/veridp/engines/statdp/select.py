@@ -11,10 +11,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.statdp.candidates import Axes, Axis, FeatureCondition, FeatureEvent, propose_axes
-from veridp.engines.statdp.features import Array, Discrete, Number, Sheet, SummaryFeature
+from veridp.engines.statdp.candidates import (
+    Axes,
+    Axis,
+    FeatureCondition,
+    FeatureEvent,
+    InputTrial,
+    Seeds,
+    Trials,
+    propose_axes,
+)
+from veridp.engines.statdp.features import Array, Discrete, FeatureTable, Number, SummaryFeature
 from veridp.engines.statdp.hypothesis_test import log_p_values
-from veridp.engines.statdp.inputs import InputTrial, Seeds, Trials
 from veridp.kernel.symbols import count_text
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample, tally
@@ -22,10 +30,9 @@ from veridp.sampling.sample import sample, tally
 # ------------------------------------------------------------------------------------------------------------ counting
 # How often each of many events happened, without evaluating them one by one.
 #
-# A column of numbers is sorted once; then the count of every interval between cuts is a difference of two places in
-# it.
-# A product of a discrete and a numeric condition is the same among the outputs that satisfy the discrete one. What
-# does not depend on floats is worked out once for each form of output, not for each output.
+# A column of numbers is sorted once; then the count of every interval between cuts is a difference of two places in it.
+# A product of a discrete and a numeric condition is the same among the outputs that satisfy the discrete one. What does
+# not depend on floats is computed once for each form of output, not for each output.
 
 
 Counts = NDArray[np.int64]
@@ -92,7 +99,7 @@ class Families:
 
     def counts(self, outputs: Outputs) -> Counts:
         """How often each event happened, family by family."""
-        columns = _Columns(Sheet(outputs))
+        columns = _Columns(FeatureTable(outputs))
         return np.concatenate([family.counts(columns.below(family)) for family in self.families])
 
     def complexity(self) -> NDArray[np.int64]:
@@ -107,16 +114,16 @@ class Families:
 
 
 class _Columns:
-    """The features of a sample; what products share is worked out once."""
+    """The features of a sample; what products share is computed once."""
 
-    def __init__(self, sheet: Sheet) -> None:
-        self.sheet = sheet
+    def __init__(self, table: FeatureTable) -> None:
+        self.table = table
         self.parts: dict[Number, list[Array | None]] = {}
 
     def below(self, family: IntervalFamily) -> Counts:
         """How many of the outputs that the family is about have the feature at most at each cut, and at all."""
         if isinstance(family.axis.feature, Discrete):
-            column, times = self.sheet.weighted(family.axis.feature)
+            column, times = self.table.weighted(family.axis.feature)
             counts = np.bincount(column.astype(np.int64), weights=times)
             total = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             places = np.clip(np.floor(family.cuts) + 1, 0, len(counts)).astype(np.int64)
@@ -128,13 +135,13 @@ class _Columns:
         """The feature of the outputs that the family is about, where they have it, in any order."""
         feature = family.axis.feature
         if family.also is None:
-            return feature.known(self.sheet)
-        forms = self.sheet.forms_where(family.also.where)
+            return feature.known(self.table)
+        forms = self.table.forms_where(family.also.where)
         if forms is None or not isinstance(feature, Number):
-            column = feature.column(self.sheet)[family.also.where(self.sheet)]
+            column = feature.column(self.table)[family.also.where(self.table)]
             return column[~np.isnan(column)]
         if feature not in self.parts:
-            self.parts[feature] = feature.parts(self.sheet)
+            self.parts[feature] = feature.parts(self.table)
         found = [part for part, chosen in zip(self.parts[feature], forms, strict=True) if chosen and part is not None]
         column = np.concatenate(found) if found else np.zeros(0)
         return column[~np.isnan(column)]
@@ -290,7 +297,7 @@ def score(above: Counts, below: Counts, runs: int, epsilon: float) -> Array:
 # On the selection sample. Of some 10^5 candidates none gets there by chance, and a fresh sample, of the same size or
 # more, takes hardly any of it away.
 STILL_SIGNIFICANT = math.log(1e-10)
-COMPARED = 6  # candidates of an ε whose p-values are worked out: so many of the strongest, and of the simplest
+COMPARED = 6  # candidates of an ε whose p-values are computed: so many of the strongest, and of the simplest
 
 
 def choose(finalists: Sequence[Sequence[Scored]], epsilons: Sequence[float]) -> list[EventCandidate | None]:
@@ -375,7 +382,7 @@ class Selection:
             for scored, epsilon in zip(found, self.epsilons, strict=True)
         ]
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """What was searched, in sentences."""
         sizes = sorted({trial.size for trial in self.tried})
         patterns = dict.fromkeys(trial.pattern for trial in self.tried)

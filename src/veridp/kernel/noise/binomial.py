@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from veridp.kernel.distributions import IntegerNoise, Number, Price, exact, generator_method
+from veridp.kernel.weights import Weight
 
 FEW_TRIALS = 32  # a binomial of up to so many trials is a finite choice, a longer one is integer noise
 
@@ -20,7 +21,8 @@ class Binomial(IntegerNoise):
 
     @classmethod
     def of(cls, rng: Any, n: Any, p: Any) -> Binomial:
-        trials, chance = rng._integer(n, "the number of binomial trials"), rng._probability(p)
+        trials = rng._integer(n, "the number of binomial trials")
+        chance = (rng._chance if trials <= FEW_TRIALS else rng._probability)(p)
         if trials < 0:
             raise ValueError("n < 0")
         return cls(trials, chance)
@@ -84,11 +86,13 @@ class Binomial(IntegerNoise):
 
 
 @lru_cache(maxsize=256)
-def _weights(trials: int, p: Number) -> tuple[Number, ...]:
+def _weights(trials: int, p: Number | Weight) -> tuple[Any, ...]:
     """P[k successes] for k = 0..trials, exactly."""
-    chance, ways, weights = Fraction(p), 1, []
+    chance: Any = p if isinstance(p, Weight) else Fraction(p)
+    ways, weights = 1, []
     for k in range(trials + 1):
-        weights.append(exact(ways * chance**k * (1 - chance) ** (trials - k)))
+        weight = ways * chance**k * (1 - chance) ** (trials - k)
+        weights.append(weight if isinstance(weight, Weight) else exact(weight))
         ways = ways * (trials - k) // (k + 1)
     return tuple(weights)
 

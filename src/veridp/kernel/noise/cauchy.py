@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -40,7 +41,10 @@ class Cauchy(SmoothNoise):
     @property
     def price(self) -> Price:
         """|Δ|/scale either way, which is above the supremum, 2 asinh(|Δ|/(2 scale)), but comes close to it at 0."""
-        return self.steepness_price
+        return replace(self.steepness_price, rounded=True)
+
+    def price_up_to(self, move: Fraction) -> float:
+        return 2 * math.asinh(abs(float(move)) / (2 * float(self.scale)))
 
     def sum_key(self, factor: Number) -> object:
         return Cauchy

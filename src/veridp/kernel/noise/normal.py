@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from veridp.kernel.distributions import Array, Distribution, Number, Price, SmoothNoise, exact, generator_method
+from veridp.kernel.distributions import (
+    Array,
+    Distribution,
+    LossBound,
+    Number,
+    Price,
+    SmoothNoise,
+    exact,
+    generator_method,
+)
 
 
 class Normal(SmoothNoise):
@@ -41,6 +50,13 @@ class Normal(SmoothNoise):
     def price(self) -> Price:
         why_not = "normal noise has no pure-ε price: under any shift the ratio of its densities is unbounded"
         return Price(None, None, why_not)
+
+    @property
+    def price_with_delta(self) -> Price:
+        return self.steepness_price
+
+    def shift_loss(self, move: Fraction) -> LossBound:
+        return LossBound(squared=(move / self.scale) ** 2)
 
     def sum_key(self, factor: Number) -> object:
         return Normal

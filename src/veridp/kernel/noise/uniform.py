@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.kernel.distributions import Array, ExponentialNoise, ExponentialPiece, Number, Price
+from veridp.kernel.distributions import Array, ExponentialNoise, ExponentialPiece, LossBound, Number, Price
 
 
 @dataclass(frozen=True)
@@ -58,3 +58,10 @@ class Uniform(ExponentialNoise):
     def price(self) -> Price:
         why_not = "uniform noise has no pure-ε price: any shift carries part of it out of its support"
         return Price(None, None, why_not)
+
+    @property
+    def price_with_delta(self) -> Price:
+        return self.steepness_price
+
+    def shift_loss(self, move: Fraction) -> LossBound:
+        return LossBound(lost=min(abs(move) / self.scale, Fraction(1)))

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from veridp.local.poisoning.attack import Attack, Attacked, CheckedProtocol, Freedom, Unchecked
-from veridp.local.poisoning.frequency import MGA, RIA, RPA, AdaptiveMGA, FrequencyAttack
+from veridp.local.poisoning.attack import (
+    MGA,
+    RIA,
+    RPA,
+    AdaptiveMGA,
+    Attack,
+    Attacked,
+    CheckedProtocol,
+    Freedom,
+    FrequencyAttack,
+    Unchecked,
+)
 from veridp.local.poisoning.numeric import (
     IPA,
     OPA,

@@ -13,11 +13,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.estimate import Counts, Floats
-from veridp.local.oracle import Reports
-from veridp.local.oracles.attributes import KeyValue
-from veridp.local.oracles.binned import BinnedGRR
-from veridp.local.oracles.means import PM, SQUARE, SR, VALUE, MeanOracle, Moments
+from veridp.local.attributes import KeyValue
+from veridp.local.means import SR, BinnedGRR, MeanOracle
+from veridp.local.oracle import Counts, Floats, Reports
+from veridp.local.piecewise import PM, SQUARE, VALUE, Moments
 from veridp.local.poisoning.attack import Attack, Attacked, CheckedProtocol, Freedom, corrupted, share_of
 
 # --------------------------------------------------------------------------------------------------------------- means

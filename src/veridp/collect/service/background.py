@@ -1,0 +1,331 @@
+"""Work off the event loop: one writer per process, whose requests share a transaction; and a pool of processes that
+verify openings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from veridp.budget.child_process import end_with_parent
+from veridp.collect.commitments import scheme
+from veridp.collect.harmless import Layout
+from veridp.collect.messages import Challenge, Commit, Opening, Reason, Refused, SessionVerdict
+from veridp.collect.service.store import Database
+from veridp.collect.task import Session, Task, Verifier
+
+# ------------------------------------------------------------------------------------------------------- session cache
+# Sessions that a process has seen lately, so that the next step of a client does not ask the database first.
+
+
+MOST_SESSIONS = 10_000
+LARGEST_COMMITMENT = 8192  # bytes; sessions with longer ones are read again, so that memory stays bounded
+
+
+@dataclass(frozen=True)
+class SessionCache:
+    """Recent sessions by task and token. Another process may have advanced them meanwhile.
+
+    What they hold never changes, but more may have been added. So a change that builds on one is conditional on its
+    stage, and the session is read again where the stage is another.
+    """
+
+    sessions: OrderedDict[tuple[str, bytes], Session] = field(default_factory=OrderedDict)
+
+    def keep(self, task: Task, token: bytes, session: Session) -> None:
+        if session.commit is not None and len(session.commit.commitment) > LARGEST_COMMITMENT:
+            return
+        self.sessions[task.name, token] = session
+        if len(self.sessions) > MOST_SESSIONS:
+            self.sessions.popitem(last=False)
+
+    def take(self, task: Task, token: bytes) -> Session | None:
+        return self.sessions.pop((task.name, token), None)
+
+
+# -------------------------------------------------------------------------------------------------------- commit queue
+# One writer for a process: what is asked at once is written in one transaction, and answered when it is durable.
+
+
+MAX_STEPS_PER_TRANSACTION = 256
+MAX_TRIES_OF_A_STEP = 5  # of a step alone, when the database gives up on it (a deadlock, a lost connection)
+
+R = TypeVar("R")
+log = logging.getLogger("veridp.collect")
+
+
+@dataclass
+class Asked(Generic[R]):
+    """A step whose result is awaited."""
+
+    key: bytes
+    step: Callable[[Connection], R]
+    answer: asyncio.Future[R]
+    loop: asyncio.AbstractEventLoop
+    found: R | None = None
+    refused: BaseException | None = None
+
+    def run(self, connection: Connection) -> None:
+        self.refused = None
+        try:
+            self.found = self.step(connection)
+        except Refused as refusal:
+            self.refused = refusal
+
+    def tell(self) -> None:
+        """Deliver the answer, if it is still awaited; called in the event loop."""
+        if self.answer.done():
+            return
+        if self.refused is not None:
+            self.answer.set_exception(self.refused)
+        else:
+            self.answer.set_result(self.found)  # type: ignore[arg-type]
+
+
+@dataclass
+class CommitQueue:
+    """Runs steps, each wholly or not at all, in a thread of its own.
+
+    `do` returns when the step's transaction is committed: a crash after that loses nothing. A step may be run again
+    if its transaction failed, so it must have no other effects. Steps of one transaction go by their keys, so that
+    two processes never wait for each other in a circle.
+    """
+
+    database: Database
+    _queue: queue.SimpleQueue[Asked[object] | None] = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="veridp commit queue", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was asked, then end."""
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    async def do(self, key: bytes, step: Callable[[Connection], R]) -> R:
+        """What the step returns, once it is durable; raises `Refused` where the step does."""
+        loop = asyncio.get_running_loop()
+        asked: Asked[R] = Asked(key, step, loop.create_future(), loop)
+        self._queue.put(asked)  # type: ignore[arg-type]
+        return await asked.answer
+
+    def _work(self) -> None:
+        while (first := self._queue.get()) is not None:
+            together, last = [first], False
+            while len(together) < MAX_STEPS_PER_TRANSACTION and not self._queue.empty():
+                following = self._queue.get()
+                if following is None:
+                    last = True
+                    break
+                together.append(following)
+            self._write(sorted(together, key=lambda asked: asked.key))
+            if last:
+                return
+
+    def _write(self, together: list[Asked[object]]) -> None:
+        try:
+            self._transact(together)
+        except Exception as error:
+            if len(together) > 1 or isinstance(error, DBAPIError):
+                log.warning("a transaction of %d steps failed, each is tried alone: %s", len(together), error)
+                for asked in together:
+                    self._alone(asked)
+                return
+            together[0].refused = error
+        _tell_all(together)
+
+    def _alone(self, asked: Asked[object]) -> None:
+        for _ in range(MAX_TRIES_OF_A_STEP):
+            try:
+                self._transact([asked])
+                break
+            except DBAPIError as error:
+                asked.refused = error
+            except Exception as error:  # a fault of the step, for its caller
+                asked.refused = error
+                break
+        _tell_all([asked])
+
+    def _transact(self, together: list[Asked[object]]) -> None:
+        with self.database.writer.begin() as connection:
+            for asked in together:
+                asked.run(connection)
+
+
+def _tell_all(together: list[Asked[object]]) -> None:
+    """Wake the event loop once, for all answers of a transaction."""
+
+    def tell() -> None:
+        for asked in together:
+            asked.tell()
+
+    together[0].loop.call_soon_threadsafe(tell)
+
+
+# ------------------------------------------------------------------------------------------------------- verifier pool
+# Verification off the event loop: a pool of processes that judge openings, several at a time.
+
+
+MAX_CASES_TOGETHER = 32
+MAX_TRIES_OF_A_CASE = 3
+
+
+@dataclass(frozen=True)
+class SessionCase:
+    """A commitment to check, or with its challenge and opening a session to judge."""
+
+    layout: Layout
+    scheme: str
+    commit: Commit
+    challenge: Challenge | None = None
+    opening: Opening | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a pool has found already, in the place of the verifier that found it: the verdict on this opening alone."""
+
+    commit: Commit | None = None
+    opening: Opening | None = None
+    verdict: SessionVerdict | None = None
+
+    def check(self, commit: Commit) -> None:
+        return None
+
+    def judge(self, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
+        if self.verdict is None or (commit, opening) != (self.commit, self.opening):
+            raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+        return self.verdict
+
+
+@dataclass
+class _Waiting:
+    case: SessionCase
+    answer: asyncio.Future[SessionVerdict | None]
+    tries: int = 0
+
+
+@dataclass
+class VerifierPool:
+    """The pool. Cases that wait go to a free process together; if a process dies, its cases are judged again."""
+
+    processes: int
+    _pool: ProcessPoolExecutor | None = None
+    _waiting: list[_Waiting] = field(default_factory=list)
+    _busy: int = 0
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def start(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(self.processes, mp_context=spawn, initializer=end_with_parent)
+
+    async def ready(self) -> None:
+        """Wait until a process of the pool answers: the first one takes a second or two to start."""
+        await asyncio.get_running_loop().run_in_executor(self._pool, judged, [])
+
+    def stop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    async def check(self, task: Task, commit: Commit) -> None:
+        """Refuse a commitment of the wrong form; a single digest is checked at once."""
+        verifier = task.verifier
+        if verifier.scheme.commitment_bytes(verifier.layout) <= 64:
+            verifier.check(commit)
+        else:
+            await self._asked(SessionCase(verifier.layout, task.scheme, commit))
+
+    async def judge(self, task: Task, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
+        """The verdict on an opening."""
+        found = await self._asked(SessionCase(task.protocol.layout, task.scheme, commit, challenge, opening))
+        assert found is not None  # noqa: S101  a case with an opening has a verdict
+        return found
+
+    async def _asked(self, case: SessionCase) -> SessionVerdict | None:
+        waiting = _Waiting(case, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._dispatch()
+        return await waiting.answer
+
+    def _dispatch(self) -> None:
+        while self._waiting and self._busy < self.processes:
+            together, self._waiting = (
+                self._waiting[:MAX_CASES_TOGETHER],
+                self._waiting[MAX_CASES_TOGETHER:],
+            )
+            self._busy += 1
+            running = asyncio.get_running_loop().create_task(self._run(together))
+            self._running.add(running)
+            running.add_done_callback(self._running.discard)
+
+    async def _run(self, together: list[_Waiting]) -> None:
+        pool = self._pool
+        try:
+            assert pool is not None  # noqa: S101  started
+            cases = [waiting.case for waiting in together]
+            found = await asyncio.get_running_loop().run_in_executor(pool, judged, cases)
+        except BrokenProcessPool as error:
+            if self._pool is pool:
+                self.start()
+            self._again(together, error)
+        except Exception as error:  # it would be lost otherwise
+            for waiting in together:
+                _fail(waiting, error)
+        else:
+            for waiting, answer in zip(together, found, strict=True):
+                if isinstance(answer, Refused):
+                    _fail(waiting, answer)
+                elif not waiting.answer.done():
+                    waiting.answer.set_result(answer)
+        finally:
+            self._busy -= 1
+            self._dispatch()
+
+    def _again(self, together: list[_Waiting], error: Exception) -> None:
+        for waiting in together:
+            waiting.tries += 1
+            if waiting.tries < MAX_TRIES_OF_A_CASE:
+                self._waiting.append(waiting)
+            else:
+                _fail(waiting, error)
+
+
+def _fail(waiting: _Waiting, error: Exception) -> None:
+    if not waiting.answer.done():
+        waiting.answer.set_exception(error)
+
+
+def judged(cases: list[SessionCase]) -> list[SessionVerdict | Refused | None]:
+    """The answers to cases, in order."""
+    return [_judged(case) for case in cases]
+
+
+def _judged(case: SessionCase) -> SessionVerdict | Refused | None:
+    verifier = _verifier(case.layout, case.scheme)
+    if case.challenge is not None and case.opening is not None:
+        return verifier.judge(case.commit, case.challenge, case.opening)
+    try:
+        verifier.check(case.commit)
+    except Refused as refusal:
+        return refusal
+    return None
+
+
+@lru_cache(maxsize=64)
+def _verifier(layout: Layout, name: str) -> Verifier:
+    return Verifier(layout, scheme(name))

@@ -1,0 +1,109 @@
+"""Conversions between notions of privacy: the tightest that are known, each with its source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+LOG_ROUNDING = 1e-14  # relative error of a logarithm or a normal quantile that was computed in floats
+
+
+def gaussian_delta(epsilon: float, ratio: float) -> float:
+    """The least δ at which normal noise is (ε, δ)-private; `ratio` is L2-sensitivity over standard deviation.
+
+    Balle and Wang, "Improving the Gaussian Mechanism for Differential Privacy" (ICML 2018), Theorem 8:
+    δ = Φ(r/2 - ε/r) - e^ε Φ(-r/2 - ε/r). Both terms are taken as logarithms, so that a tiny δ keeps its digits.
+    """
+    from scipy.special import log_ndtr
+
+    if not ratio:
+        return 0.0
+    gain, loss = log_ndtr(ratio / 2 - epsilon / ratio), epsilon + log_ndtr(-ratio / 2 - epsilon / ratio)
+    return float(math.exp(gain) * -math.expm1(min(0.0, loss - gain)))
+
+
+def epsilon_of_rdp(rdp: Array, orders: Array, delta: float) -> float:
+    """The least ε at this δ that follows from Rényi divergences at these orders.
+
+    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), Proposition 12:
+    ε = D - (ln δ + ln α) / (α - 1) + ln(1 - 1/α).
+    """
+    if delta <= 0:
+        return math.inf
+    epsilons = rdp - (math.log(delta) + np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
+    return max(0.0, float(np.min(epsilons)))
+
+
+def delta_of_rdp(rdp: Array, orders: Array, epsilon: float) -> float:
+    """The least δ at this ε that follows from Rényi divergences at these orders: the same, solved for δ."""
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    return math.exp(min(0.0, float(np.min(logs))))
+
+
+def epsilon_of_zcdp(rho: float, delta: float) -> float:
+    """The least ε at this δ that follows from ρ-zCDP: its Rényi divergences are at most ρα at every order α."""
+    if not rho:
+        return 0.0
+    if delta <= 0 or math.isinf(rho):
+        return math.inf
+    if delta >= 1:
+        return 0.0
+    middle = 0.5 * math.log(-math.log(delta) / rho)  # the best order of the simpler conversion ρ + 2 sqrt(ρ ln 1/δ)
+    found = _least(lambda order: epsilon_of_rdp(rho * order, order, delta), middle)
+    return min(found, rho + 2 * math.sqrt(-rho * math.log(delta)))
+
+
+def delta_of_zcdp(rho: float, epsilon: float) -> float:
+    """The least δ at this ε that follows from ρ-zCDP."""
+    if not rho:
+        return 0.0
+    if math.isinf(rho):
+        return 1.0
+    middle = math.log(max((epsilon - rho) / (2 * rho), 0.01))  # the best order of e^((α-1)(ρα-ε))
+    return _least(lambda order: delta_of_rdp(rho * order, order, epsilon), middle)
+
+
+def _least(value: Callable[[Array], float], middle: float) -> float:
+    """The least value over the orders 1 + e^x with x near the middle; every order gives a valid bound."""
+    from scipy.optimize import minimize_scalar
+
+    def at(x: float) -> float:
+        return value(np.array([1 + math.exp(x)]))
+
+    grid = middle + np.linspace(-6.0, 6.0, 49)
+    best = min(grid, key=at)
+    ends = best - 0.25, best + 0.25  # its neighbours in the grid
+    return float(minimize_scalar(at, bounds=ends, method="bounded", options={"xatol": 1e-10}).fun)
+
+
+def zcdp_within(epsilon: float, delta: float) -> float:
+    """The largest ρ such that ρ-zCDP implies (ε, δ), up to rounding downwards."""
+    low, high = 0.0, 1.0
+    while epsilon_of_zcdp(high, delta) <= epsilon:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_of_zcdp(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def binary_divergences(left: float, right: float, orders: Array) -> Array:
+    """Rényi divergences between two coins, in the worse direction, at each order; rounded downwards.
+
+    No divergence between two outputs is less than that between the indicators of an event.
+    """
+    if left == right:
+        return np.zeros(len(orders))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heads, tails = np.log([left, right]), np.log1p([-left, -right])
+        found = []
+        for p, q in ((0, 1), (1, 0)):
+            terms = [orders * side[p] - (orders - 1) * side[q] for side in (heads, tails) if side[p] > -math.inf]
+            found.append(np.logaddexp.reduce(terms) / (orders - 1))
+        sizes = np.abs([*heads, *tails])
+        error = LOG_ROUNDING * orders / (orders - 1) * (1 + sizes[np.isfinite(sizes)].sum())
+    return np.asarray(np.maximum(*found) - error)

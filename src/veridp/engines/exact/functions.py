@@ -1,0 +1,288 @@
+"""Outputs that are functions of noise, read as the numbers they are computed from.
+
+A function that rises everywhere renames the outputs: the distribution of exp(x) is that of x. So the loss is computed
+for x, and events are told in terms of exp(x). A step function of one draw makes integer noise of it. Other functions
+have no exact loss here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
+from veridp.errors import NotAffine, NotExact
+from veridp.kernel.distributions import Array, Distribution, IntegerNoise, Number, Price
+from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of
+from veridp.kernel.site import Site
+from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol, drawn_in
+from veridp.kernel.text import NoisyText
+
+IDENTITY = PureFunction("·", float)
+HERE = Site("<exact>", 0)  # of a fork that is not in the code
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """An entry of the output that is factor · function(x) + constant, of which x is read."""
+
+    function: PureFunction
+    factor: Number
+    constant: Number
+
+    def shown(self, span: NumberSpan) -> NumberSpan:
+        """The span of the output where x lies in this one."""
+        ends = sorted(self._at(end) for end in (span.low, span.high))
+        return NumberSpan(*ends)
+
+    def _at(self, x: float) -> float:
+        return float(self.factor) * float(self.function.compute(x)) + float(self.constant)
+
+
+@dataclass
+class FunctionReader:
+    """Reads paths, and keeps by which function each entry of the output is renamed."""
+
+    renamings: dict[int, Renaming] = field(default_factory=dict)
+
+    def read(self, paths: Iterable[Path]) -> Iterator[Path]:
+        """The paths without functions; NotExact, or NotAffine where it is still undecided, where there is no way."""
+        for path in paths:
+            if has_functions(path):
+                yield from map(self._read, _by_signs(path))
+            else:
+                yield path
+
+    def _read(self, path: Path) -> Path:
+        if any(condition.slack.functions for condition in path.conditions):
+            raise NotExact("the probability that a function of several noisy numbers decides is not computed exactly")
+        places = outline_of(path.output).places
+        read: dict[int, Affine] = {}
+        steps: dict[Symbol, Noise] = {}
+        for place, leaf in zip(places, entries_of(path.output), strict=True):
+            if isinstance(leaf, Condition | Select):
+                if _functions_within(leaf):
+                    raise NotAffine("a function of noise is still undecided in the output")
+            elif isinstance(leaf, Affine) and leaf.functions:
+                read[id(leaf)] = self._entry(place, leaf, path, steps)
+        conditions = Option(tuple(_on_steps(condition, steps) for condition in path.conditions), path.weight)
+        output = map_leaves(lambda leaf: read.get(id(leaf), leaf), path.output)
+        return Path((Fork((conditions,), 0, HERE),), output)
+
+    def _entry(self, place: int, leaf: Affine, path: Path, steps: dict[Symbol, Noise]) -> Affine:
+        if len(leaf.terms) > 1 or len(leaf.functions[0].arguments) > 1:
+            raise NotExact(f"the released {leaf.text()} is a function of several numbers, which has no exact loss here")
+        (function,), (factor,) = leaf.functions, leaf.terms.values()
+        argument: Affine = function.expressions[0]
+        if function.function.whole:
+            return self._steps(place, _quantised(function.function, argument, leaf, path, steps))
+        if not function.function.injective or function.function.at_least is None:
+            raise NotExact(f"{leaf.text()} is not a rising function of a noisy number and has no exact loss here")
+        self._rename(place, Renaming(function.function, factor, leaf.constant))
+        if argument.functions:
+            raise NotExact(f"{leaf.text()} is a function of a function, which has no exact loss here")
+        return argument
+
+    def _steps(self, place: int, entry: Affine) -> Affine:
+        """The entry in whole steps."""
+        ((noise, step),) = entry.terms.items()
+        if Fraction(step).denominator == 1:
+            return entry
+        self._rename(place, Renaming(IDENTITY, step, entry.constant))
+        return Affine(0, {noise: 1}, "i")
+
+    def _rename(self, place: int, renaming: Renaming) -> None:
+        if self.renamings.setdefault(place, renaming) != renaming:
+            raise NotExact("an entry of the output is computed by different functions on different paths or inputs")
+
+    def shown(self, event: ExactEvent) -> ExactEvent:
+        """The event in terms of the outputs themselves."""
+        if not self.renamings:
+            return event
+        within = tuple(self._shown(entry, spans) for entry, spans in event.within)
+        return replace(event, within=within, either=tuple(map(self.shown, event.either)))
+
+    def _shown(self, entry: LinearEntry, spans: tuple[NumberSpan, ...]) -> tuple[LinearEntry, tuple[NumberSpan, ...]]:
+        renamed = [place for place, _ in entry.terms if place in self.renamings]
+        if not renamed:
+            return entry, spans
+        if len(entry.terms) > 1 or entry.terms[0][1] != 1:
+            raise NotExact("the event that shows the loss ties several numbers that functions were applied to")
+        return entry, tuple(map(self.renamings[renamed[0]].shown, spans))
+
+
+def _by_signs(path: Path) -> Iterator[Path]:
+    """The path, taken apart where it releases a function that does not see the sign of its argument."""
+    for leaf in entries_of(path.output):
+        if not isinstance(leaf, Affine) or not len(leaf.terms) == len(leaf.functions) == 1:
+            continue
+        function = leaf.functions[0]
+        if function.function.from_zero is None:
+            continue
+        (argument,), (factor,) = function.expressions, leaf.terms.values()
+        for size, relation in ((argument, Relation.AT_LEAST), (-argument, Relation.ABOVE)):
+            part = Derived(function.function.from_zero, (size,))
+            entry = Affine(leaf.constant, {part: factor}, leaf.kind)
+            fork = Fork((Option((Condition(size, relation),)),), 0, HERE)
+            yield from _by_signs(Path((*path.steps, fork), _with_leaf(path.output, leaf, entry)))
+        return
+    yield path
+
+
+def _with_leaf(output: Any, leaf: Affine, other: Affine) -> Any:
+    return map_leaves(lambda each: other if each is leaf else each, output)
+
+
+def has_functions(path: Path) -> bool:
+    """Whether it decides or releases anything by a function that is not affine."""
+    return any(condition.slack.functions for condition in path.conditions) or any(
+        _functions_within(leaf) for leaf in entries_of(path.output)
+    )
+
+
+def _functions_within(leaf: Any) -> bool:
+    if isinstance(leaf, NoisyText):
+        raise NotExact("a text in which noise is written has no exact loss here")
+    if isinstance(leaf, Affine):
+        return bool(leaf.functions)
+    if isinstance(leaf, Condition):
+        return bool(leaf.slack.functions)
+    return isinstance(leaf, Select) and any(map(_functions_within, (leaf.condition, leaf.then, leaf.other)))
+
+
+# -------------------------------------------------------------------------------------------------- step functions
+
+
+def _quantised(
+    function: PureFunction, argument: Affine, leaf: Affine, path: Path, steps: dict[Symbol, Noise]
+) -> Affine:
+    """The entry as integer noise, where its argument is one draw that no other entry depends on."""
+    if argument.functions or len(argument.terms) != 1 or function.at_least is None:
+        raise NotExact(f"{leaf.text()} is a step function of more than one draw, and has no exact loss here")
+    ((noise, factor),) = argument.terms.items()
+    others = [entry for entry in entries_of(path.output) if entry is not leaf and isinstance(entry, Affine)]
+    shared = any(noise == symbol for entry in others for symbol in drawn_in(entry.terms))
+    if not isinstance(noise, Noise) or noise.distribution.integer or shared:
+        raise NotExact(f"the noise of {leaf.text()} is released elsewhere too, so that it has no exact loss here")
+    (coefficient,) = leaf.terms.values()
+    law = Quantised(noise.distribution, factor, argument.constant, function)
+    steps[noise] = Noise(noise.index, law, noise.site)
+    return Affine(leaf.constant, {steps[noise]: coefficient}, leaf.kind)
+
+
+def _on_steps(condition: Condition, steps: Mapping[Symbol, Noise]) -> Condition:
+    """The condition, in terms of the integers that a step function made of its draw."""
+    slack = condition.slack
+    touched = [symbol for symbol in slack.terms if symbol in steps]
+    if not touched:
+        return condition
+    if len(slack.terms) == 1:
+        ((noise, slope),) = slack.terms.items()
+        law = steps[noise].distribution
+        if isinstance(law, Quantised):
+            first = law.level_from(law.offset - Fraction(slack.constant) / slope * law.factor)
+            if first is not None:
+                reached = Affine(-first, {steps[noise]: 1}, "i")
+                return Condition(reached if slope * law.factor > 0 else -reached - 1, Relation.AT_LEAST)
+    raise NotExact("the noise of a rounded output decides between outputs in a way that its rounding does not show")
+
+
+@dataclass(frozen=True)
+class Quantised(IntegerNoise):
+    """A step function of offset + factor · noise: its probabilities are those of the noise between two edges."""
+
+    base: Distribution
+    factor: Number
+    offset: Number
+    function: PureFunction
+
+    @classmethod
+    def of(cls, rng: Any, *parameters: Any) -> Distribution:
+        raise TypeError("no generator draws it")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return {"factor": self.factor, "offset": self.offset, **self.base.parameters}
+
+    @property
+    def unit(self) -> float:
+        return abs(float(self.factor)) * self.base.unit + 1.0
+
+    @property
+    def width(self) -> float:
+        return abs(float(self.factor)) * self.base.width + 1.0
+
+    @property
+    def middle(self) -> float:  # type: ignore[override]
+        return float(self.function.compute(float(self.offset) + float(self.factor) * self.base.middle))
+
+    @property
+    def support(self) -> tuple[float, float]:
+        ends = sorted(float(self.offset) + float(self.factor) * end for end in self.base.support)
+        return tuple(float(self.function.compute(end)) if math.isfinite(end) else end for end in ends)  # type: ignore[return-value]
+
+    @property
+    def price(self) -> Price:
+        return Price(None, None, "a step function of noise is not shifted")
+
+    def _edges(self, levels: Array) -> Array:
+        """Where the noise begins to bring the function to these levels, or ends to."""
+        found = [
+            (Fraction(self._edge(int(level))) - self.offset) / Fraction(self.factor)
+            if math.isfinite(level)
+            else math.copysign(math.inf, level * self.factor)
+            for level in np.ravel(levels)
+        ]
+        return np.array([float(edge) for edge in found]).reshape(np.shape(levels))
+
+    def level_from(self, bound: Fraction) -> int | None:
+        """The level that the function reaches at this bound; None where it is on no edge."""
+        near = round(float(self.function.compute(float(bound))))
+        levels = (level for level in (near - 1, near, near + 1) if self._edge(level) == bound)
+        return next(levels, None)
+
+    def _edge(self, level: int) -> Fraction | float:
+        """Where the function reaches this level."""
+        if self.function.at_least is None:
+            raise TypeError(f"{self.function.name} is not a step function")
+        return self.function.at_least(Fraction(level), False).bound
+
+    def log_above(self, x: Array) -> Array:
+        edges = self._edges(np.ceil(np.asarray(x) - 1e-9))
+        return self.base.log_above(edges) if self.factor > 0 else self.base.log_below(edges)
+
+    def log_below(self, x: Array) -> Array:
+        edges = self._edges(np.floor(np.asarray(x) + 1e-9) + 1)
+        return self.base.log_below(edges) if self.factor > 0 else self.base.log_above(edges)
+
+    def log_density(self, x: Array) -> Array:
+        whole = np.rint(x)
+        return np.where(np.abs(x - whole) < 1e-9, self.log_between(whole, whole), -np.inf)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        first, last = np.ceil(np.asarray(low) - 1e-9), np.floor(np.asarray(high) + 1e-9)
+        ends = self._edges(first), self._edges(last + 1)
+        between = self.base.log_between(*(ends if self.factor > 0 else ends[::-1]))
+        return np.where(first <= last, between, -np.inf)
+
+    def mass_in_balls(self, k: int, *parameters: Any) -> Any:
+        raise NotExact("a step function of noise is not enclosed in balls; compare without certified=True")
+
+    def above_in_balls(self, k: int, *parameters: Any) -> Any:
+        return self.mass_in_balls(k)
+
+    def cut(self, bits: int) -> int:
+        return int(self.mass_in_balls(bits))
+
+    def log_transform_below(self, t: float) -> float:
+        return math.inf
+
+    def draw(self, rng: np.random.Generator, count: int) -> Any:
+        noise = float(self.offset) + float(self.factor) * self.base.draw(rng, count)
+        return np.asarray(self.function.compute(noise)).astype(np.int64)

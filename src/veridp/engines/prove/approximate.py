@@ -1,0 +1,179 @@
+"""Couplings that may pay: what cannot be carried over to a neighbour is given up, and its probability is paid as δ.
+
+For every output of a part there are several ways, each with what it pays at a given ε. The shares of a pure coupling
+pay nothing once ε is what they cost. Shifts of noise pay by how their loss is distributed. An output without numbers
+pays by how much more likely it is than e^ε times what it is on the other side. Any output can be given up, for its
+probability. `veridp_check.approximate_checker` has the argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from veridp.engines.prove.alignment import CornerShifts, cheapest
+from veridp.engines.prove.cases import OutputPart
+from veridp.engines.prove.certificate import decimal_above
+from veridp.engines.prove.coupling_search import (
+    NO_DIFFERENCE,
+    NO_LOSS,
+    Coupling,
+    CouplingLoss,
+    Transport,
+    couple_output,
+    shift_problem,
+)
+from veridp.engines.prove.divergence import LARGEST_EPSILON, GroupLoss, least_where, loss_of
+from veridp.engines.prove.events import WeightedEvent
+from veridp.engines.prove.opaque import has_opaque
+from veridp.kernel.expressions import Condition
+from veridp.kernel.output import Template
+from veridp.kernel.retries import ends_of
+from veridp.kernel.symbols import Noise
+
+CHANCE_ROUNDING = 1e-11  # relative, of a probability that was computed in floats
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What may happen to an output: shares that are carried over, or none; and what is paid at an ε."""
+
+    paid: Callable[[float], float]
+    transports: tuple[Transport, ...] = ()
+    least: CouplingLoss | None = None  # the cost of a pure coupling, below which this is no way
+
+
+def couple_with_delta(left: OutputPart, right: OutputPart, delta: float) -> Coupling:
+    """The coupling of the smallest ε that pays at most δ; that of two values of the data."""
+    if left is right:
+        return Coupling(NO_LOSS, None, ())
+    ways = {output: list(_ways(output, left, right)) for output in left.by_output}
+    allowed = delta * (1 - CHANCE_ROUNDING)
+
+    def total(epsilon: float) -> float:
+        return sum(min(way.paid(epsilon) for way in found) for found in ways.values())
+
+    steps = sorted({loss.epsilon: loss for found in ways.values() for way in found if (loss := way.least)}.items())
+    epsilon = _least(total, allowed, steps)
+    if epsilon is None:
+        return Coupling(None, max(ways, key=lambda output: min(way.paid(math.inf) for way in ways[output])), ())
+    at = float(epsilon)
+    chosen = {output: min(found, key=lambda way: way.paid(at)) for output, found in ways.items()}
+    transports = tuple(transport for way in chosen.values() for transport in way.transports)
+    worst = max(chosen, key=lambda output: chosen[output].paid(0.0), default=None)
+    return Coupling(CouplingLoss(epsilon, Fraction(1)), worst, transports, Fraction(delta))
+
+
+def _least(
+    total: Callable[[float], float], delta: float, steps: Sequence[tuple[float, CouplingLoss]]
+) -> Fraction | None:
+    """The smallest ε at which no more than δ is paid. What is paid falls with ε, and jumps at the steps."""
+    low = 0.0
+    if total(low) <= delta:
+        return Fraction(0)
+    for at, loss in steps:
+        stated = loss.cost if loss.ratio == 1 else decimal_above(at)
+        if total(float(stated)) <= delta:
+            before = math.nextafter(at, 0.0)
+            if before <= low or total(before) > delta:
+                return stated
+            return _raised(least_where(lambda epsilon: total(epsilon) <= delta, low, before))
+        low = max(low, at)
+    high = max(2 * low, 1.0)
+    while total(high) > delta:
+        high *= 2
+        if high > LARGEST_EPSILON:
+            return None
+    return _raised(least_where(lambda epsilon: total(epsilon) <= delta, low, high))
+
+
+def _raised(epsilon: float) -> Fraction:
+    return Fraction(f"{epsilon * (1 + CHANCE_ROUNDING):.14g}")
+
+
+def _ways(output: Template, left: OutputPart, right: OutputPart) -> list[_Way]:
+    sources = {i: _integrated(piece, 1) for i, piece in left.by_output[output].items()}
+    targets = {j: _integrated(piece, -1) for j, piece in right.by_output.get(output, {}).items()}
+    pieces = [*sources.values(), *targets.values()]
+    likely = sum(_bounds(piece)[1] for piece in sources.values())
+    found = [_Way(lambda _: likely)]
+    if not any(piece.numbers for piece in pieces):
+        other = sum(_bounds(piece)[0] for piece in targets.values())
+        found.append(_Way(lambda epsilon: max(likely - math.exp(min(epsilon, LARGEST_EPSILON)) * other, 0.0)))
+    if not targets or has_opaque(pieces):
+        return found
+    pure = couple_output(output, sources, targets, NO_DIFFERENCE, (), same=False, right=right.pieces)
+    if pure.loss is not None and pure.transports:
+        least = pure.loss.epsilon
+        found.append(_Way(lambda epsilon: 0.0 if epsilon >= least else math.inf, pure.transports, pure.loss))
+    shifted = _shifted(sources, targets)
+    return found if shifted is None else [*found, shifted]
+
+
+def _shifted(sources: Mapping[int, WeightedEvent], targets: Mapping[int, WeightedEvent]) -> _Way | None:
+    """Each event shifted into one of its own that is no less likely; None where that cannot be."""
+    transports: list[Transport] = []
+    losses: list[tuple[float, GroupLoss]] = []
+    free = dict(targets)
+    for i, source in sources.items():
+        tasks = {j: shift_problem(source, target, NO_DIFFERENCE, (), with_delta=True) for j, target in free.items()}
+        tasks = {j: task for j, task in tasks.items() if task is not None and source.weight <= free[j].weight}
+        known = [task for task in tasks.values() if task is not None]
+        best = min(zip(tasks, cheapest(known), strict=True), key=lambda each: each[1].cost, default=None)
+        if best is None or math.isinf(best[1].cost) or not isinstance(best[1].form, CornerShifts):
+            return None
+        del free[best[0]]
+        transports.append(Transport(i, best[0], Fraction(1), best[1]))
+        moves = best[1].shift.moves or ()
+        moving = tuple(noise for noise, move in zip(source.noises, moves, strict=True) if move)
+        losses.append((float(source.weight), GroupLoss(loss_of(source.noises, moves), moving)))
+
+    def paid(epsilon: float) -> float:
+        at = arb(min(epsilon, LARGEST_EPSILON))
+        return sum(weight * max(float(loss.delta(at)), 0.0) for weight, loss in losses)
+
+    return _Way(paid, tuple(transports))
+
+
+def _integrated(piece: WeightedEvent, way: int) -> WeightedEvent:
+    """The event without the noise that it only compares with constants, at a weight that is rounded up, or down."""
+    if has_opaque([piece]):
+        return piece
+    weight, kept = piece.weight, []
+    for noise in piece.noises:
+        asked = [condition for condition in piece.conditions if noise in condition.slack.terms]
+        released = noise in piece.event.sources or any(noise in number.terms for number in piece.numbers)
+        if released or not all(map(_is_alone, asked)):
+            kept.append(noise)
+        elif asked:
+            weight *= Fraction(_chance(noise, asked) * (1 + way * CHANCE_ROUNDING))
+    conditions = [c for c in piece.conditions if not _is_alone(c) or set(c.slack.terms) <= set(kept)]
+    return WeightedEvent(piece.event, weight, tuple(kept), tuple(conditions))
+
+
+def _is_alone(condition: Condition) -> bool:
+    """Whether it is a condition on one noise alone."""
+    return len(condition.slack.terms) == 1
+
+
+def _bounds(piece: WeightedEvent) -> tuple[float, float]:
+    """Numbers that the probability of the event lies between."""
+    low = high = float(piece.weight)
+    for noise in piece.noises:
+        own = [condition for condition in piece.conditions if set(condition.slack.terms) == {noise}]
+        if own:
+            chance = _chance(noise, own)
+            low, high = low * chance, high * chance
+    known = all(map(_is_alone, piece.conditions))
+    return (low * (1 - CHANCE_ROUNDING) if known else 0.0), min(high * (1 + CHANCE_ROUNDING), 1.0)
+
+
+def _chance(noise: Noise, conditions: Sequence[Condition]) -> float:
+    low, high = ends_of(noise, conditions)
+    ends = (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
+    return float(np.exp(noise.distribution.log_between(np.array([ends[0]]), np.array([ends[1]]))[0]))

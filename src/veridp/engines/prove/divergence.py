@@ -1,0 +1,390 @@
+"""Proofs of (ε, δ): shifts of the noise that keep every event, priced by how their privacy loss is distributed.
+
+An alignment is post-processing of shifted noise: the output on D is the same function of the shifted noise as the
+output on D' is of the noise itself. So every divergence between the two outputs is at most that between the noise and
+the shifted noise. Where all events have one shift, that is the loss of one shift of independent noise. Where they have
+several, the δ of each are added up. `veridp_check.divergence_checker` has the argument in full.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import Any
+
+from flint import arb, ctx
+
+from veridp.adjacency import Box, Hull, Polytope
+from veridp.engines.prove.alignment import (
+    Alignment,
+    AlignmentProof,
+    CornerShifts,
+    cheapest_alignments,
+    weight_cost,
+    whole_between_corners,
+)
+from veridp.engines.prove.events import NoiseEvent, events_of
+from veridp.engines.prove.explanation import Blame, moved_text
+from veridp.engines.prove.shifts import (
+    MAX_CORNER_ENTRIES,
+    Rule,
+    Shift,
+    bounds_of,
+    linked_noises,
+    requirements_of,
+)
+from veridp.kernel.distributions import LossBound
+from veridp.kernel.noise import Laplace
+from veridp.kernel.path import Path
+from veridp.kernel.symbols import Noise, number_text
+from veridp.mechanism import Mechanism
+from veridp.numerics.balls import ball
+from veridp.numerics.rational import least_squares
+from veridp_check.records import Seen
+
+PRECISION = 256  # bits: as many as δ needs that is the difference of two probabilities
+LARGEST_EPSILON = 700.0  # an ε above this is none
+SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
+
+
+@dataclass(frozen=True)
+class GroupLoss:
+    """A bound on the loss of a shift that several events have, over all differences of a polytope."""
+
+    bound: LossBound
+    moving: tuple[Noise, ...]
+    weighted: bool = False  # whether the weights of the events depend on the data
+
+    @property
+    def is_one_laplace(self) -> bool:
+        """Whether one Laplace noise alone moves: then the distribution of its loss is known."""
+        return not self.weighted and len(self.moving) == 1 and isinstance(self.moving[0].distribution, Laplace)
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether its loss is bounded on either side, but for what is normal."""
+        return not self.weighted and not self.bound.lost and all(map(_moves_freely, self.moving))
+
+    def delta(self, epsilon: arb) -> arb:
+        """E[(1 - e^(ε - L))₊], or a bound above it."""
+        pure, squared, lost = (ball(part) for part in (self.bound.pure, self.bound.squared, self.bound.lost))
+        left = epsilon - pure
+        if self.is_one_laplace and self.bound.pure:
+            return lost if left >= 0 else 1 - (left / 2).exp()
+        if not self.bound.squared:
+            return lost if left >= 0 else lost + 1 - left.exp()
+        mu = squared.sqrt()
+        return lost + _normal_below(mu / 2 - left / mu) - left.exp() * _normal_below(-mu / 2 - left / mu)
+
+
+def _normal_below(x: arb) -> arb:
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+@dataclass(frozen=True, eq=False)
+class DivergenceProof(AlignmentProof):
+    """For all neighbours of this size: the least ε at a δ, and how every event is carried over."""
+
+    losses: tuple[tuple[GroupLoss, ...], ...] = field(default=(), kw_only=True)  # for each polytope
+
+    def delta(self, epsilon: float) -> float:
+        with ctx.workprec(PRECISION):
+            return min(float(_delta(self.losses, arb(epsilon)).upper()), 1.0)
+
+    @property
+    def rho(self) -> float:
+        rho = self.exact_notions["rho"]
+        return math.inf if rho is None else float(rho)
+
+    @property
+    def mu(self) -> float:
+        mu = self.exact_notions["mu"]
+        return math.inf if mu is None else float(mu)
+
+    @cached_property
+    def exact_notions(self) -> dict[str, Fraction | None]:
+        """ρ of zCDP and μ of Gaussian DP as rationals, rounded up; None where none follows.
+
+        Pure ε is ε²/2-zCDP, normal noise μ²/2-zCDP (Bun and Steinke 2016, Propositions 3.3 and 1.6), and they add up.
+        Gaussian DP follows where all noise that moves is normal; neither where events have different shifts, or a loss
+        is bounded on one side alone.
+        """
+        common = self._common_loss
+        if common is None:
+            return {"rho": None, "mu": None}
+        mu = None if common.pure else _root_above(common.squared)
+        return {"rho": (common.pure**2 + common.squared) / 2, "mu": mu}
+
+    @property
+    def _common_loss(self) -> LossBound | None:
+        """What bounds the loss on both sides, where there is one shift for all events over each polytope."""
+        if any(len(groups) > 1 or not groups[0].is_two_sided for groups in self.losses):
+            return None
+        return _worst([group.bound for groups in self.losses for group in groups])
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        from veridp.engines.prove.certificate import divergence_certificate
+
+        return divergence_certificate(self)
+
+    @cached_property
+    def blame(self) -> Blame | None:
+        """The noise whose shift loses most, where it is drawn."""
+        if math.isinf(self.epsilon):
+            return super().blame
+        event, corner, shift = self.worst
+        moves = [(noise, move) for noise, move in zip(event.noises, shift.moves or (), strict=True) if move]
+        if not moves or not self.epsilon:
+            return None
+        noise, move = max(moves, key=lambda each: sum(vars(each[0].distribution.shift_loss(each[1])).values()))
+        moved = ", ".join(f"{value:+g}" for value in corner)
+        sentence = (
+            f"{moved_text(noise, move)} when the data move by ({moved}): "
+            f"{_loss_text(GroupLoss(noise.distribution.shift_loss(move), (noise,)))}"
+        )
+        return Blame("output", sentence, noise.site.file, noise.site.line, self.epsilon)
+
+    @property
+    def explained(self) -> str:
+        event, corner, shift = self.worst
+        moved = ", ".join(f"{value:+g}" for value in corner)
+        where = f"the same output {event.output} when the data move by ({moved})"
+        if math.isinf(self.epsilon):
+            return f"no shift of the noise was found that gives {where} at a finite ε"
+        moves = zip(event.noises, shift.moves or (), strict=True)
+        steps = " and ".join(moved_text(noise, move) for noise, move in moves if move)
+        groups = max(self.losses, key=len)
+        return (
+            f"to give {where}, {steps or 'no noise needs to shift'}; {' and '.join(map(_loss_text, groups))}: "
+            f"(ε, δ) = ({self.epsilon:.6g}, {self.at_delta:.6g})"
+        )
+
+
+def _root_above(square: Fraction) -> Fraction:
+    """The root where it is rational, else a decimal just above it."""
+    whole = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    if whole * whole == square:
+        return whole
+    root = Fraction(f"{math.sqrt(square) * (1 + 1e-13):.15g}")
+    return root if root * root >= square else Fraction(math.nextafter(float(root), math.inf))
+
+
+def _loss_text(group: GroupLoss) -> str:
+    """What bounds the loss of a shift, in words."""
+    bound = group.bound
+    parts = [f"a pure loss of at most {number_text(bound.pure)}"] * bool(bound.pure)
+    parts += [f"normal noise shifted by {math.sqrt(bound.squared):.6g} standard deviations"] * bool(bound.squared)
+    parts += [f"a probability of {float(bound.lost):.6g} to leave the support"] * bool(bound.lost)
+    return ", ".join(parts) or "no loss"
+
+
+def prove_by_divergence(
+    mechanism: Mechanism,
+    size: int,
+    paths: Sequence[Path],
+    polytopes: tuple[Polytope, ...],
+    delta: float,
+    records: tuple[Seen, ...] = (),
+    weighted: Sequence[NoiseEvent] | None = None,
+) -> DivergenceProof:
+    """The smallest ε at this δ for which shifts carry the events of the paths over all differences of the polytopes.
+
+    Two ways are tried: one shift for all events, the one with the least variance of its loss; and the cheapest shift of
+    each event by itself, unless all are of numbers alone, which any shift has to keep.
+    """
+    events = tuple(events_of(paths) if weighted is None else weighted)
+    common = _common_alignments(events, polytopes)
+    tried = [] if common is None else [common]
+    if common is None or any(event.conditions for event in events):
+        tried.append(cheapest_alignments(events, polytopes, with_delta=True))
+    found = [_priced(mechanism, size, events, polytopes, alignments, delta, records) for alignments in tried]
+    return min(found, key=lambda proof: proof.epsilon)
+
+
+def _priced(
+    mechanism: Mechanism,
+    size: int,
+    events: tuple[NoiseEvent, ...],
+    polytopes: tuple[Polytope, ...],
+    alignments: Sequence[Sequence[Alignment]],
+    delta: float,
+    records: tuple[Seen, ...],
+) -> DivergenceProof:
+    rows = tuple(tuple(row) for row in alignments)
+    proof = DivergenceProof(mechanism, size, math.inf, None, events, polytopes, rows, records=records, at_delta=delta)
+    if any(math.isinf(alignment.cost) for row in rows for alignment in row) or whole_between_corners(proof):
+        return proof
+    losses = tuple(_losses(events, [row[p] for row in rows], p, polytope) for p, polytope in enumerate(polytopes))
+    epsilon = _least_epsilon(losses, delta)
+    if epsilon is None:
+        return replace(proof, losses=losses)
+    return replace(proof, losses=losses, epsilon=float(epsilon), exact_epsilon=epsilon)
+
+
+# --------------------------------------------------------------------------------------------------- one for all events
+
+
+def _common_alignments(events: Sequence[NoiseEvent], polytopes: Sequence[Polytope]) -> list[list[Alignment]] | None:
+    """One shift that keeps every condition and every number of all events as they are; None where there is none.
+
+    Of all shifts that do, it is the one of the least Σ move²/width², linear in the difference: least squares.
+    """
+    noises = {noise: None for event in events for noise in event.noises if _moves_freely(noise)}
+    place = {noise: k for k, noise in enumerate(noises)}
+    size = polytopes[0].size
+    wanted: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], None] = {}
+    for event in events:
+        for each in requirements_of(event):
+            left, right = [Fraction(0)] * len(noises), [Fraction(0)] * size
+            for k, coefficient in each.noise.items():
+                if event.noises[k] in place:
+                    left[place[event.noises[k]]] = Fraction(coefficient)
+            for entry, coefficient in each.data.items():
+                right[entry] = -Fraction(coefficient)
+            if any(left) or any(right):
+                wanted[tuple(left), tuple(right)] = None
+    weights = [Fraction(noise.distribution.width) ** 2 for noise in noises]
+    solved = least_squares([row[0] for row in wanted], [row[1] for row in wanted], weights)
+    if solved is None:
+        return None
+    slopes = {
+        noise: {i: slope for i, slope in enumerate(row) if slope} for noise, row in zip(noises, solved, strict=True)
+    }
+    if any(noise.distribution.integer and any(s.denominator > 1 for s in slopes[noise].values()) for noise in noises):
+        return None
+    return [[_linear(event.noises, slopes, polytope) for polytope in polytopes] for event in events]
+
+
+def _moves_freely(noise: Noise) -> bool:
+    price = noise.distribution.price_with_delta
+    return price.up is not None and price.down is not None
+
+
+def _linear(noises: Sequence[Noise], slopes: Mapping[Noise, Mapping[int, Fraction]], polytope: Polytope) -> Alignment:
+    rule = Rule((Fraction(0),) * len(noises), tuple(slopes.get(noise, {}) for noise in noises))
+    if isinstance(polytope, Hull):
+        shifts = tuple(Shift(rule.at(corner), Fraction(0)) for corner in polytope.listed)
+        worst = max(range(len(shifts)), key=lambda k: sum(map(abs, shifts[k].moves or ())))
+        return Alignment(
+            CornerShifts(tuple(range(polytope.size)), shifts), polytope.listed[worst], shifts[worst], Fraction(0)
+        )
+    return Alignment(rule, polytope.high, Shift(rule.at(polytope.high), Fraction(0)), Fraction(0))
+
+
+# --------------------------------------------------------------------------------------------------------------- prices
+
+Column = tuple[Any, ...]  # how one noise moves: by a constant and slopes, or at each corner
+
+
+def _losses(
+    events: Sequence[NoiseEvent], alignments: Sequence[Alignment], p: int, polytope: Polytope
+) -> tuple[GroupLoss, ...]:
+    """Bounds on the losses of the different shifts of the events, over one polytope.
+
+    Events are in one group where their shifts agree on the noise that they share.
+    """
+    groups: list[tuple[object, dict[Noise, Column], list[Fraction]]] = []
+    for event, alignment in zip(events, alignments, strict=True):
+        form = alignment.form
+        shape = "rule" if isinstance(form, Rule) else (form.entries, form.whole)
+        columns = dict(zip(event.noises, _columns(form, len(event.noises)), strict=True))
+        group = next(
+            (g for g in groups if g[0] == shape and all(g[1].get(n, c) == c for n, c in columns.items())), None
+        )
+        if group is None:
+            group = shape, {}, []
+            groups.append(group)
+        group[1].update(columns)
+        group[2].append(Fraction(weight_cost(event, p)))
+    found = []
+    for _, columns, weights in groups:
+        moving = tuple(noise for noise, column in columns.items() if any(column))
+        bound = _bound(columns, polytope) + LossBound(pure=max(weights))
+        found.append(GroupLoss(bound, moving, weighted=max(weights) > 0))
+    return tuple(found)
+
+
+def _columns(form: CornerShifts | Rule, count: int) -> Iterator[Column]:
+    for k in range(count):
+        if isinstance(form, Rule):
+            yield form.constants[k], tuple(sorted(form.slopes[k].items()))
+        else:
+            yield tuple(shift.moves[k] for shift in form.shifts if shift.moves is not None)
+
+
+def _bound(columns: Mapping[Noise, Column], polytope: Polytope) -> LossBound:
+    """A bound on the loss of the shift at every difference: each part of it is largest at a corner."""
+    noises = list(columns)
+    if not isinstance(polytope, Box) or any(not _is_rule(column) for column in columns.values()):
+        return _worst([loss_of(noises, moves) for moves in zip(*columns.values(), strict=True)])
+    rule = Rule(tuple(c[0] for c in columns.values()), tuple(dict(c[1]) for c in columns.values()))
+    total = LossBound()
+    for group in linked_noises(rule):
+        own = [noises[place] for place in group.places]
+        if len(group.entries) <= MAX_CORNER_ENTRIES:
+            corners = itertools.product(*((polytope.low[i], polytope.high[i]) for i in group.entries))
+            moved = [_moves(rule, group.places, dict(zip(group.entries, corner, strict=True))) for corner in corners]
+            total += _worst([loss_of(own, moves) for moves in moved])
+            continue
+        for place in group.places:
+            ends = bounds_of(rule.constants[place], rule.slopes[place], polytope)
+            total += _worst([loss_of([noises[place]], [end]) for end in ends])
+    return total
+
+
+def _is_rule(column: Column) -> bool:
+    return len(column) == 2 and isinstance(column[1], tuple)
+
+
+def _moves(rule: Rule, places: Sequence[int], difference: Mapping[int, Fraction]) -> list[Fraction]:
+    return [
+        rule.constants[place] + sum((slope * difference[i] for i, slope in rule.slopes[place].items()), Fraction(0))
+        for place in places
+    ]
+
+
+def loss_of(noises: Sequence[Noise], moves: Sequence[Fraction]) -> LossBound:
+    """A bound on the loss of these moves together."""
+    losses = (noise.distribution.shift_loss(move) for noise, move in zip(noises, moves, strict=True) if move)
+    return sum(losses, start=LossBound())
+
+
+def _worst(losses: Sequence[LossBound]) -> LossBound:
+    return reduce(LossBound.or_more, losses, LossBound())
+
+
+def _delta(losses: Sequence[Sequence[GroupLoss]], epsilon: arb) -> arb:
+    """The δ at this ε: over each polytope the sum of the groups', and of these the largest."""
+    totals = [sum((group.delta(epsilon) for group in groups), start=arb(0)) for groups in losses]
+    return reduce(lambda a, b: a.max(b), totals, arb(0))
+
+
+def _least_epsilon(losses: Sequence[Sequence[GroupLoss]], delta: float) -> Fraction | None:
+    """The least ε at which δ is no more than this, up to rounding upwards; None where there is none."""
+    with ctx.workprec(PRECISION):
+
+        def holds(epsilon: Fraction) -> bool:
+            return bool(_delta(losses, ball(epsilon)) <= arb(delta))
+
+        if holds(Fraction(0)):
+            return Fraction(0)
+        high = 1.0
+        while not holds(Fraction(high)):
+            high *= 2
+            if high > LARGEST_EPSILON:
+                return None
+        found = least_where(lambda epsilon: holds(Fraction(epsilon)), 0.0, high)
+        stated = (Fraction(f"{found * (1 + slack):.14g}") for slack in SLACK)
+        return next((epsilon for epsilon in stated if holds(epsilon)), Fraction(high))
+
+
+def least_where(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The least number at which it holds, as far as floats tell; it holds at `high` and not at `low`."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

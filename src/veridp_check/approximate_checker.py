@@ -1,0 +1,188 @@
+"""Whether a certificate of couplings proves (ε, δ). Part of the checker.
+
+Cases are values of the data, and parts, events and shifts are those of couplings; what differs is what is paid. Let the
+left part give an output o by its events i, and the right part by its events j. Three things may happen to o:
+
+- Every event of it is carried into events of the right with the same output, as couplings do. With shares λ of an event
+  of weight w, and a shift of loss L, the share has a probability of at most e^cost times that of the noise that it
+  becomes, plus λ w E[(1 - e^(cost - L))₊], which is paid. Where L is at most `pure` <= cost, nothing is paid, and
+  e^cost may be taken down to e^pure.
+- It has no numbers: then P_left[o] - e^cost P_right[o] is paid, where it is above 0.
+- It is given up: P_left[o] is paid.
+
+So for every set S of outputs of the part, P_left[S] <= e^cost P_right[S] + what is paid. Independent parts add up their
+costs and what they pay (basic composition). A part that is the same on both sides costs and pays nothing.
+
+Noise that an event only compares with constants is integrated out first, as finite choices are: the weight of the event
+is multiplied by its probability, or by rationals just above it on the left, and just below it on the right. So an event
+may be carried into one that draws less noise, or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+from veridp_check.alignment_reader import ShiftTable
+from veridp_check.cases import check_cases, check_neighbours
+from veridp_check.coupling_checker import (
+    CouplingUse,
+    EventPiece,
+    by_output,
+    carried_by,
+    check_parts,
+    ends_of,
+    piece_of,
+    uses,
+)
+from veridp_check.coupling_reader import Cases, EventTransport
+from veridp_check.divergence_checker import delta_above, total_loss
+from veridp_check.document import CertificateFlaw, LinearCondition, decimal_of, text_of
+from veridp_check.enclosures import exp_above, exp_between
+from veridp_check.noise import OPAQUE, NoiseDraw, probability_bounds
+from veridp_check.shifts import check_kept, count
+
+
+def check_couplings(certificate: Cases) -> str:
+    """Every coupling pays no more than it says."""
+
+    @cache
+    def pieces(part: int) -> list[IntegratedPiece]:
+        events, noises = certificate.parts[part].events, certificate.noises
+        return [IntegratedPiece.of(piece_of(event, noises), noises) for event in events]
+
+    for use in uses(certificate):
+        coupling = use.coupling
+        if coupling.cost < 0 or coupling.delta < 0:
+            raise CertificateFlaw(use.place, "a cost and a δ of at least 0 are needed")
+        if coupling.left == coupling.right:
+            continue
+        paid = _paid(use, pieces(coupling.left), pieces(coupling.right))
+        if paid > coupling.delta:
+            raise CertificateFlaw(f"{use.place}/delta", f"it pays {decimal_of(paid)}, not {decimal_of(coupling.delta)}")
+    return f"{count(len(certificate.couplings), 'coupling')}, each of which pays no more than its δ"
+
+
+@dataclass(frozen=True)
+class IntegratedPiece:
+    """An event without the noise that it only compares with constants, and bounds of its weight then."""
+
+    piece: EventPiece
+    low: Fraction
+    high: Fraction
+
+    @classmethod
+    def of(cls, piece: EventPiece, noises: Sequence[NoiseDraw]) -> IntegratedPiece:
+        if any(noises[row].kind == OPAQUE for row in piece.rows):
+            return cls(piece, piece.weight, piece.weight)
+        released = {row for number in piece.event.numbers for row in number.noise}
+        low = high = piece.weight
+        kept = []
+        for row in piece.rows:
+            asked = [c for _, c in piece.conditions if c.slack.noise.get(row)]
+            if row in released or not all(_is_alone(c) for c in asked):
+                kept.append(row)
+                continue
+            least, most = probability_bounds(noises[row], *ends_of(noises[row], row, asked))
+            low, high = low * least, high * most
+        left = [(k, c) for k, c in piece.conditions if not _is_alone(c) or set(c.slack.noise) <= set(kept)]
+        return cls(EventPiece(piece.event, piece.weight, tuple(kept), tuple(left)), low, high)
+
+    def bounds(self, noises: Sequence[NoiseDraw]) -> tuple[Fraction, Fraction]:
+        """Rationals that the probability of the event lies between.
+
+        Conditions on one noise alone have a known probability, and are independent; others can only make it smaller.
+        """
+        low, high = self.low, self.high
+        for row in self.piece.rows:
+            own = [c for _, c in self.piece.conditions if _is_alone(c) and set(c.slack.noise) == {row}]
+            if noises[row].kind != OPAQUE and own:
+                least, most = probability_bounds(noises[row], *ends_of(noises[row], row, own))
+                low, high = low * least, high * most
+        known = all(_is_alone(c) for _, c in self.piece.conditions)
+        opaque = any(noises[row].kind == OPAQUE for row in self.piece.rows)
+        return (low if known and not opaque else Fraction(0)), high
+
+
+def _is_alone(condition: LinearCondition) -> bool:
+    """Whether it is a condition on one noise alone."""
+    return len(condition.slack.noise) == 1 and not condition.slack.functions and not condition.slack.data
+
+
+def _paid(use: CouplingUse, lefts: Sequence[IntegratedPiece], rights: Sequence[IntegratedPiece]) -> Fraction:
+    """A rational that is not below what the coupling pays."""
+    shared, load = [Fraction(0)] * len(lefts), [Fraction(0)] * len(rights)
+    total = Fraction(0)
+    for t, transport in enumerate(use.coupling.transports):
+        source = lefts[transport.source]
+        place = f"{use.place}/transports/{t}"
+        factor, paid = _carried(use, source.piece, rights[transport.target].piece, transport, place)
+        amount = source.high * transport.share
+        shared[transport.source] += transport.share
+        load[transport.target] += amount * factor
+        total += amount * paid
+    for j, amount in enumerate(load):
+        if amount > rights[j].low:
+            raise CertificateFlaw(f"{use.place}/transports", f"more comes into event {j} than its weight, for the cost")
+    others = by_output([right.piece for right in rights])
+    for output, found in by_output([left.piece for left in lefts]).items():
+        mine = [i for i in found if lefts[i].high]
+        if not any(shared[i] for i in mine):
+            total += _given_up(use, [lefts[i] for i in mine], [rights[j] for j in others.get(output, ())])
+            continue
+        for i in mine:
+            if shared[i] != 1:
+                reason = f"the shares of event {i} sum to {text_of(shared[i])}, not 1"
+                raise CertificateFlaw(f"{use.place}/transports", reason)
+    return total
+
+
+def _carried(
+    use: CouplingUse, left: EventPiece, right: EventPiece, transport: EventTransport, place: str
+) -> tuple[Fraction, Fraction]:
+    """What a share of probability 1 becomes, in units of e^cost; and what it pays."""
+    carried = carried_by(use, left, right, transport, place)
+    check_kept(carried)
+    if not isinstance(transport.shifts, ShiftTable):
+        raise CertificateFlaw(f"{place}/shifts", "a table is needed between values, not a rule")
+    (shift,) = transport.shifts.shifts  # one, as `check_kept` has found: there is one difference
+    cost = use.coupling.cost
+    bound = total_loss(carried.noises, range(len(shift.moves)), shift.moves)
+    if not bound.squared and not bound.lost and bound.pure <= cost:
+        return exp_above(bound.pure - cost), Fraction(0)
+    moving = [noise.kind for noise, move in zip(carried.noises, shift.moves, strict=True) if move]
+    return Fraction(1), delta_above(cost, bound, moving)
+
+
+def _given_up(use: CouplingUse, mine: Sequence[IntegratedPiece], theirs: Sequence[IntegratedPiece]) -> Fraction:
+    """What is paid for an output that is not carried over."""
+    noises = use.certificate.noises
+    likely = sum((each.bounds(noises)[1] for each in mine), start=Fraction(0))
+    if any(each.piece.event.numbers for each in (*mine, *theirs)):
+        return likely
+    other = sum((each.bounds(noises)[0] for each in theirs), start=Fraction(0))
+    return max(likely - exp_between(use.coupling.cost)[0] * other, Fraction(0))
+
+
+def check_totals(certificate: Cases) -> str:
+    """No pair of cases loses more than ε, or pays more than δ."""
+    worst = Fraction(0), Fraction(0)
+    for k, pair in enumerate(certificate.pairs):
+        couplings = [certificate.couplings[number] for number in pair.couplings]
+        cost = sum((coupling.cost for coupling in couplings), start=Fraction(0))
+        delta = sum((coupling.delta for coupling in couplings), start=Fraction(0))
+        worst = max(worst[0], cost), max(worst[1], delta)
+        if cost > certificate.epsilon or delta > certificate.delta:
+            raise CertificateFlaw(f"/pairs/{k}", f"it costs {decimal_of(cost)} and pays {decimal_of(delta)}")
+    return f"pairs cost at most {decimal_of(worst[0], 12)}, and pay at most {decimal_of(worst[1], 12)}"
+
+
+APPROXIMATE_STEPS = (
+    ("cases", check_cases),
+    ("neighbours", check_neighbours),
+    ("parts", check_parts),
+    ("couplings", check_couplings),
+    ("totals", check_totals),
+)

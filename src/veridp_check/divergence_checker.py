@@ -1,0 +1,243 @@
+"""Whether a certificate of (ε, δ) proves what it says: shifts of the noise, priced by how their loss is distributed.
+
+Part of the checker. The events and their shifts are those of an alignment, and are checked as such; what differs is
+what the shifts are said to prove.
+
+Let f be the density of all noise, D and D' neighbours whose difference is in a polytope, R_k the runs of event k on D,
+and Δ_k its shift. On D', η + Δ_k for η in R_k is a run of event k that gives the same output. The events are disjoint
+on D' too, so for every set S of outputs
+
+    P[M(D) in S] - e^ε P[M(D') in S]  <=  Σ_k ∫_{R_k} (f(η) - e^ε f(η + Δ_k))₊ dη  =  E[(1 - e^(ε - L(η)))₊],
+
+where L(η) = ln f(η)/f(η + Δ_k) for the event k that η is in. Events with the same shift are a *group*: L is the loss of
+one of the groups' shifts, so the expectation is at most the sum of E[(1 - e^(ε - L_g))₊] over the groups g, each over
+all noise. An event does not read every row of noise. Its shift may be taken to move the rows that it does not read as
+the shifts of other events do, without any effect on its runs: so events are in one group where their shifts agree on
+the rows that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+
+from veridp_check.alignment_checker import (
+    check_convexity,
+    check_events,
+    check_neighbours,
+    check_outputs,
+    check_shifts,
+    places_of,
+)
+from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
+from veridp_check.document import CertificateFlaw, decimal_of, text_of
+from veridp_check.enclosures import exp_between, gaussian_delta_above
+from veridp_check.noise import POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
+from veridp_check.shifts import (
+    MAX_RULE_ENTRIES,
+    Carried,
+    bounds_in,
+    check_whole_rule,
+    count,
+    linked_noises,
+    moved,
+)
+
+TWO_SIDED = ("normal", *STEEPNESS_BOUNDED, *POWER_TAILED)  # noise with a loss in either direction
+Column = NoiseMove | tuple[Fraction, ...]  # how one row of noise moves: by a rule, or at each corner of a table
+
+
+@dataclass
+class ShiftGroup:
+    """Shifts of several events that agree on the rows which they share, over one polytope; and where the first is."""
+
+    shape: object  # of their tables: shifts of different shapes are never in one group
+    place: str
+    polytope: object
+    columns: dict[int, Column] = field(default_factory=dict)
+    weight: Fraction = Fraction(0)  # the dearest weight of its events
+
+    def takes(self, columns: dict[int, Column]) -> bool:
+        return all(self.columns.get(row, column) == column for row, column in columns.items())
+
+
+def check_moves(certificate: Certificate) -> str:
+    """Every move is one that the noise allows."""
+    for at in places_of(certificate):
+        for k, noise in enumerate(at.noises):
+            for move, place in _moves(at, k):
+                if move and noise.loss(move) is None:
+                    raise CertificateFlaw(place, f"{noise.kind} noise must not be moved by {text_of(move)}")
+    kinds = sorted({noise.kind for noise in certificate.noises}) or ["no"]
+    return f"the moves are allowed for {' and '.join(kinds)} noise"
+
+
+def _moves(at: Carried, k: int) -> Iterator[tuple[Fraction, str]]:
+    """The moves of one noise, among which are the farthest either way, and their places."""
+    if isinstance(at.shifts, ShiftTable):
+        for c, shift in enumerate(at.shifts.shifts):
+            yield shift.moves[k], f"{at.place}/table/{c}/moves/{k}"
+        return
+    place = f"{at.place}/rule/{k}"
+    check_whole_rule(at.noises[k], at.shifts.moves[k], place)
+    for end in _ends(at.shifts.moves[k], at.polytope, place):
+        yield end, place
+
+
+def _ends(move: NoiseMove, polytope: object, place: str) -> list[Fraction]:
+    if not isinstance(polytope, DifferenceBox):
+        raise CertificateFlaw(place, "a rule is for a box, not for corners")
+    return [move.constant + end for end in bounds_in(move.slopes, polytope)]
+
+
+def check_delta(certificate: Certificate) -> str:
+    """Over each polytope, the groups of shifts have losses whose δ at ε sum to no more than δ."""
+    most, groups = Fraction(0), 0
+    for p in range(len(certificate.polytopes)):
+        found = _groups(certificate, p)
+        groups += len(found)
+        total = sum((_delta(certificate, group) for group in found), start=Fraction(0))
+        most = max(most, total)
+        if total > certificate.delta:
+            stated = decimal_of(certificate.delta)
+            raise CertificateFlaw("/delta", f"over polytope {p} δ is {decimal_of(total)} at this ε, not {stated}")
+    return f"{count(groups, 'group')} of shifts, whose losses have δ <= {decimal_of(most, 6)} at the ε that is stated"
+
+
+def check_notions(certificate: Certificate) -> str:
+    """ρ and μ, where they are stated, are no less than those of the one shift that all events have.
+
+    The output on D is a function of the shifted noise, and that on D' the same function of the noise itself: what
+    bounds a divergence of the two noises bounds it for the outputs. Noise with a price either way has a loss between
+    -pure and pure, so it is pure²/2-zCDP (Bun and Steinke 2016, Proposition 3.3; a bound on one side would not do).
+    Normal noise is μ²/2-zCDP and μ-GDP, and zCDP of independent noise adds up.
+    """
+    stated = [name for name in ("rho", "mu") if getattr(certificate, name) is not None]
+    for name in stated:
+        for p in range(len(certificate.polytopes)):
+            groups = _groups(certificate, p)
+            if len(groups) > 1:
+                raise CertificateFlaw(f"/{name}", f"over polytope {p} the events have {len(groups)} different shifts")
+            moving = {certificate.noises[row].kind for row, column in groups[0].columns.items() if _is_moved(column)}
+            if groups[0].weight or not moving <= set(TWO_SIDED):
+                raise CertificateFlaw(f"/{name}", f"over polytope {p} its loss is not bounded on both sides")
+            _check_notion(certificate, _loss(certificate.noises, groups[0]))
+    return " and ".join({"rho": "ρ", "mu": "μ"}[name] for name in stated) + " as stated" if stated else "none is stated"
+
+
+def _check_notion(certificate: Certificate, bound: ShiftLoss) -> None:
+    if certificate.rho is not None and certificate.rho < (bound.pure**2 + bound.squared) / 2:
+        raise CertificateFlaw("/rho", f"ρ is {decimal_of((bound.pure**2 + bound.squared) / 2)}, not less")
+    if certificate.mu is not None and (bound.pure or certificate.mu**2 < bound.squared):
+        raise CertificateFlaw(
+            "/mu", "noise that is not normal is moved" if bound.pure else "μ² is below that of the shift"
+        )
+
+
+def _groups(certificate: Certificate, p: int) -> list[ShiftGroup]:
+    """The shifts over one polytope, in groups."""
+    groups: list[ShiftGroup] = []
+    here = [at for k, at in enumerate(places_of(certificate)) if k % len(certificate.polytopes) == p]
+    for event, at in zip(certificate.events, here, strict=True):
+        columns: dict[int, Column]
+        if isinstance(at.shifts, ShiftRule):
+            shape: object = "rule"
+            columns = dict(zip(event.draws, at.shifts.moves, strict=True))
+        else:
+            shape = at.shifts.entries, at.shifts.at
+            columns = {row: tuple(s.moves[k] for s in at.shifts.shifts) for k, row in enumerate(event.draws)}
+        group = next((g for g in groups if g.shape == shape and g.takes(columns)), None)
+        if group is None:
+            group = ShiftGroup(shape, at.place, at.polytope)
+            groups.append(group)
+        group.columns.update(columns)
+        group.weight = max(group.weight, at.weight)
+    return groups
+
+
+def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
+    """A rational just above E[(1 - e^(ε - L))₊] of the group's loss, whatever the difference.
+
+    The weight of an event that depends on the data adds to its loss.
+    """
+    noises = certificate.noises
+    moving = [noises[row].kind for row, column in group.columns.items() if _is_moved(column)]
+    return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving)
+
+
+def delta_above(epsilon: Fraction, bound: ShiftLoss, moving: Sequence[str]) -> Fraction:
+    """A rational just above E[(1 - e^(ε - L))₊] of a loss within the bound, of noise of these kinds that moves.
+
+    With a normal number N as `ShiftLoss` says, it is at most `lost` + E[(1 - e^(ε - pure - N))₊], and grows with each
+    part of the bound.
+
+    Where one Laplace noise alone is moved, by Δ, its loss is pure = |Δ|/scale at most, and E[(1 - e^(ε - L))₊] is
+    1 - e^((ε - pure)/2) for ε between -pure and pure, and less for any smaller shift.
+    """
+    if list(moving) == ["laplace"] and abs(epsilon) <= bound.pure:
+        return 1 - exp_between((epsilon - bound.pure) / 2)[0]
+    return bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared)
+
+
+def _is_moved(column: Column) -> bool:
+    return any(column) if isinstance(column, tuple) else bool(column.constant or any(column.slopes.values()))
+
+
+def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> ShiftLoss:
+    """A bound on the loss of the group's shift at every difference.
+
+    Each part of `ShiftLoss` is convex in the moves. So it is largest at a corner, for a rule, whose moves are affine in
+    the difference, as for means of the shifts of a table. Rows of a rule that depend on no common entry are at their
+    worst together; where too many entries are connected, what each row has at most is added up.
+    """
+    rows = sorted(group.columns)
+    columns = [group.columns[row] for row in rows]
+    tables = [column for column in columns if isinstance(column, tuple)]
+    if tables or not columns:
+        corners = zip(*tables, strict=True) if tables else ()
+        return _worst([total_loss(noises, rows, moves) for moves in corners])
+    rule = ShiftRule(tuple(column for column in columns if isinstance(column, NoiseMove)), Fraction(0))
+    box = group.polytope
+    if not isinstance(box, DifferenceBox):
+        raise CertificateFlaw(group.place, "a rule is for a box, not for corners")
+    total = ShiftLoss()
+    for linked in linked_noises(rule):
+        own = [rows[k] for k in linked]
+        entries = sorted({i for k in linked for i in rule.moves[k].slopes})
+        if len(entries) <= MAX_RULE_ENTRIES:
+            tried = [[moved(rule, k, difference) for k in linked] for difference in box.corners(entries)]
+            total += _worst([total_loss(noises, own, moves) for moves in tried])
+            continue
+        for k in linked:
+            ends = _ends(rule.moves[k], box, group.place)
+            total += _worst([total_loss(noises, [rows[k]], [end]) for end in ends])
+    return total
+
+
+def _worst(losses: Sequence[ShiftLoss]) -> ShiftLoss:
+    return reduce(ShiftLoss.or_more, losses, ShiftLoss())
+
+
+def total_loss(noises: Sequence[NoiseDraw], rows: Sequence[int], moves: Sequence[Fraction]) -> ShiftLoss:
+    """A bound on the loss of these moves of the rows."""
+    total = ShiftLoss()
+    for row, move in zip(rows, moves, strict=True):
+        loss = noises[row].loss(move) if move else ShiftLoss()
+        if loss is None:
+            raise CertificateFlaw("/noises", f"{noises[row].kind} noise must not be moved by {text_of(move)}")
+        total += loss
+    return total
+
+
+DIVERGENCE_STEPS = (
+    ("neighbours", check_neighbours),
+    ("outputs", check_outputs),
+    ("shifts", check_shifts),
+    ("moves", check_moves),
+    ("convexity", check_convexity),
+    ("events", check_events),
+    ("delta", check_delta),
+    ("notions", check_notions),
+)

@@ -1,0 +1,182 @@
+"""Proofs of (ε, δ) that give up what a neighbour cannot produce, beside known answers and the exact engine."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import veridp
+from veridp.claim import Standing
+from veridp.engines.exact import compare
+from veridp.engines.prove import prove
+from veridp.engines.prove.coupling import CouplingProof
+from veridp_check.checker import check
+
+DELTA = 1e-3
+THRESHOLD = 1 + math.log(1 / (2 * DELTA))  # 7.2146080984
+
+
+def key_released_above(threshold):
+    def released(rng, counts):
+        """The noisy count of a key, where there is one and it is large."""
+        if counts[0] == 0:
+            return None
+        noisy = counts[0] + rng.laplace()
+        return noisy if noisy >= threshold else None
+
+    return released
+
+
+def test_a_key_is_released_at_the_threshold_of_its_delta():
+    assert pytest.approx(7.2146080984, abs=1e-10) == THRESHOLD
+    made = veridp.mechanism(epsilon=1, delta=DELTA, domain=[0, 1, 2, 3], size=1)
+    right = veridp.audit(made(key_released_above(THRESHOLD)), seconds=60)
+    assert right.standing is Standing.PROVED
+    wrong = veridp.audit(made(key_released_above(THRESHOLD - 1)), seconds=60)  # the +1 forgotten
+    assert wrong.standing is Standing.REFUTED
+
+
+def test_only_the_delta_of_the_tail_is_enough():
+    mechanism = key_released_above(THRESHOLD)
+    proof = prove(mechanism, 1, delta=DELTA * (1 + 1e-9), domain=[0, 1])
+    assert proof.epsilon == pytest.approx(0, abs=1e-9)  # between 0 and 1, all is given up
+    assert math.isinf(prove(mechanism, 1, delta=DELTA * (1 - 1e-9), domain=[0, 1]).epsilon)
+
+
+def test_what_is_given_up_lowers_epsilon():
+    """On 2 the key has probability e^(2 - τ)/2 and on 1 e^(1 - τ)/2, with numbers at a ratio of e: no less than ε = 1
+    for them; unless they are given up, which takes a δ of 0.00272."""
+    mechanism, given_up = key_released_above(THRESHOLD), math.exp(2 - THRESHOLD) / 2
+    for delta, epsilon in ((0.9 * given_up, None), (1.001 * given_up, 0.0)):
+        found = prove(mechanism, 1, delta=delta, domain=[1, 2]).epsilon
+        assert found == 0.0 if epsilon == 0.0 else 0.9 < found < 1
+        between = compare(veridp.mechanism(mechanism), [2], [1]).epsilon_at(delta)
+        assert between <= found + 1e-9
+
+
+def counted(records, key):
+    return sum(1 for record in records if record == key)
+
+
+def stability_histogram(rng, records):
+    noisy = {}
+    for key in ("a", "b"):
+        if counted(records, key) > 0:
+            value = counted(records, key) + rng.laplace()
+            if value >= THRESHOLD:
+                noisy[key] = value
+    return noisy
+
+
+def partition_selection(rng, records):
+    return [key for key in sorted(set(records)) if records.count(key) + rng.laplace() >= THRESHOLD]
+
+
+def noisy_keys_with_normal_noise(rng, records):
+    kept = []
+    for key in sorted(set(records)):
+        value = records.count(key) + rng.normal(scale=2.0)
+        if value > 8:
+            kept.append((key, value))
+    return kept
+
+
+def test_keys_of_records():
+    """The neighbour draws noise for a key more, or for one less."""
+    proof = prove(stability_histogram, 2, delta=2 * DELTA, domain=["a", "b"], adjacency="add-remove")
+    assert proof.epsilon == pytest.approx(1.0)
+    assert isinstance(proof, CouplingProof)
+    assert proof.certificate["kind"] == "approximate"
+    assert check(proof.certificate).verified
+
+
+def test_selected_partitions_cost_what_is_left_after_delta():
+    proof = prove(partition_selection, 2, delta=DELTA * (1 + 1e-9), domain=["a", "b"], adjacency="add-remove")
+    three, two = (math.exp(count - THRESHOLD) / 2 for count in (3, 2))
+    assert proof.epsilon == pytest.approx(math.log((three - DELTA) / two), abs=1e-6)
+
+
+def test_normal_noise_above_a_threshold():
+    proof = prove(noisy_keys_with_normal_noise, 2, delta=1e-3, domain=["a"], adjacency="add-remove")
+    assert math.isfinite(proof.epsilon)
+    pairs = [(["a"] * n, ["a"] * m) for n, m in ((2, 1), (1, 2), (1, 0), (3, 2))]
+    between = max(compare(noisy_keys_with_normal_noise, *pair).epsilon_at(1e-3) for pair in pairs)
+    assert between <= proof.epsilon + 1e-9
+
+
+def leaks_the_count(rng, counts):
+    return (counts[0], rng.laplace()) if rng.random() < 0.01 else rng.laplace()
+
+
+def test_a_leak_is_paid_with_its_probability():
+    assert prove(leaks_the_count, 1, delta=0.01 * (1 + 1e-9), domain=[0, 1]).epsilon == pytest.approx(0, abs=1e-9)
+    assert math.isinf(prove(leaks_the_count, 1, delta=0.0099, domain=[0, 1]).epsilon)
+
+
+# ------------------------------------------------------------------------------------------------------------ forgeries
+
+
+def certificate_of_a_key():
+    proof = prove(key_released_above(THRESHOLD), 1, delta=2 * DELTA, domain=[0, 1, 2])
+    return proof.certificate
+
+
+def pays_less(document):
+    for coupling in document["couplings"]:
+        coupling["delta"] = "1/100000"
+
+
+def costs_less(document):
+    for coupling in document["couplings"]:
+        coupling["cost"] = "1/2"
+
+
+def carries_nothing(document):
+    for coupling in document["couplings"]:
+        coupling["transports"] = []
+
+
+def shares_half(document):
+    for coupling in document["couplings"]:
+        for transport in coupling["transports"]:
+            transport["share"] = "1/2"
+
+
+def shifts_by_none(document):
+    for coupling in document["couplings"]:
+        for transport in coupling["transports"]:
+            transport["shifts"]["table"][0]["moves"] = ["0"]
+
+
+def has_a_ratio(document):
+    document["couplings"][0]["ratio"] = "1"
+
+
+def below_zero(document):
+    document["couplings"][0]["delta"] = "-1"
+
+
+@pytest.mark.parametrize(
+    ("edit", "place"),
+    [
+        (lambda document: document.update(delta="1/1000000"), "/pairs"),
+        (lambda document: document.update(epsilon="1/2"), "/pairs"),
+        (lambda document: document["pairs"].pop(), "/pairs"),
+        (lambda document: document.update(kind="coupling"), "/delta"),
+        (pays_less, "/couplings"),
+        (costs_less, "/couplings"),
+        (carries_nothing, "/couplings"),
+        (shares_half, "/couplings"),
+        (shifts_by_none, "/couplings"),
+        (has_a_ratio, "/couplings/0/ratio"),
+        (below_zero, "/couplings"),
+    ],
+)
+def test_forgeries_are_rejected(edit, place):
+    document = certificate_of_a_key()
+    assert check(document).verified
+    edit(document)
+    rejection = check(document).rejection
+    assert rejection is not None
+    assert rejection.place.startswith(place)

@@ -1,0 +1,216 @@
+"""Proofs of (ε, δ), beside closed forms, known answers and the exact engine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import veridp
+from veridp.claim import Standing
+from veridp.engines.exact import worst
+from veridp.engines.prove import prove
+from veridp.errors import BadInput
+from veridp_check.checker import check
+
+LEAST_SIGMA = 3.7306316348  # for (1, 1e-5) at sensitivity 1
+CLASSICAL = math.sqrt(2 * math.log(1.25e5))
+
+
+def delta_of_normal(epsilon: float, mu: float) -> float:
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+def noisy(scale):
+    def released(rng, data):
+        return [value + rng.normal(scale=scale) for value in data]
+
+    return released
+
+
+@pytest.mark.parametrize(
+    ("scale", "size", "adjacency", "epsilon"),
+    [
+        (LEAST_SIGMA, 1, "l1", 1.0),
+        (CLASSICAL, 1, "l1", 0.7509769569),
+        (CLASSICAL / 0.1, 1, "l1", 0.0607037816),
+        (CLASSICAL / 3, 1, "l1", 2.5332694553),
+        (3.730632, 5, "linf", 2.4420841),
+        (3.730632, 5, "l1", 0.99999989),
+    ],
+)
+def test_normal_noise_costs_what_is_known(scale, size, adjacency, epsilon):
+    proof = prove(noisy(scale), size, delta=1e-5, adjacency=adjacency)
+    assert proof.epsilon == pytest.approx(epsilon, abs=6e-8 if size > 1 else 1e-9)
+    steps = size if adjacency == "linf" else 1
+    assert proof.mu == pytest.approx(math.sqrt(steps) / scale, rel=1e-12)
+    assert proof.rho == pytest.approx(steps / (2 * scale**2), rel=1e-12)
+    assert proof.delta(proof.epsilon) == pytest.approx(1e-5, rel=1e-9)
+    assert proof.delta(0.5) == pytest.approx(delta_of_normal(0.5, math.sqrt(steps) / scale), rel=1e-9)
+    certificate = proof.certificate
+    assert certificate["kind"] == "divergence"
+    assert check(certificate).verified
+
+
+def sum_of_two_draws(rng, data):
+    first = rng.normal(0, 3)
+    return data[0] + first + 4 * rng.standard_normal()
+
+
+def rounded_and_named(rng, data):
+    total = sum(data) + rng.normal(scale=4)
+    return {"total": round(max(total, 0.0)), "size": "large" if total > 10 else "small"}
+
+
+def threshold(rng, data):
+    return bool(data[0] + rng.normal(scale=4) > 3)
+
+
+def two_kinds_of_noise(rng, data):
+    return data[0] + rng.laplace(scale=2), data[1] + rng.normal(scale=3)
+
+
+def normal_after_a_branch(rng, data):
+    """The second draw is made in one branch only."""
+    first = data[0] + rng.normal(scale=5)
+    return [first, data[1] + rng.normal(scale=5)] if first > 0 else [first]
+
+
+def difference_of_sums(rng, data):
+    noise = rng.normal(size=2)
+    return np.array([data[0] + data[1], data[0] - data[1]]) + 10 * noise
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "size", "adjacency", "mu"),
+    [
+        (sum_of_two_draws, 1, "linf", 1 / 5),
+        (rounded_and_named, 3, "l1", 1 / 4),
+        (rounded_and_named, 3, "linf", 3 / 4),
+        (threshold, 1, "linf", 1 / 4),
+        (normal_after_a_branch, 2, "linf", math.sqrt(2) / 5),
+        (difference_of_sums, 2, "l1", math.sqrt(2) / 10),
+        (difference_of_sums, 2, "linf", 2 / 10),
+    ],
+)
+def test_one_shift_keeps_whatever_is_computed_from_normal_noise(mechanism, size, adjacency, mu):
+    proof = prove(mechanism, size, delta=1e-6, adjacency=adjacency)
+    assert proof.mu == pytest.approx(mu, rel=1e-12)
+    assert delta_of_normal(proof.epsilon, mu) == pytest.approx(1e-6, rel=1e-6)
+
+
+def argmax(rng, data):
+    return int(np.argmax([value + rng.normal(scale=5) for value in data]))
+
+
+def test_noisy_max_keeps_its_differences_alone():
+    """Only differences of the noisy numbers decide: the mean of the shift is free, and 0 is the cheapest."""
+    proof = prove(argmax, 3, delta=1e-5, adjacency="l1")
+    assert proof.mu == pytest.approx(math.sqrt(2 / 3) / 5, rel=1e-12)
+    assert worst(argmax, 3, adjacency="l1", at=1e-5, max_pairs=20).epsilon <= proof.epsilon
+
+
+def test_laplace_noise_has_a_smaller_epsilon_where_delta_is_allowed():
+    def released(rng, data):
+        return data[0] + rng.laplace()
+
+    for delta, epsilon in ((0.2211992169, 0.5), (0.3296799540, 0.2)):
+        assert prove(released, 1, delta=delta).epsilon == pytest.approx(epsilon, abs=1e-9)
+    assert prove(released, 1).epsilon == 1.0
+    assert prove(released, 1).delta(0.5) == pytest.approx((math.e - math.exp(0.5)) / (1 + math.e), rel=1e-12)
+
+
+def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():
+    def released(rng, data):
+        return data[0] + rng.uniform(-5, 5)
+
+    proof = prove(released, 1, delta=0.1)
+    assert (proof.epsilon, proof.delta(0.0), proof.rho) == (0.0, 0.1, math.inf)
+    assert math.isinf(prove(released, 1, delta=0.0999).epsilon)
+
+
+def test_kinds_of_noise_are_bounded_together():
+    proof = prove(two_kinds_of_noise, 2, delta=1e-5)
+    assert delta_of_normal(proof.epsilon - 0.5, 1 / 3) == pytest.approx(1e-5, rel=1e-6)
+    assert proof.rho == pytest.approx(0.5**2 / 2 + 1 / 18, rel=1e-12)
+    assert math.isinf(proof.mu)
+    assert worst(two_kinds_of_noise, 2, at=1e-5, max_pairs=4).epsilon <= proof.epsilon
+
+
+def clipped_mean(rng, data):
+    return float(np.clip(np.array(data), 0, 1).mean() + rng.normal(scale=0.5))
+
+
+def count_above_half(rng, data):
+    return sum(1 for value in data if value > 0.5) + rng.normal(scale=4)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "adjacency", "domain", "mu"),
+    [
+        (clipped_mean, "replace", (0, 1), 1 / 2),
+        (count_above_half, "add-remove", (0, 1), 1 / 4),
+        (count_above_half, "replace", [0, 1], 1 / 4),
+    ],
+)
+def test_records_of_an_interval_and_of_a_list(mechanism, adjacency, domain, mu):
+    proof = prove(mechanism, 4, delta=1e-5, adjacency=adjacency, domain=domain)
+    assert proof.mu == pytest.approx(mu, rel=1e-12)
+
+
+def raw_for_integers(rng, data):
+    total = sum(data)
+    return total if isinstance(total, int) else total + rng.laplace(scale=4)
+
+
+def test_values_of_a_list_that_are_no_floats_are_not_taken_for_them():
+    for adjacency in ("replace", "linf"):
+        for delta in (0.0, 1e-5):
+            proof = prove(raw_for_integers, 4, delta=delta, adjacency=adjacency, domain=[0, 1])
+            assert math.isinf(proof.epsilon)
+
+
+def unprotected(rng, data):
+    return data[0] + rng.normal(), data[1]
+
+
+def released_twice_at_the_price_of_one(rng, data):
+    return [data[0] + rng.normal(scale=LEAST_SIGMA) for _ in range(2)]
+
+
+def test_what_is_not_protected_is_not_proved():
+    assert math.isinf(prove(unprotected, 2, delta=1e-5).epsilon)
+    twice = prove(released_twice_at_the_price_of_one, 1, delta=1e-5)
+    assert delta_of_normal(twice.epsilon, math.sqrt(2) / LEAST_SIGMA) == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_a_delta_must_be_a_probability_below_1():
+    for wrong in (-0.1, 1.0, 2, "1e-5"):
+        with pytest.raises(BadInput, match="delta must be at least 0 and below 1"):
+            prove(threshold, 1, delta=wrong)
+
+
+def test_an_argument_of_that_name_is_the_mechanisms():
+    proof = prove(veridp.catalogue["gaussian"], 1, delta=1e-6, epsilon=0.5)
+    scale = math.sqrt(2 * math.log(1.25e6)) / 0.5
+    assert proof.at_delta == pytest.approx(1e-6, rel=2e-9)
+    assert proof.mu == pytest.approx(1 / scale, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("scale", "epsilon", "standing"),
+    [
+        (LEAST_SIGMA * (1 + 1e-6), 1, Standing.PROVED),
+        (LEAST_SIGMA * (1 - 1e-6), 1, Standing.REFUTED),
+        (CLASSICAL / 3, 3, Standing.PROVED),
+        (math.sqrt(2 * math.log(1.25)) / 1, 1, Standing.REFUTED),  # the δ forgotten
+        (CLASSICAL / 2, 1, Standing.REFUTED),
+    ],
+)
+def test_the_audit_closes_the_interval_of_normal_noise(scale, epsilon, standing):
+    made = veridp.mechanism(epsilon=epsilon, delta=1e-5, adjacency="l1", size=2)(noisy(scale))
+    verdict = veridp.audit(made, seconds=60)
+    assert verdict.standing is standing
+    assert verdict.epsilon.lower == pytest.approx(verdict.epsilon.upper, rel=1e-6)

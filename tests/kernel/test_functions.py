@@ -1,0 +1,184 @@
+"""Functions of noisy numbers: what they are on a path, and what comparing them means."""
+
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import veridp
+from veridp.errors import ExplorationDisagrees, NotAffine
+from veridp.kernel import functions
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import Affine, unknowns
+from veridp.kernel.path import leaves
+from veridp.kernel.replay import Listing
+from veridp.kernel.symbols import Derived, PureFunction
+from veridp.mechanism import as_mechanism
+
+
+def only(mechanism, data=None):
+    (path,) = explore(mechanism, data)
+    return path
+
+
+def replayed(mechanism, data=None):
+    return Listing.of(as_mechanism(mechanism), data, explore(mechanism, data)).replay()
+
+
+RISING = [value for value in vars(functions).values() if isinstance(value, PureFunction) and value.at_least is not None]
+RISING += [functions.odd_power(3), functions.power_of_positive(2), functions.exponential(2.5)]
+
+
+@pytest.mark.parametrize("function", RISING, ids=lambda function: function.name)
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_rising_function_reaches_a_level_where_its_threshold_says(function, strict):
+    rng = np.random.default_rng(0)
+    positive = any(word in function.name for word in ("log", "sqrt", "from 0"))
+    for x in rng.uniform(0.05 if positive else -6, 6, 300).tolist():
+        for level in (-3, -1, -0.5, 0, 0.25, 0.5, 1, 2, 2.5, 7):
+            reached = function.compute(x) > level if strict else function.compute(x) >= level
+            bound, excluded = function.at_least(Fraction(level), strict)
+            assert reached == (x > bound if excluded else x >= bound), (x, level)
+
+
+@pytest.mark.parametrize(
+    ("function", "halves"),
+    [(functions.ROUND, [-1.5, -0.5, 0.5, 1.5, 2.5]), (functions.TRUNC, [-2, -1, 0, 1]), (functions.FLOOR, [-1, 0, 1])],
+)
+def test_step_functions_are_exact_on_their_edges(function, halves):
+    for x in halves:
+        for level in range(-3, 4):
+            bound, excluded = function.at_least(Fraction(level), False)
+            assert (function.compute(x) >= level) == (x > bound if excluded else x >= bound)
+
+
+def test_what_is_computed_from_noise_is_written_in_its_words():
+    def computed(rng, data):
+        noisy = data[0] + rng.laplace()
+        return noisy * (data[1] + rng.laplace()), round(noisy, 1), noisy**2, 1 / noisy, noisy // 2, noisy % 2
+
+    path = only(computed, unknowns("data", 2))
+    assert [leaf.text() for leaf in leaves(path.output)] == [
+        "(data[0] + n0) * (data[1] + n1)",
+        "0.1·round(10·data[0] + 10·n0)",
+        "(data[0] + n0)**2",
+        "1/(data[0] + n0)",
+        "floor(0.5·data[0] + 0.5·n0)",
+        "data[0] + n0 - 2·floor(0.5·data[0] + 0.5·n0)",
+    ]
+    assert not path.conditions
+
+
+def test_comparing_a_rising_function_compares_its_argument():
+    def compared(rng, data):
+        noisy = rng.laplace()
+        return [
+            np.exp(noisy) > 2,
+            round(noisy) >= 1,
+            np.tanh(noisy) < 0.5,
+            noisy**3 > 8,
+            np.float64(2.0) ** noisy <= 0.0,
+        ]
+
+    texts = {condition.text() for path in explore(compared, None) for condition in path.conditions}
+    ln2, half = f"{math.log(2):.6g}", f"{math.atanh(0.5):.6g}"
+    assert {f"n0 > {ln2}", "n0 > 0.5", "n0 > 2", f"{half} > n0"} <= texts
+    assert not any("(" in text for text in texts)
+    assert all(path.output[4] is False for path in explore(compared, None))
+
+
+def test_equality_with_a_rounded_number_is_an_interval():
+    def rounded(rng, data):
+        return "three" if round(rng.laplace()) == 3 else "other"
+
+    three, above, below = explore(rounded, None)
+    assert [condition.text() for condition in three.conditions] == ["n0 > 2.5", "3.5 > n0"]
+    assert (above.output, below.output) == ("other", "other")
+
+
+def test_a_function_may_not_be_defined_everywhere():
+    def logarithm(rng, data):
+        return math.log(rng.laplace())
+
+    def roots(rng, data):
+        return np.sqrt(rng.laplace(size=1))
+
+    defined, raising = explore(logarithm, None)
+    assert str(raising.output) == "raises ValueError('math domain error')"
+    assert defined.conditions[0].text() == "n0 > 0"
+    outputs = [str(leaf) for path in explore(roots, None) for leaf in leaves(path.output)]
+    assert sorted(outputs) == ["nan", "sqrt(n0)"]
+    assert replayed(logarithm).reached == replayed(roots).reached == 2
+
+
+def test_functions_are_equal_if_their_names_and_arguments_are():
+    first, second = (only(lambda rng, data: np.exp(2 * rng.laplace() + 1)).output for _ in range(2))
+    assert isinstance(first, Affine)
+    assert first.functions == second.functions
+    assert first.functions != only(lambda rng, data: np.exp(2 * rng.laplace())).output.functions
+    (copied,) = pickle.loads(pickle.dumps(first.functions))  # noqa: S301
+    assert copied == first.functions[0]
+    assert isinstance(copied, Derived)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda rng, data: rng.laplace() * rng.normal() / rng.exponential(),
+        lambda rng, data: np.exp(rng.laplace(size=3)) / np.exp(rng.laplace(size=3)).sum(),
+        lambda rng, data: [
+            round(rng.laplace(), 3),
+            int(7 * rng.random()),
+            math.floor(rng.laplace()),
+            rng.laplace() // 3,
+        ],
+        lambda rng, data: np.std(rng.laplace(size=4)) + np.percentile(rng.laplace(size=4), 30),
+        lambda rng, data: np.linalg.lstsq(np.array([[1.0], [2.0]]), rng.laplace(size=2), rcond=None)[0],
+        lambda rng, data: "high" if rng.laplace() * rng.laplace() > 1 else rng.laplace() ** 2,
+    ],
+)
+def test_plain_runs_compute_what_functions_say(mechanism):
+    replay = replayed(mechanism)
+    assert replay.reached == replay.paths
+
+
+def test_code_that_computes_something_else_from_a_plain_number_is_found_out():
+    def lies(rng, data):
+        value = rng.laplace()
+        return round(value, 2) if type(value) is float else round(value, 1)
+
+    with pytest.raises(ExplorationDisagrees):
+        replayed(lies)
+
+
+def unclear_everywhere(rng, data):
+    noise = rng.laplace()
+    digits = math.floor(noise * 1e12) % 2
+    return (data, digits) if type(noise) is float else (noise, digits)
+
+
+def unclear_on_one_path(rng, data):
+    noise = rng.laplace()
+    return unclear_everywhere(rng, data) if noise > 0 else "low"
+
+
+@pytest.mark.parametrize("mechanism", [unclear_everywhere, unclear_on_one_path])
+def test_code_cannot_hide_from_replay_behind_rounding(mechanism):
+    with pytest.raises(ExplorationDisagrees, match="rounding decides"):
+        replayed(mechanism, 0.0)
+
+
+def test_functions_of_almost_the_same_constant_are_different_functions():
+    def powered(rng, data):
+        return (1.5 + 1e-13 * data[0]) ** (data[0] + np.float64(1.0) * rng.laplace())
+
+    claimed = veridp.mechanism(epsilon=1.0, adjacency="replace", domain=[0, 1], size=1)(powered)
+    assert math.isinf(veridp.prove(claimed).epsilon)
+
+
+def test_without_functions_what_is_not_affine_is_refused_by_name():
+    for mechanism in (lambda rng, data: rng.laplace() * rng.laplace(), lambda rng, data: 1 / rng.laplace()):
+        with pytest.raises(NotAffine, match=r"noise .*is not affine"):
+            explore(mechanism, None, functions=False)

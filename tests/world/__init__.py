@@ -1,0 +1,1 @@
+"""Mechanisms as engineers write them, each with its derivation; none was written to fit an engine."""
