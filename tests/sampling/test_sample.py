@@ -372,6 +372,7 @@ class BreaksBeforeItStarts(ProcessPoolExecutor):
             process.kill()
         while not self._broken:  # type: ignore[attr-defined]
             time.sleep(0.01)
+        time.sleep(0.2)  # meanwhile it ends those in its list
 
 
 class BreaksWhileItStarts(BreaksBeforeItStarts):
@@ -384,7 +385,6 @@ class BreaksWhileItStarts(BreaksBeforeItStarts):
             ((number, process),) = self._processes.items() - listed.items()
             del self._processes[number]
             self.breaks()
-            time.sleep(0.2)  # the pool ends the workers in its list
             self._processes[number] = process  # type: ignore[index]
 
 
