@@ -20,10 +20,10 @@ import pytest
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, Nondeterministic, WorkerLost
 from veridp.kernel.output import Raised
 from veridp.mechanism import Mechanism, mechanism
-from veridp.sampling import blocks
-from veridp.sampling import worker_pool as pool
+from veridp.sampling import blocks, worker_processes
 from veridp.sampling.blocks import LARGE_BLOCK
 from veridp.sampling.sample import check_returns, sample, tally
+from veridp.sampling.worker_pool import first_done
 
 READINGS = ["batch", "compiled", "one-by-one", "vectorised"]
 
@@ -61,7 +61,7 @@ def test_readings_differ_from_one_another_and_arguments_count() -> None:
 
 
 def test_a_process_pool_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ProcessPoolExecutor(2, pool._context()) as processes:
+    with ProcessPoolExecutor(2, worker_processes.start_context()) as processes:
         outputs = sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", executor=processes)
         assert processes.submit(os.getpid).result() > 0  # it is left as it was
     assert outputs == sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", workers=1)
@@ -335,16 +335,15 @@ def test_a_block_that_kills_every_worker_is_named() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_pool_that_loses_a_worker_beside_a_cancelled_task_is_not_waited_for() -> None:
-    crew = pool.WorkerPool(None, workers=1)
-    executor: Any = crew.workers()
-    with pool.hidden_main():
+    executor: Any = ProcessPoolExecutor(1, worker_processes.start_context())
+    with worker_processes.hidden_main():
         futures = [executor.submit(time.sleep, 600) for _ in range(5)]
     assert futures[3].cancel()  # the first two or three are with the worker
     (worker,) = executor._processes.values()
     worker.kill()
     with pytest.raises(BrokenExecutor):
-        [future.result() for future in pool.first_done(futures[4:], executor)]
-    crew.dismiss(kill=True)
+        [future.result() for future in first_done(futures[4:], executor)]
+    executor.shutdown()
 
 
 def test_a_broken_executor_of_the_caller_is_replaced(tmp_path: Path) -> None:
@@ -352,7 +351,7 @@ def test_a_broken_executor_of_the_caller_is_replaced(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         pass
     assert sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", executor=threads) == alone  # it has been shut down
-    with ProcessPoolExecutor(2, pool._context()) as processes:
+    with ProcessPoolExecutor(2, worker_processes.start_context()) as processes:
         outputs = sample(dies_once, str(tmp_path / "died"), 20_000, seed=2, reading="one-by-one", executor=processes)
     assert (tmp_path / "died").exists()
     assert outputs.distinct() == {1: 20_000}
@@ -391,7 +390,7 @@ class BreaksWhileItStarts(BreaksBeforeItStarts):
 @pytest.mark.parametrize("kind", [BreaksBeforeItStarts, BreaksWhileItStarts])
 def test_a_callers_pool_that_breaks_as_a_worker_starts_is_replaced(kind: type[ProcessPoolExecutor]) -> None:
     alone = sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", workers=1)
-    with kind(2, pool._context()) as processes:
+    with kind(2, worker_processes.start_context()) as processes:
         assert sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", executor=processes) == alone
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from veridp.errors import BadInput, BadOutput, WorkerLost
+from veridp.sampling import worker_processes
 from veridp.sampling.worker_pool import WorkerPool
 
 TASKS = 9
@@ -134,3 +135,59 @@ def test_no_patience_is_left_for_a_worker_that_does_not_answer() -> None:
     with pytest.raises(TimeoutError), WorkerPool(0, workers=2) as pool:
         list(pool.results(lambda shared, number: signal.pause(), range(2), patience=0.2))
     assert pool.own is None
+
+
+def test_workers_that_are_ended_while_they_write_are_not_waited_for() -> None:
+    """A result larger than a pipe holds: its worker writes until somebody reads."""
+    with WorkerPool(0, workers=2) as pool:
+        results = pool.results(lambda shared, number: bytes(10**7), range(TASKS))
+        assert len(next(results)) == 10**7
+        results.close()
+    assert pool.own is None
+
+
+def test_a_worker_that_dies_takes_no_other_task_with_it(tmp_path: Path) -> None:
+    def runs(folder: Path, number: int) -> int:
+        with (folder / str(number)).open("a") as file:
+            file.write(".")
+        if number == 0 and len((folder / "0").read_text()) < 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    with WorkerPool(tmp_path, workers=2) as pool:
+        assert list(pool.results(runs, range(TASKS))) == list(range(TASKS))
+    assert [len((tmp_path / str(number)).read_text()) for number in range(TASKS)] == [3] + [1] * (TASKS - 1)
+
+
+def test_an_idle_worker_that_is_ended_from_outside_is_replaced() -> None:
+    with WorkerPool(0, workers=2) as pool:
+        assert list(pool.results(operator.add, range(TASKS))) == list(range(TASKS))
+        assert isinstance(pool.own, worker_processes.WorkerProcesses)
+        for worker in pool.own.workers:
+            worker.process.kill()
+            worker.process.join()
+        assert list(pool.results(operator.add, range(TASKS))) == list(range(TASKS))
+
+
+def test_a_result_that_cannot_travel_is_an_error() -> None:
+    with WorkerPool(0, workers=2) as pool, pytest.raises(BadInput, match="a result cannot be sent back: TypeError"):
+        list(pool.results(lambda shared, number: threading.Lock(), range(2)))
+
+
+def test_a_message_that_was_interrupted_is_not_taken_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted: list[bytes] = []
+    with WorkerPool(0, workers=2) as pool:
+        results = pool.results(lambda shared, number: number, range(TASKS))
+        assert next(results) == 0
+        read = worker_processes._read
+
+        def interrupt(content: bytes) -> object:
+            interrupted.append(content)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(worker_processes, "_read", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            list(results)
+        monkeypatch.setattr(worker_processes, "_read", read)
+        assert len(interrupted) == 1
+        assert list(pool.results(lambda shared, number: 10 + number, range(TASKS))) == list(range(10, 10 + TASKS))

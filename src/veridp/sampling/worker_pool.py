@@ -1,18 +1,13 @@
-"""Runs the blocks of a job in order: here, in worker processes, in threads, or on any executor."""
+"""Runs tasks in order: here, in worker processes, in threads, or on any executor."""
 
 from __future__ import annotations
 
-import functools
 import itertools
-import multiprocessing
 import os
-import pickle
-import signal
 import sys
 import sysconfig
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import (
@@ -24,17 +19,17 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import cloudpickle
 
-from veridp.budget.child_process import end_with_parent, inside, without_parents_threads
-from veridp.errors import BadInput, WorkerLost
+from veridp.errors import WorkerLost
+from veridp.sampling.worker_processes import Failure, WorkerProcesses, carried_out, hidden_main
 
 # ------------------------------------------------------------------------------------------------------------ shipping
 # Pickles for other processes: functions of scripts, notebooks and files that cannot be imported are pickled by value.
@@ -82,10 +77,8 @@ def _importable(module: ModuleType) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------------- worker pool
-# The worker pool: runs tasks here, in worker processes, in threads, or on any executor; results come in order.
-#
-# A worker that dies does not lose the run: the tasks that were under way are run again, each alone, and only one that
-# ends its worker over and over is given up.
+# Results come in the order of the tasks. A worker that dies does not lose the run: its task is run again, and only one
+# that ends its worker over and over is given up. An executor of the caller that breaks is replaced by workers of ours.
 
 
 Shared = TypeVar("Shared")
@@ -94,55 +87,6 @@ Found = TypeVar("Found")
 
 ATTEMPTS = 3  # how often a task may end its worker
 LOOK_AT_POOL = 1.0  # seconds between two looks at whether an executor still keeps track of its workers
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error on its way back from a worker, where its own class may not be able to travel."""
-
-    error: bytes
-    cause: bytes | None
-    trace: str
-
-    @classmethod
-    def of(cls, error: Exception, cause: BaseException | None = None) -> Failure:
-        pickled = _pickled(error) or pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-        cause = cause or error.__cause__
-        trace = "".join(traceback.format_exception(cause or error))
-        return cls(pickled, None if cause is None else _pickled(cause), f"in a worker:\n{trace}")
-
-    def reraise(self) -> NoReturn:
-        error: Exception = pickle.loads(self.error)  # noqa: S301 - it comes from our own worker
-        cause: BaseException | None = None if self.cause is None else pickle.loads(self.cause)  # noqa: S301 - as well
-        error.add_note(self.trace)
-        raise error from cause
-
-
-def _pickled(error: BaseException) -> bytes | None:
-    """The error as bytes; None where it cannot be pickled or unpickled: its text is in the trace."""
-    with suppress(Exception):
-        content: bytes = cloudpickle.dumps(error)
-        pickle.loads(content)  # noqa: S301 - it was written here
-        return content
-    return None
-
-
-def _carried_out(payload: bytes, task: bytes) -> Any:
-    """The task's result, or a Failure."""
-    try:
-        function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
-        shared = _unpacked(payload)
-    except Exception as error:
-        return Failure.of(BadInput(f"a worker cannot run the job: {type(error).__name__}: {error}"), error)
-    try:
-        return function(shared, argument)
-    except Exception as error:
-        return Failure.of(error)
-
-
-@functools.lru_cache(maxsize=2)
-def _unpacked(payload: bytes) -> Any:
-    return pickle.loads(payload)  # noqa: S301 - it comes from the process that started this one
 
 
 def cores() -> int:
@@ -163,7 +107,7 @@ class WorkerPool(Generic[Shared]):
     ) -> None:
         self.shared, self.executor, self.threads = shared, executor, threads
         self.size = workers or cores()
-        self.own: Executor | None = None
+        self.own: WorkerProcesses | ThreadPoolExecutor | None = None
 
     @cached_property
     def payload(self) -> bytes | None:
@@ -179,7 +123,7 @@ class WorkerPool(Generic[Shared]):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.dismiss(kill=error[0] is not None)
+        self.dismiss()
 
     def results(
         self,
@@ -202,26 +146,32 @@ class WorkerPool(Generic[Shared]):
 
     def submit(self, payload: bytes, task: bytes) -> Future[Any]:
         """Have a task run; RuntimeError where the executor is broken or has been shut down."""
+        workers = self.workers()
+        if isinstance(workers, WorkerProcesses):
+            return workers.submit(payload, task)
         with hidden_main():  # submitting may start a process
-            return self.workers().submit(_carried_out, payload, task)
+            return workers.submit(carried_out, payload, task)
 
-    def workers(self) -> Executor:
-        """The executor, or workers of our own, which are started where there are none."""
+    def workers(self) -> WorkerProcesses | Executor:
+        """The executor, or workers of our own."""
         if self.executor is not None:
             return self.executor
-        if self.own is None and self.threads:
-            self.own = ThreadPoolExecutor(self.size)
-        elif self.own is None:
-            self.own = ProcessPoolExecutor(self.size, _context(), initializer=_answer_to_the_parent_alone)
+        if self.own is None:
+            self.own = ThreadPoolExecutor(self.size) if self.threads else WorkerProcesses(self.size)
         return self.own
 
-    def dismiss(self, kill: bool) -> None:
-        """Wait for our own workers to leave, or end them."""
-        if self.own is None:
-            return
-        if kill:
-            _end_workers(self.own)
-        self.own.shutdown(wait=True, cancel_futures=True)
+    def replace_executor(self) -> None:
+        """Go on with workers of our own."""
+        if isinstance(self.executor, ProcessPoolExecutor) and getattr(self.executor, "_broken", False):
+            _end_late_worker(self.executor)
+        self.executor = None
+
+    def dismiss(self) -> None:
+        """End our own workers; threads are waited for."""
+        if isinstance(self.own, WorkerProcesses):
+            self.own.end()
+        elif self.own is not None:
+            self.own.shutdown(wait=True, cancel_futures=True)
         self.own = None
 
 
@@ -238,11 +188,10 @@ class _Run:
     lost: Callable[[int], str]
     taken: int = 0  # tasks, so far
     tasks: dict[int, bytes] = field(default_factory=dict)  # those that have no result yet
-    waiting: list[int] = field(default_factory=list)  # those of them that have to be run again, the next one last
+    waiting: list[int] = field(default_factory=list)  # those of them that have to be run, the next one last
     flying: dict[Future[Any], int] = field(default_factory=dict)
     landed: dict[int, Any] = field(default_factory=dict)
     losses: Counter[int] = field(default_factory=Counter)
-    suspects: set[int] = field(default_factory=set)
 
     def results(self) -> Generator[Any, None, None]:
         try:
@@ -261,17 +210,17 @@ class _Run:
                 future.cancel()
 
     def _launch(self, first: int) -> None:
-        """Keep the workers busy, but not so far ahead that results pile up; suspects fly alone."""
+        """Keep the workers busy, but not so far ahead that results pile up."""
         most = self.per_worker * self.pool.size
-        while len(self.flying) < (1 if self.suspects else most) and self._has_next(first + 2 * most):
+        while len(self.flying) < most and self._has_next(first + 2 * most):
             number = self.waiting.pop()
             try:
                 self.flying[self.pool.submit(self.payload, self.tasks[number])] = number
             except (RuntimeError, OSError):  # the executor is broken, has been shut down, or cannot start a worker
-                if self.pool.own is not None and not getattr(self.pool.own, "_broken", False):
+                if self.pool.executor is None:
                     raise
-                self.waiting.append(number)
-                self._lose([])
+                self._run_again(number, *self.flying.values())
+                self._replace_executor()
 
     def _has_next(self, end: int) -> bool:
         """Whether a task waits; one with a number below the end is taken if none does."""
@@ -287,7 +236,7 @@ class _Run:
         try:
             done = first_done(self.flying, self.pool.workers(), patience)
         except BrokenExecutor:
-            self._lose([])
+            self._replace_executor()
             return
         if not done:
             raise TimeoutError
@@ -296,42 +245,32 @@ class _Run:
             number = self.flying.pop(future)
             try:
                 self.landed[number] = future.result()
-            except Exception:  # a task that fails gives a Failure: it is the executor that failed
-                lost.append(number)
-            else:
-                self.suspects.discard(number)
                 del self.tasks[number]
-        if lost:
-            self._lose(lost)
-
-    def _lose(self, numbers: list[int]) -> None:
-        """The executor is gone, and with it all that was under way; go on with workers of our own."""
-        lost = sorted({*numbers, *self.flying.values()})
-        self.flying.clear()
+            except Exception:  # a task that fails gives a Failure: its worker, or the executor, is gone
+                lost.append(number)
+        self._run_again(*lost)
+        if lost and self.pool.executor is not None:
+            self._replace_executor()
+            return
         self.losses.update(lost)
-        if len(lost) == 1 and self.losses[lost[0]] >= ATTEMPTS:
-            raise WorkerLost(f"{self.lost(lost[0])}; look for os._exit, a crash in compiled code, or too little memory")
-        self.suspects.update(lost)
-        self.waiting = sorted({*self.waiting, *lost}, reverse=True)
-        self.pool.dismiss(kill=True)
-        if getattr(self.pool.executor, "_broken", False):
-            _end_workers(self.pool.executor)
-        self.pool.executor = None
+        for number in lost:
+            if self.losses[number] >= ATTEMPTS:
+                reasons = "look for os._exit, a crash in compiled code, or too little memory"
+                raise WorkerLost(f"{self.lost(number)}; {reasons}")
+
+    def _replace_executor(self) -> None:
+        """The caller's executor is gone, and with it all that was under way."""
+        self._run_again(*self.flying.values())
+        self.flying.clear()
+        self.pool.replace_executor()
+
+    def _run_again(self, *numbers: int) -> None:
+        self.waiting = sorted({*self.waiting, *numbers}, reverse=True)
 
 
-def _end_workers(executor: Executor | None) -> None:
-    """End the processes of an executor that no longer gives them work.
-
-    Python's broken process pool ends its workers itself, but for one that was being started when the pool broke: for
-    that one its shutdown waits without end.
-    """
-    if isinstance(executor, ProcessPoolExecutor):
-        for process in list((getattr(executor, "_processes", None) or {}).values()):
-            with suppress(Exception):  # it may have ended by itself
-                process.kill()
-
-
-def first_done(futures: Collection[Future[Any]], executor: Executor, patience: float | None = None) -> set[Future[Any]]:
+def first_done(
+    futures: Collection[Future[Any]], workers: WorkerProcesses | Executor, patience: float | None = None
+) -> set[Future[Any]]:
     """The futures that are done, as soon as one is; none after so many seconds.
 
     Raises BrokenExecutor where none will ever be: if a worker of Python's process pool dies while a future that was
@@ -340,50 +279,25 @@ def first_done(futures: Collection[Future[Any]], executor: Executor, patience: f
     ends = None if patience is None else time.monotonic() + patience
     while True:
         left = LOOK_AT_POOL if ends is None else min(LOOK_AT_POOL, max(0.0, ends - time.monotonic()))
-        keeper = getattr(executor, "_executor_manager_thread", None)
+        keeper = getattr(workers, "_executor_manager_thread", None)
         lost = isinstance(keeper, threading.Thread) and not keeper.is_alive()
-        done, _ = wait(futures, timeout=left, return_when=FIRST_COMPLETED)
+        if isinstance(workers, WorkerProcesses):
+            workers.advance(left)
+            done = {future for future in futures if future.done()}
+        else:
+            done, _ = wait(futures, timeout=left, return_when=FIRST_COMPLETED)
         if done or not futures or (ends is not None and time.monotonic() >= ends):
             return done
         if lost:
             raise BrokenExecutor("the process pool has lost track of its workers")
 
 
-def _context() -> Any:
-    """How worker processes start: from a clean server where there is one, as a fork of a process with threads may
-    hang. A contained child has no other threads, so that its workers can be forked at once."""
-    if inside():
-        return multiprocessing.get_context("fork")
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    context.set_forkserver_preload(["veridp.sampling.blocks"])
-    return context
+def _end_late_worker(executor: ProcessPoolExecutor) -> None:
+    """End the processes of a broken pool of Python's.
 
-
-def _answer_to_the_parent_alone() -> None:
-    """Ctrl-C reaches the whole process group: the parent answers it, and ends its workers; they end with it too."""
-    end_with_parent()
-    without_parents_threads()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-_main_lock = threading.Lock()
-
-
-@contextmanager
-def hidden_main() -> Iterator[None]:
-    """Keep new processes from importing the user's script: what they need of it is in the pickle, and a script
-    without a `__name__` guard would start itself again."""
-    main = sys.modules["__main__"]
-    with _main_lock:
-        kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-        try:
-            for name in kept:
-                setattr(main, name, None)
-            if "__file__" in kept:
-                del main.__file__
-            yield
-        finally:
-            for name, value in kept.items():
-                setattr(main, name, value)
+    It ends its workers itself, but for one that was being started when it broke: for that one its shutdown waits
+    without end.
+    """
+    for process in list((getattr(executor, "_processes", None) or {}).values()):
+        with suppress(Exception):  # it may have ended by itself
+            process.kill()
