@@ -35,7 +35,7 @@ def marked_below(rng, data):
     return data[0] + rng.laplace(scale=2)
 
 
-@pytest.mark.dp(epsilon=1.0, proved=True, adjacency="l1", size=1)
+@pytest.mark.dp(epsilon=1.0, proved=True, adjacency="l1", size=1, seconds=3)
 def unprovable(rng, data):
     return data[0] + rng.normal(scale=100)
 
@@ -71,8 +71,8 @@ def test_of_something_else():
 
 def run(folder: Path, *arguments: str) -> list[str]:
     (folder / "test_suite.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dp-time", "5", *arguments, "test_suite.py"]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=180).stdout.splitlines()  # noqa: S603
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dp-time", "120", *arguments, "test_suite.py"]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=500).stdout.splitlines()  # noqa: S603
 
 
 @pytest.mark.slow
@@ -99,17 +99,17 @@ def test_marked_functions_are_tests(tmp_path: Path, arguments: list[str]) -> Non
 
 def test_bad_options(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "--dp-alpha", "2"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)  # noqa: S603
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=500)  # noqa: S603
     assert "--dp-alpha must be in (0, 1), got 2" in result.stderr
     command = [sys.executable, "-m", "pytest", "--dp-time", "0"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)  # noqa: S603
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=500)  # noqa: S603
     assert "--dp-time must be > 0 seconds, got 0" in result.stderr
 
 
 def test_the_plugin_does_not_import_the_library(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("import sys\n\ndef test_it():\n    assert 'veridp' not in sys.modules\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)  # noqa: S603
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=500)  # noqa: S603
     assert "1 passed" in result.stdout
 
 
@@ -171,7 +171,7 @@ def test_bad_size():
 def test_methods_and_parameter_sets_are_tests_and_failures_are_short(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(VARIANTS)
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    done = subprocess.run([*command, "test_suite.py"], capture_output=True, text=True, cwd=tmp_path, timeout=180)  # noqa: S603
+    done = subprocess.run([*command, "test_suite.py"], capture_output=True, text=True, cwd=tmp_path, timeout=500)  # noqa: S603
     lines = [line for line in done.stdout.splitlines() if "test_suite.py::" in line]
     outcomes = {line.split(" - ")[0].split("::", 1)[1]: line.split()[0] for line in lines}
     assert outcomes == {
