@@ -76,7 +76,7 @@ def eats_memory(rng: Any, data: Any) -> float:
 
 
 def tangled(rng: Any, data: Any) -> int:
-    """Integer noise in conditions that z3 has to untangle."""
+    """Integer noise in conditions that take branch and bound to untangle."""
     a, b, c = rng.geometric(0.1), rng.geometric(0.2), rng.geometric(0.3)
     total = 0
     for i in range(12):
@@ -115,7 +115,7 @@ CASES: dict[str, Callable[[float], Any]] = {
     "audit: rng.integers(2**31)": audited(many_values, size=1),
     "audit: 2^20 paths": audited(many_paths, size=20),
     "audit: eats memory": audited(eats_memory, size=1),
-    "audit: integer conditions for z3": audited(tangled, size=1),
+    "audit: tangled integer conditions": audited(tangled, size=1),
     "audit: black box that compiles long": audited(compiles_long, size=1, black_box=True),
     "audit: svt6, size 16": lambda seconds: veridp.audit(veridp.catalogue["svt6"], size=16, seconds=seconds),
     "prove: svt6, size 16": lambda seconds: veridp.prove(veridp.catalogue["svt6"], 16, seconds=seconds),

@@ -75,7 +75,7 @@ def test_the_witness_shows_the_lower_bound(engine: str, judged: Result) -> None:
         assert witness is None
         return
     assert witness is not None
-    assert {tuple(np.ravel(witness.left)), tuple(np.ravel(witness.right))} == {(0,), (1,)}  # type: ignore[arg-type]
+    assert {tuple(np.ravel(witness.left)), tuple(np.ravel(witness.right))} == {(0,), (1,)}  # type: ignore[call-overload]
     assert (witness.confidence == 1) == (engine in EXACT)
     assert witness.epsilon().lower <= TRUE * (1 + 1e-12)
     if engine in EXACT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ TABLE = {
 
 @pytest.mark.parametrize("size", [1, 2, 5, 10])
 @pytest.mark.parametrize("domain", [(-10, 10), (0, 2), range(-10, 11), range(4)])
-def test_the_patterns_are_those_of_the_literature_both_ways(size: int, domain: object) -> None:
+def test_the_patterns_are_those_of_the_literature_both_ways(size: int, domain: Any) -> None:
     listed = patterns(size, domain)
     assert len(listed) == 14
     for (name, (left, right)), forward, backward in zip(TABLE[size].items(), listed[::2], listed[1::2], strict=True):
@@ -94,7 +95,7 @@ def test_two_values_make_patterns_of_two_levels() -> None:
         ([3], "no two values within 1"),
     ],
 )
-def test_a_domain_that_leaves_no_pairs_is_refused(domain: object, message: str) -> None:
+def test_a_domain_that_leaves_no_pairs_is_refused(domain: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         patterns(3, domain)
 
@@ -110,7 +111,7 @@ def test_a_size_below_one_is_refused(name: str, size: int) -> None:
 # ---------------------------------------------------------------------------------------------------------- all of them
 
 
-def within(value: object, domain: object) -> bool:
+def within(value: Any, domain: Any) -> bool:
     if isinstance(domain, tuple):
         return domain[0] <= value <= domain[1]
     return value in domain
@@ -124,7 +125,7 @@ def within(value: object, domain: object) -> bool:
 )
 def test_every_pair_is_adjacent_and_within_the_domain_and_tried_both_ways(name, size, domain) -> None:
     relation = adjacency(name)
-    pairs = list(relation.pairs(size, domain))
+    pairs: list[Any] = list(relation.pairs(size, domain))
     assert pairs
     sides = [(repr(pair.left), repr(pair.right)) for pair in pairs]
     assert {(b, a) for a, b in sides} == set(sides)

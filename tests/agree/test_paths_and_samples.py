@@ -87,7 +87,7 @@ def told_by_paths(paths: tuple[Path, ...], seed: int) -> Story:
     for path in paths:
         shape = form(path.output, integers)
         shares[shape] += path.frequency(rng, ON_PATHS)  # type: ignore[assignment]
-        values = {noise: noise.distribution.draw(rng, ON_PATHS) for noise in path.noises}
+        values: dict[Any, Any] = {noise: noise.distribution.draw(rng, ON_PATHS) for noise in path.noises}
         held = path.holds(values) if values else np.ones(ON_PATHS, dtype=bool)
         columns = [_column(leaf, values) for leaf in leaves(path.output) if form(leaf, integers) == NUMBER]
         if columns:

@@ -35,7 +35,8 @@ def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def mistake(name: str, **options: Any) -> Verdict:
-    return veridp.audit(load(f"{MISTAKES}:{name}"), **{"adjacency": "l1", "size": 3, "seconds": SECONDS} | options)
+    settings: dict[str, Any] = {"adjacency": "l1", "size": 3, "seconds": SECONDS}
+    return veridp.audit(load(f"{MISTAKES}:{name}"), **(settings | options))
 
 
 @pytest.mark.slow
@@ -229,7 +230,7 @@ def test_a_sampled_witness_that_the_exact_loss_contradicts_is_dropped(findings: 
 
 def test_rounding_is_no_disagreement(findings: Findings) -> None:
     findings.prove(0.1, "", "")
-    findings.witness_found(0.1 * (1 + CLAIM_TOLERANCE / 2), Witness([0], [1], "x", *[Interval(0, 1)] * 2))
+    findings.witness_found(0.1 * (1 + CLAIM_TOLERANCE / 2), Witness([0], [1], "x", Interval(0, 1), Interval(0, 1)))
     assert (findings.lower, findings.proved, findings.met) == (0.1, True, True)
 
 

@@ -262,7 +262,7 @@ def test_a_listener_does_not_hear_what_it_reports_itself() -> None:
         own.best(-value)
 
     with listening(listener):
-        contained(lambda reporter: [reporter.best(1), reporter.best(2)], Deadline())
+        contained(lambda reporter: list(map(reporter.best, (1, 2))), Deadline())
     assert heard == [1, 2]
     assert own.kept == -2
 

@@ -240,7 +240,8 @@ class Scripted:
     """A generator whose Laplace noise is written beforehand, and which notes the scales asked for."""
 
     def __init__(self, *noise: float) -> None:
-        self.noise, self.scales = list(noise), []
+        self.noise = list(noise)
+        self.scales: list[float] = []
 
     def laplace(self, scale: float) -> float:
         self.scales.append(scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_a_block_that_never_ends_leaks_nothing() -> None:
 
 def test_finder_sum_appends_one_record_of_at_most_one() -> None:
     mechanism = catalogue["finder_sum"]
-    pairs = list(mechanism.adjacency.pairs(4, mechanism.domain))
+    pairs: list[Any] = list(mechanism.adjacency.pairs(4, mechanism.domain))
     assert {abs(sum(pair.left) - sum(pair.right)) for pair in pairs} == {1.0}
     assert {abs(len(pair.left) - len(pair.right)) for pair in pairs} == {1}
     assert mechanism.assumed == frozenset()  # the paper states all of it

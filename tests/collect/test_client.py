@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,10 +104,11 @@ def test_the_server_follows_its_rules_in_every_order(small_task: Callable[..., T
     first, second = (client.commit(fresh.invitation, "bee") for client in (honest, other))
     good = honest.open(Challenge(first.task, first.session, fresh.nonce))
     bad = replace(good, proof=bytes(len(good.proof)))
-    messages = {"A": first, "B": second, "g": good, "b": bad}
-    for sequence in itertools.product("ABgb", [NOW, LATER], repeat=3):
+    messages: dict[str, Any] = {"A": first, "B": second, "g": good, "b": bad}
+    arrivals = list(itertools.product("ABgb", [NOW, LATER]))
+    for sequence in itertools.product(arrivals, repeat=3):
         session, committed, decided = fresh, "", ""
-        for name, now in zip(sequence[::2], sequence[1::2], strict=True):
+        for name, now in sequence:
             if name in "AB":
                 due = None if committed == name else Reason.SECOND_COMMITMENT if committed else None
                 due = Reason.EXPIRED if not committed and now == LATER else due
@@ -116,11 +118,11 @@ def test_the_server_follows_its_rules_in_every_order(small_task: Callable[..., T
                 due = None if decided == name else Reason.REPLAYED
             else:
                 due = Reason.EXPIRED if now == LATER else None
-            step = session.committed if name in "AB" else session.opened
+            step: Any = session.committed if name in "AB" else session.opened
             if due is not None:
-                assert reason_of(lambda: step(messages[name], now, task.verifier)) == due  # type: ignore[operator] # noqa: B023
+                assert reason_of(lambda: step(messages[name], now, task.verifier)) == due  # noqa: B023
                 continue
-            session = step(messages[name], now, task.verifier)  # type: ignore[operator]
+            session = step(messages[name], now, task.verifier)
             committed = committed or (name if name in "AB" else "")
             decided = decided or (name if name in "gb" else "")
         accepted = session.verdict is not None and session.verdict.accepted

@@ -69,7 +69,7 @@ def test_intervals_hold_the_truth(mechanism: str, small_task: Callable[..., Task
     if task.items:
         truth = [clients.count(item) / 150 for item in range(len(task.items))]
     else:
-        truth = [sum(float(task.protocol.number(c)) for c in clients) / 150]  # type: ignore[attr-defined]
+        truth = [math.fsum(float(task.protocol.number(c)) for c in clients) / 150]  # type: ignore[attr-defined]
     laws = [[np.cumsum([float(p) for p in law]) for law in task.protocol.law(c, SOME_SESSION)] for c in clients]
     missed, values = 0, []
     for _ in range(200):

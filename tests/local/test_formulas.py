@@ -88,7 +88,7 @@ def test_rates_that_users_choose_are_rounded_to_the_grain() -> None:
 @pytest.mark.parametrize("size", [2, 5, 100])
 def test_the_rates_and_variances_of_the_literature(size: int, epsilon: float) -> None:
     e = math.exp(epsilon)
-    grr, sue, oue, olh = (kind(size, epsilon) for kind in (GRR, SUE, OUE, OLH))
+    grr, sue, oue, olh = GRR(size, epsilon), SUE(size, epsilon), OUE(size, epsilon), OLH(size, epsilon)
     assert (grr.p, grr.q) == pytest.approx((e / (e + size - 1), 1 / (e + size - 1)), rel=1e-9)
     assert math.sqrt(grr.variance(50)) == pytest.approx(math.sqrt((size - 2 + e) / 50) / (e - 1), rel=1e-9)
     root = math.exp(epsilon / 2)

@@ -281,8 +281,8 @@ def test_a_protocol_decides_which_attacks_are_left() -> None:
     grr, olh, sr = GRR(SIZE, 1.0), OLH(SIZE, 1.0), SR(17, 90, 1.0)
     moments = Moments(SR, 17.0, 90.0, 1.0)
     aimed = (0.1, moments, 45.0, 150.0, (40.0, 100.0))
-    left = [RIA(0.1, grr, (1,)), IPA(0.1, sr, 50), LargestInput(0.1, sr), FineGrainedInput(*aimed)]
-    prevented = [
+    left: list[Any] = [RIA(0.1, grr, (1,)), IPA(0.1, sr, 50), LargestInput(0.1, sr), FineGrainedInput(*aimed)]
+    prevented: list[Any] = [
         RPA(0.1, grr, (1,)),
         MGA(0.1, grr, (1,)),
         AdaptiveMGA(0.1, grr, (1,)),

@@ -8,6 +8,7 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -24,7 +25,7 @@ from veridp.report.statdp import (
     write_plot,
 )
 
-SMALL = {"selection_samples": 4000, "samples": 20_000}
+SMALL: Any = {"selection_samples": 4000, "samples": 20_000}
 OPTIONS = ["--selection-samples", "4000", "--samples", "20000", "--size", "5"]
 
 

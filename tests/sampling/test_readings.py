@@ -156,7 +156,8 @@ def exponential_law(scores: list[float]) -> dict[Any, float]:
 
 
 def two_of_three_law() -> dict[Any, float]:
-    p, law = [0.5, 0.3, 0.2], dict.fromkeys([(0, 1), (0, 2), (1, 2)], 0.0)
+    p = [0.5, 0.3, 0.2]
+    law: dict[Any, float] = dict.fromkeys([(0, 1), (0, 2), (1, 2)], 0.0)
     for first, second in itertools.permutations(range(3), 2):
         law[tuple(sorted((first, second)))] += p[first] * p[second] / (1 - p[first])
     return law

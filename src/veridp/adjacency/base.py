@@ -194,7 +194,7 @@ class OwnAdjacency(Adjacency):
     """
 
     name: str
-    test: Callable[[object, object], bool]
+    test: Callable[[Any, Any], bool]
     candidates: Callable[[int], Collection[tuple[object, object]]]
     corners: Callable[[int], NDArray[np.float64]] | None = None
 

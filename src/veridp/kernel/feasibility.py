@@ -6,18 +6,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from veridp.budget import shielded, time_left
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Condition
 from veridp.kernel.path import Path, condition_with_values
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_atomless, value_of
 from veridp.numerics.components import components
+
+if TYPE_CHECKING:  # slow to import
+    from veridp.numerics.inequalities import LinearInequality
 
 # ------------------------------------------------------------------------------------------------------------ interior
 # Points inside a path: values of its noise, and of what is open, that lead down it with room to spare.
@@ -192,10 +193,8 @@ def _is_whole(symbol: Symbol) -> bool:
 # Whether more conditions leave room on a path, decided exactly.
 #
 # Room means: some values of the noise, for some open values, satisfy all conditions, and where continuous noise is
-# involved they form a set of positive probability. A path without room is never taken.
-
-
-SOLVER_SECONDS = 5  # past this a path counts as possible: pruning is only ever done on proof
+# involved they form a set of positive probability. A path without room is never taken. What is not decided in a number
+# of steps counts as possible: pruning is only ever done on proof.
 
 
 def has_room(given: Sequence[Condition], more: Sequence[Condition]) -> bool:
@@ -216,7 +215,7 @@ def _possible(ranges: dict[Form, _Range]) -> bool:
             return not span.within(*_reach(form)).empty
         if (step := _step_of(form)) is not None:
             return span.has_multiple_of(step)
-    return _solve(ranges)
+    return _satisfiable(ranges)
 
 
 def _step_of(form: Form) -> Fraction | None:
@@ -368,47 +367,33 @@ def _connected(given: Sequence[Condition], more: Sequence[Condition]) -> list[Co
     return [given[k - 1] for k in together[1:]]
 
 
-def _solve(ranges: dict[Form, _Range]) -> bool:
-    with shielded():  # z3 calls Python back, also while formulas are built
-        return _satisfiable(ranges)
-
-
 def _satisfiable(ranges: dict[Form, _Range]) -> bool:
-    z3 = _z3()
-    solver = z3.Solver()
-    solver.set("timeout", int(1000 * min(SOLVER_SECONDS, time_left())) + 1)
-    variables = {symbol: _variable(symbol) for form in ranges for symbol, _ in form}
-    for symbol, variable in variables.items():
-        continuous = is_atomless(symbol)
-        low, high = _support(symbol)
-        _bound(solver, variable, _Range(continuous, low, high, continuous, continuous))
-    for form, span in ranges.items():
-        _bound(solver, z3.Sum([_rational(coefficient) * variables[symbol] for symbol, coefficient in form]), span)
-    return bool(solver.check() != z3.unsat)
+    from veridp.numerics.inequalities import are_possible  # loaded only for the branches that need it
+
+    symbols = dict.fromkeys(symbol for form in ranges for symbol, _ in form)
+    bounds = [_bounds({symbol: 1}, _support_range(symbol)) for symbol in symbols]
+    bounds += [_bounds(dict(form), span) for form, span in ranges.items()]
+    return are_possible([bound for both in bounds for bound in both], {s for s in symbols if _is_integer(s)})
 
 
-def _bound(solver: Any, expression: Any, span: _Range) -> None:
+def _support_range(symbol: Symbol) -> _Range:
+    continuous = is_atomless(symbol)
+    low, high = _support(symbol)
+    return _Range(continuous, low, high, continuous, continuous)
+
+
+def _bounds(terms: Mapping[Symbol, Number], span: _Range) -> list[LinearInequality]:
     """The boundary has no probability where continuous noise decides, so there every inequality is strict."""
+    from veridp.numerics.inequalities import LinearInequality
+
+    found = []
     if span.low is not None:
-        low = _rational(span.low)
-        solver.add(expression > low if span.above or span.continuous else expression >= low)
+        found.append(LinearInequality(terms, -span.low, ">" if span.above or span.continuous else ">="))
     if span.high is not None:
-        high = _rational(span.high)
-        solver.add(expression < high if span.below or span.continuous else expression <= high)
+        below = {symbol: -coefficient for symbol, coefficient in terms.items()}
+        found.append(LinearInequality(below, span.high, ">" if span.below or span.continuous else ">="))
+    return found
 
 
-def _variable(symbol: Symbol) -> Any:
-    whole = symbol.function.whole if isinstance(symbol, Derived) else _is_whole(symbol)
-    name = symbol.name if isinstance(symbol, Noise) else f"open {symbol.name}"  # it may be called like a noise
-    return _z3().Int(name) if whole else _z3().Real(name)
-
-
-def _rational(number: Number) -> Any:
-    return _z3().Q(number.numerator, number.denominator)
-
-
-@cache
-def _z3() -> Any:
-    import z3  # loaded only for the branches that need it
-
-    return z3
+def _is_integer(symbol: Symbol) -> bool:
+    return symbol.function.whole if isinstance(symbol, Derived) else _is_whole(symbol)

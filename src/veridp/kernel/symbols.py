@@ -283,7 +283,7 @@ class Relation(enum.Enum):
     UNEQUAL = "!="
 
     def holds(self, slack: Any) -> Any:
-        """Whether an expression of this value stands so to 0: a number, an array, or a term of z3."""
+        """Whether an expression of this value stands so to 0: a number or an array."""
         return _COMPARE[self](slack, 0)
 
 

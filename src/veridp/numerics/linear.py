@@ -129,8 +129,8 @@ def solve_whole(programs: Sequence[LinearProgram]) -> list[Answer]:
     The prices of an answer are those of the last program without that demand. Raises NotSolved where the search for
     whole numbers does not end soon enough.
     """
-    tightened = [_tightened(program) if program.whole else program for program in programs]
-    return [_branched(program, answer) for program, answer in zip(tightened, solve(tightened), strict=True)]
+    rounded = [tightened(program) if program.whole else program for program in programs]
+    return [_branched(program, answer) for program, answer in zip(rounded, solve(rounded), strict=True)]
 
 
 def _branched(program: LinearProgram, answer: Answer) -> Answer:
@@ -161,7 +161,7 @@ def _fractional(program: LinearProgram, answer: Vertex) -> int | None:
     return next((column for column in sorted(program.whole) if answer.values[column].denominator != 1), None)
 
 
-def _tightened(program: LinearProgram) -> LinearProgram:
+def tightened(program: LinearProgram) -> LinearProgram:
     """The program with rows over whole variables alone rounded to what these can reach."""
     return program.with_rows([_rounded(row) if row.terms.keys() <= program.whole else row for row in program.rows])
 

@@ -36,6 +36,7 @@ from veridp.collect.service.background import (
 )
 from veridp.collect.service.operations import Limiter, ServiceSettings
 from veridp.collect.service.store import Database, metadata
+from veridp.collect.task import Session, SessionStage
 from veridp.errors import BadInput
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
@@ -102,7 +103,7 @@ def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) ->
     commits = [c.commit(session.invitation, "dog") for c in (client, other)]
     with opened.writer.begin() as connection:
         after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known())
-        assert not store._advance(connection, store._COMMITTED, after, store.SessionStage.INVITED, with_commitment=b"x")
+        assert not store._advance(connection, store._COMMITTED, after, SessionStage.INVITED, with_commitment=b"x")
         with pytest.raises(Refused) as refused:
             store.put_commit(connection, TASK, b"t" * 32, commits[1], time.time(), Known())
         assert refused.value.reason == Reason.SECOND_COMMITMENT
@@ -140,7 +141,7 @@ def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -
         assert store.get_session(connection, TASK, token) == decided
 
 
-def committed_session() -> tuple[store.Session, Opening]:
+def committed_session() -> tuple[Session, Opening]:
     """A session whose client has committed, and the opening that it would send."""
     rng = random.Random(2)
     session = new_session(TASK, rng)
@@ -154,7 +155,7 @@ def test_a_verdict_is_good_for_its_opening_alone() -> None:
     session, opening = committed_session()
     assert session.commit is not None
     known = Known(session.commit, opening, TASK.verifier.judge(session.commit, session.challenge, opening))
-    assert session.opened(opening, 0, known).stage == store.SessionStage.ACCEPTED
+    assert session.opened(opening, 0, known).stage == SessionStage.ACCEPTED
     for other in (replace(opening, proof=b""), replace(opening, closed=())):
         with pytest.raises(Refused, match="conflict"):
             session.opened(other, 0, known)

@@ -44,7 +44,7 @@ def forms_of(mechanism: Any, data: Any) -> Forms:
 
 @pytest.mark.parametrize("name", [*SAMPLED, "named"])
 def test_many_outputs_at_once_are_judged_as_one_by_one(name: str) -> None:
-    mechanism = named if name == "named" else veridp.catalogue[name]
+    mechanism: Any = named if name == "named" else veridp.catalogue[name]
     size = 3
     data = [1.0, 0.5, 2.0] if name == "named" else mechanism.adjacency.example(size, mechanism.domain)
     outputs = veridp.sample(mechanism, data, 300, seed=1)

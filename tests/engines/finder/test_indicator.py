@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import veridp
+from veridp.adjacency import Patch
 from veridp.engines.exact.distribution import law
-from veridp.engines.finder.candidates import End, EventForm, Forms, Patch, patches
+from veridp.engines.finder.candidates import End, EventForm, Forms, patches
 from veridp.engines.finder.indicator import (
     And,
     AtLeast,
@@ -139,7 +140,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 def test_the_objectives_gradient_is_that_of_finite_differences() -> None:
     at3 = veridp.catalogue["at3"]
     for mechanism in (at3, veridp.catalogue["finder_sum"]):
-        (patch, *_) = patches(mechanism, 3, mechanism.domain) or ()
+        (patch, *_) = patches(mechanism, 3, mechanism.domain) or []
         data = OpenData.of(mechanism, sorted(set(patch.sizes)), scalar=False)
         assert data is not None
         form = next(form for form in Forms(data.open[3]).listed or () if form.numbers)
@@ -178,7 +179,7 @@ def test_samples_of_neighbours_correlate() -> None:
     """At distance 1, and noise of scale 20 and 40, the two sides of a likely event agree but for a few draws."""
     mechanism = veridp.catalogue["at1"]
     data = OpenData.of(mechanism, [4], scalar=False)
-    (patch,) = patches(mechanism, 4, (-10, 10)) or ()
+    (patch,) = patches(mechanism, 4, (-10, 10)) or []
     assert data is not None
     form = next(form for form in Forms(data.open[4]).listed or () if form.template.leaves == (True,))
     problem = Problem(data, patch, form, np.zeros(0), np.zeros(0))

@@ -29,7 +29,7 @@ ATTAINED = ["at3", "at4", "noisy_max1", "finder_sum"]  # 95 % of the true cost l
 LIMITS = ["at", "at1", "at2", "exponential_mechanism"]  # the true cost is a limit that the domain cuts off
 
 
-def found(name: str, **options: Any) -> finder.Found:
+def found(name: str, **options: Any) -> finder.FinderResult:
     return finder.search(veridp.catalogue[name], 4, **{"seconds": PLENTY, "workers": 1, "samples": 2**15, **options})
 
 
@@ -300,7 +300,7 @@ def test_what_is_reported_was_seen_in_plain_runs(monkeypatch: pytest.MonkeyPatch
         return data[0] if data[0] + rng.laplace() > 3 else data[0] + rng.laplace()
 
     for function, expected in ((peeks, []), (looks, ["exact"])):
-        reports: list[finder.Found] = []
+        reports: list[finder.FinderResult] = []
         with listening(reports.append), contextlib.suppress(NotExplorable):
             finder.search(function, restarts=1, samples=1000, seconds=math.inf, workers=1)
         assert [report.verified for report in reports[:1]] == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,10 +105,12 @@ def exact_probabilities(detection: Detection) -> tuple[float, float]:
     """Of the witness's event, from the law of the discrete output on either side."""
     witness = detection.witness
     bound = detection.mechanism.bind(**witness.arguments)
-    return tuple(
-        math.fsum(mass for event, mass in law(bound, data).classes() if witness.event.holds(event.template.tree))
+    event: Any = witness.event
+    left, right = (
+        math.fsum(mass for output, mass in law(bound, data).classes() if event.holds(output.template.tree))
         for data in (witness.left, witness.right)
     )
+    return left, right
 
 
 @pytest.mark.slow

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from functools import cache
-from typing import Any
 
+from veridp.kernel.distributions import exact
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.symbols import Noise, Relation, Symbol
-
-SECONDS = 20
+from veridp.kernel.symbols import Noise, Relation
+from veridp.numerics.inequalities import LinearInequality, are_possible, cover
 
 
 def union_if_convex(parts: Sequence[Sequence[Condition]]) -> tuple[Condition, ...] | None:
@@ -64,65 +63,35 @@ def _direction(slack: Affine) -> object:
 
 class _Solver:
     def __init__(self, parts: Sequence[Sequence[Condition]]) -> None:
-        self.z3 = _z3()
-        self.variables: dict[Symbol, Any] = {}
-        self.parts = [[self._inside(condition) for condition in part] for part in parts]
-
-    def _inside(self, condition: Condition) -> Any:
-        """The open half-space: boundaries have no probability where noise decides."""
-        slack = self._expression(condition.slack)
-        strict = condition.slack.continuous or condition.relation is Relation.ABOVE
-        return slack > 0 if strict else slack >= 0
-
-    def _expression(self, slack: Affine) -> Any:
-        total = self._rational(slack.constant)
-        for symbol, coefficient in slack.terms.items():
-            total = total + self._rational(coefficient) * self._variable(symbol)
-        return total
-
-    def _variable(self, symbol: Symbol) -> Any:
-        """A variable of its own for each symbol: noise and an open value may have the same name."""
-        if symbol not in self.variables:
-            self.variables[symbol] = self.z3.Real(f"{symbol.name} {len(self.variables)}")
-        return self.variables[symbol]
-
-    def _rational(self, number: Any) -> Any:
-        return self.z3.Q(number.numerator, number.denominator)
-
-    def _impossible(self, *claims: Any) -> bool:
-        solver = self.z3.Solver()
-        solver.set("timeout", SECONDS * 1000)
-        solver.add(*claims)
-        return bool(solver.check() == self.z3.unsat)
+        self.parts = [[_inside(condition) for condition in part] for part in parts]
 
     def holds_on(self, index: int, condition: Condition) -> bool:
-        return self._impossible(*self.parts[index], self._expression(condition.slack) < 0)
+        return not are_possible([*self.parts[index], _closed(_inside(condition)).negated()])
 
     def are_apart(self, first: int, second: int) -> bool:
-        return self._impossible(*self.parts[first], *self.parts[second])
+        return not are_possible([*self.parts[first], *self.parts[second]])
 
     def covers(self, envelope: Sequence[Condition]) -> bool:
         """Whether nothing of the envelope's inside is outside of the closure of every part."""
-        outside = [self.z3.Or([self._outside(claim) for claim in part]) for part in self.parts]
-        return self._impossible(*(self._inside(condition) for condition in envelope), *outside, *self._supports())
+        closures = [[_closed(claim) for claim in part] for part in self.parts]
+        return cover(closures, [*map(_inside, envelope), *self._supports()])
 
-    def _supports(self) -> list[Any]:
+    def _supports(self) -> list[LinearInequality]:
         """What the noise can be at all."""
         found = []
-        for symbol, variable in self.variables.items():
+        for symbol in dict.fromkeys(symbol for part in self.parts for claim in part for symbol in claim.terms):
             if isinstance(symbol, Noise):
                 low, high = symbol.distribution.support
-                found += [variable > low] if math.isfinite(low) else []
-                found += [variable < high] if math.isfinite(high) else []
+                found += [LinearInequality({symbol: 1}, -exact(low), ">")] if math.isfinite(low) else []
+                found += [LinearInequality({symbol: -1}, exact(high), ">")] if math.isfinite(high) else []
         return found
 
-    def _outside(self, claim: Any) -> Any:
-        """Strictly outside of a half-space."""
-        return claim.arg(0) < claim.arg(1)
+
+def _inside(condition: Condition) -> LinearInequality:
+    """The open half-space: boundaries have no probability where noise decides."""
+    strict = condition.slack.continuous or condition.relation is Relation.ABOVE
+    return LinearInequality(condition.slack.terms, condition.slack.constant, ">" if strict else ">=")
 
 
-@cache
-def _z3() -> Any:
-    import z3  # loaded only where paths are to be merged
-
-    return z3
+def _closed(claim: LinearInequality) -> LinearInequality:
+    return replace(claim, sign=">=")

@@ -11,22 +11,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from typing import Any
 
 from veridp.adjacency import Box, Polytope
-from veridp.budget import shielded, time_left
 from veridp.engines.prove.cases import DataCase, OutputPart
 from veridp.engines.prove.events import entry_of, events_of
 from veridp.errors import NotExplorable
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.path import Fork, Option, Path, Step
-from veridp.kernel.symbols import Noise, Relation, Symbol, Unknown, drawn_in
+from veridp.kernel.symbols import Noise, Relation, Unknown, drawn_in
+from veridp.numerics.inequalities import LinearInequality, are_possible, cover
+from veridp.numerics.rational import Rational
 
 MAX_REGIONS = 64  # regions
 MANY_SIDES = 4096  # choices of a side of every hyperplane
-SECONDS = 20
 
 Side = str  # of a hyperplane: ">", "<" or "=="
 
@@ -64,7 +62,7 @@ def regions_of(
 
 def is_possible(conditions: Sequence[Condition]) -> bool:
     """Whether some data satisfy the conditions, which are on data alone."""
-    return _possible([_claim(condition, None) for condition in conditions])
+    return are_possible([_inequality(condition) for condition in conditions])
 
 
 def between(low: Number, high: Number, paths: Sequence[Path]) -> list[Path]:
@@ -103,9 +101,7 @@ def between(low: Number, high: Number, paths: Sequence[Path]) -> list[Path]:
 
 def are_all(regions: Sequence[Sequence[Condition]]) -> bool:
     """Whether the regions, by their conditions, were shown to make up all data."""
-    z3 = _z3()
-    each = [z3.And(*(_claim(condition, None) for condition in conditions)) for conditions in regions]
-    return not _possible([z3.Not(z3.Or(*each))])
+    return cover([[_inequality(condition) for condition in conditions] for conditions in regions])
 
 
 def _too_many(count: int) -> str:
@@ -118,21 +114,20 @@ def is_on_data(condition: Condition) -> bool:
 
 def are_neighbours(left: DataCase, right: DataCase, polytope: Polytope, bounds: Sequence[Condition] = ()) -> bool:
     """Whether data of one region can move into the other by a difference of the polytope."""
-    z3 = _z3()
-    size = polytope.size
-    differences = [z3.Real(f"difference {i}") for i in range(size)]
-    claims = [_claim(condition, None) for condition in (*left.conditions, *bounds)]
-    claims += [_claim(condition, differences) for condition in (*right.conditions, *bounds)]
+    claims = [_inequality(condition) for condition in (*left.conditions, *bounds)]
+    claims += [_inequality(condition, moved=True) for condition in (*right.conditions, *bounds)]
     if isinstance(polytope, Box):
-        for difference, low, high in zip(differences, polytope.low, polytope.high, strict=True):
-            claims += [difference >= _rational(low), difference <= _rational(high)]
+        for entry, (low, high) in enumerate(zip(polytope.low, polytope.high, strict=True)):
+            claims.append(LinearInequality({("difference", entry): 1}, -low, ">="))
+            claims.append(LinearInequality({("difference", entry): -1}, high, ">="))
     else:
-        shares = [z3.Real(f"share {k}") for k in range(polytope.count)]
-        claims += [share >= 0 for share in shares] + [z3.Sum(shares) == 1]
-        for i, difference in enumerate(differences):
-            total = [share * _rational(corner[i]) for share, corner in zip(shares, polytope.corners(), strict=True)]
-            claims.append(difference == z3.Sum(total))
-    return _possible(claims)
+        shares = [("share", k) for k in range(polytope.count)]
+        claims += [LinearInequality({share: 1}, 0, ">=") for share in shares]
+        claims.append(LinearInequality(dict.fromkeys(shares, 1), -1, "=="))
+        for entry in range(polytope.size):
+            mixed = {share: corner[entry] for share, corner in zip(shares, polytope.corners(), strict=True)}
+            claims.append(LinearInequality({**mixed, ("difference", entry): -1}, 0, "=="))
+    return are_possible(claims)
 
 
 # ------------------------------------------------------------------------------------------------------ hyperplanes
@@ -211,40 +206,16 @@ def _on_noise(path: Path) -> Path:
     return Path(tuple(steps), path.output)
 
 
-# --------------------------------------------------------------------------------------------------- in words of z3
+# ------------------------------------------------------------------------------------------------------ inequalities
 
 
-def _claim(condition: Condition, differences: Sequence[Any] | None) -> Any:
-    """The condition, on data moved by the differences if there are any."""
-    total = _rational(Fraction(condition.slack.constant))
+def _inequality(condition: Condition, *, moved: bool = False) -> LinearInequality:
+    """The condition, on data or on data moved by the difference."""
+    terms: dict[tuple[str, int], Rational] = {}
     for symbol, coefficient in condition.slack.terms.items():
-        total = total + _rational(Fraction(coefficient)) * _moved(symbol, differences)
-    return condition.relation.holds(total)
-
-
-def _moved(symbol: Symbol, differences: Sequence[Any] | None) -> Any:
-    if not isinstance(symbol, Unknown):
-        raise TypeError(f"{symbol.name} is noise, not data")
-    entry = entry_of(symbol)
-    value = _z3().Real(f"data[{entry}]")
-    return value if differences is None else value + differences[entry]
-
-
-def _rational(number: Fraction) -> Any:
-    return _z3().Q(number.numerator, number.denominator)
-
-
-def _possible(claims: Sequence[Any]) -> bool:
-    z3 = _z3()
-    solver = z3.Solver()
-    solver.set("timeout", int(1000 * min(SECONDS, time_left())) + 1)
-    solver.add(*claims)
-    with shielded():  # z3 calls Python back
-        return bool(solver.check() != z3.unsat)
-
-
-@cache
-def _z3() -> Any:
-    import z3  # loaded only where data alone decide
-
-    return z3
+        if not isinstance(symbol, Unknown):
+            raise TypeError(f"{symbol.name} is noise, not data")
+        terms["data", entry_of(symbol)] = coefficient
+        if moved:
+            terms["difference", entry_of(symbol)] = coefficient
+    return LinearInequality(terms, condition.slack.constant, condition.relation.value)

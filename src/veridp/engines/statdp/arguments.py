@@ -3,12 +3,13 @@ running it without noise."""
 
 from __future__ import annotations
 
+import bisect
 import copy
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -22,8 +23,8 @@ from veridp.kernel.generator import Size, StandInGenerator, over_shape
 from veridp.kernel.path import Path
 from veridp.kernel.site import Site, raised_at
 from veridp.kernel.stand_ins import Symbolic
-from veridp.kernel.symbols import Relation, Unknown
 from veridp.mechanism import Mechanism
+from veridp.numerics.inequalities import LinearInequality, are_possible, inner_point
 from veridp.sampling.encode import encode
 
 # ----------------------------------------------------------------------------------------------------------- noiseless
@@ -142,11 +143,11 @@ def _run(mechanism: Mechanism, data: Any, generator: NoiseFree) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------ branches
-# Which values of open arguments make two runs of a mechanism part ways most: a MaxSMT problem for z3.
+# Which values of open arguments make two runs of a mechanism part ways most.
 
 
-PATIENCE = 5_000  # milliseconds for the solver
-MARGIN = 1  # how far past its border a condition need not go
+MAX_PATH_PAIRS = 5_000  # pairs of paths that are tried, those with the most differing branches first
+MAX_WHOLE = 2**20  # the largest value of a whole argument that is looked for
 Branch = tuple[Site, int]  # a line of the mechanism, and how often the run had been there before
 
 
@@ -164,37 +165,24 @@ def separating_values(left: Sequence[Path], right: Sequence[Path], whole: Mappin
 
     The paths are those of runs without noise, with the named arguments open (`whole` tells which are whole numbers).
     A branch differs if the two go different ways at it, or only one gets there. Of all such values, those are taken
-    that satisfy the conditions of both runs by the largest margin; arguments that no condition speaks of get none.
+    that satisfy the conditions of both runs by the largest margin, up to 1. Arguments without a condition get no value.
     """
-    import z3  # loads slowly
-
-    variables = {name: z3.Int(name) if is_whole else z3.Real(name) for name, is_whole in whole.items()}
-    mine, theirs = ([_formula(z3, variables, path.conditions) for path in paths] for paths in (left, right))
     ways = [_ways(path) for path in left], [_ways(path) for path in right]
-    branches = sorted({branch for side in ways for path in side for branch in path}, key=str)
-    best = z3.Optimize()
-    best.set("timeout", PATIENCE)
-    best.add(z3.Or(mine), z3.Or(theirs), *(variables[name] >= 1 for name, is_whole in whole.items() if is_whole))
-    for branch in branches:
-        same = [
-            z3.And(
-                z3.Or([path for path, taken in zip(mine, ways[0], strict=True) if taken.get(branch) == way]),
-                z3.Or([path for path, taken in zip(theirs, ways[1], strict=True) if taken.get(branch) == way]),
-            )
-            for way in {taken.get(branch) for side in ways for taken in side}
-        ]
-        best.add_soft(z3.Not(z3.Or(same)))
-    for name, is_whole in whole.items():
-        if is_whole:
-            best.minimize(variables[name])
-    if not branches or best.check() != z3.sat:
-        return Separation({}, 0, len(branches))
-    model = best.model()
-    one = next(index for index, formula in enumerate(mine) if z3.is_true(model.eval(formula, True)))
-    other = next(index for index, formula in enumerate(theirs) if z3.is_true(model.eval(formula, True)))
-    differing = sum(ways[0][one].get(branch) != ways[1][other].get(branch) for branch in branches)
-    conditions = [*left[one].conditions, *right[other].conditions]
-    return Separation(_middle(z3, variables, whole, conditions, model), differing, len(branches))
+    branches = {branch for side in ways for path in side for branch in path}
+    differing = {
+        (one, other): sum(mine.get(branch) != theirs.get(branch) for branch in branches)
+        for one, mine in enumerate(ways[0])
+        for other, theirs in enumerate(ways[1])
+    }
+    integers = [name for name, is_whole in whole.items() if is_whole]
+    positive = [LinearInequality({name: 1}, -1, ">=") for name in integers]
+    for one, other in sorted(differing, key=lambda pair: -differing[pair])[: MAX_PATH_PAIRS if branches else 0]:
+        conditions = [_inequality(condition) for condition in (*left[one].conditions, *right[other].conditions)]
+        if are_possible([*conditions, *positive], integers):
+            values = _middle([*conditions, *positive], whole)
+            spoken_of = {name: values[name] for name in whole if any(name in c.terms for c in conditions)}
+            return Separation(spoken_of, differing[one, other], len(branches))
+    return Separation({}, 0, len(branches))
 
 
 def _ways(path: Path) -> dict[Branch, int]:
@@ -208,54 +196,47 @@ def _ways(path: Path) -> dict[Branch, int]:
     return taken
 
 
-def _middle(
-    z3: Any, variables: Mapping[str, Any], whole: Mapping[str, bool], conditions: Sequence[Condition], model: Any
-) -> dict[str, float]:
-    """The values in the middle of the room that the conditions leave; whole numbers as in the model."""
-    spoken_of = {symbol.name for condition in conditions for symbol in condition.slack.terms}
-    margin, middle = z3.Real("margin"), z3.Optimize()
-    middle.set("timeout", PATIENCE)
-    for condition in conditions:
-        slack = _slack(z3, variables, condition)
-        loose = condition.relation in (Relation.AT_LEAST, Relation.ABOVE)
-        middle.add(slack >= margin if loose and not _only_whole(condition, whole) else condition.relation.holds(slack))
-    middle.add(margin <= MARGIN)
-    middle.add(*(variables[name] == model.eval(variables[name], True) for name, is_whole in whole.items() if is_whole))
-    middle.maximize(margin)
-    if middle.check() == z3.sat:
-        model = middle.model()
-    return {
-        name: _number(model.eval(variable, True), whole[name])
-        for name, variable in variables.items()
-        if name in spoken_of
-    }
+def _middle(conditions: Sequence[LinearInequality], whole: Mapping[str, bool]) -> dict[str, float]:
+    """The least whole numbers that the conditions allow, and for these the middle of the room that is left."""
+    integers = [name for name, is_whole in whole.items() if is_whole]
+    fixed: dict[str, int] = {}
+    for name in integers:
+        known = [LinearInequality({other: 1}, -value, "==") for other, value in fixed.items()]
+        fixed[name] = _least(name, [*conditions, *known], integers)
+    inside = inner_point([_with_margin(_at(condition, fixed)) for condition in conditions]) or {}
+    return {name: fixed[name] if name in fixed else float(inside.get(name, 0)) for name in whole}
 
 
-def _only_whole(condition: Condition, whole: Mapping[str, bool]) -> bool:
-    return all(isinstance(symbol, Unknown) and whole[symbol.name] for symbol in condition.slack.terms)
+def _least(name: str, conditions: Sequence[LinearInequality], integers: Collection[str]) -> int:
+    """The least value from 1 on that the conditions allow to a whole argument."""
+
+    def is_at_most(value: int) -> bool:
+        return are_possible([*conditions, LinearInequality({name: -1}, value, ">=")], integers)
+
+    return 1 + bisect.bisect_left(range(1, MAX_WHOLE), True, key=is_at_most)
 
 
-def _number(value: Any, whole: bool) -> float:
-    return int(value.as_long()) if whole else float(value.as_fraction())
+def _at(condition: LinearInequality, fixed: Mapping[str, int]) -> LinearInequality:
+    constant = condition.constant + sum(
+        condition.terms[name] * value for name, value in fixed.items() if name in condition.terms
+    )
+    return LinearInequality({n: c for n, c in condition.terms.items() if n not in fixed}, constant, condition.sign)
 
 
-def _formula(z3: Any, variables: Mapping[str, Any], conditions: Sequence[Condition]) -> Any:
-    return z3.And([condition.relation.holds(_slack(z3, variables, condition)) for condition in conditions])
+def _with_margin(condition: LinearInequality) -> LinearInequality:
+    return replace(condition, sign=">") if condition.sign == ">=" and condition.terms else condition
 
 
-def _slack(z3: Any, variables: Mapping[str, Any], condition: Condition) -> Any:
-    def rational(number: Any) -> Any:
-        return z3.Q(number.numerator, number.denominator)
-
-    terms = [rational(factor) * variables[symbol.name] for symbol, factor in condition.slack.terms.items()]
-    return z3.Sum([*terms, rational(condition.slack.constant)])
+def _inequality(condition: Condition) -> LinearInequality:
+    terms = {symbol.name: coefficient for symbol, coefficient in condition.slack.terms.items()}
+    return LinearInequality(terms, condition.slack.constant, condition.relation.value)
 
 
 # ----------------------------------------------------------------------------------------------------------- arguments
 # The arguments of a mechanism that show most (the ArgumentGenerator of Algorithm 4).
 #
 # Whole-numbered arguments on which the scale of noise depends are set to where it is least; other numbers to where,
-# without noise, as many branches as possible go different ways on the two inputs (MaxSMT), in the middle of the room
+# without noise, as many branches as possible go different ways on the two inputs, in the middle of the room
 # there is.
 #
 # What the caller has set stays, and so does what the claim is made of: `epsilon`, `delta`, and whatever a claim that is

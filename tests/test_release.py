@@ -1,0 +1,34 @@
+"""What a release says of itself agrees in every file that says it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_citation_and_changelog_name_the_version_and_its_day() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    versions = re.findall(r"^## \[(\d[^]]*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert versions[0] == (PROJECT["version"], str(citation["date-released"]))
+    assert citation["version"] == PROJECT["version"]
+
+
+def test_the_matrix_runs_every_python_that_is_promised() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text("utf-8"))
+    tested = workflow["jobs"]["matrix"]["strategy"]["matrix"]["python"]
+    promised = [word.removeprefix("Programming Language :: Python :: ") for word in PROJECT["classifiers"]]
+    assert tested == [version for version in promised if re.fullmatch(r"3\.\d+", version)]
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+
+
+@pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all", "dev"}))
+def test_all_has_every_extra(extra: str) -> None:
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    assert extra in re.split(r"[\[\],]", everything)
