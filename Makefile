@@ -32,7 +32,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # Branch coverage, children included, with a floor. Apart from `make test`, since it takes the suite twice as long.
 COVERED ?= tests
