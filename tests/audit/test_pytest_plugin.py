@@ -71,7 +71,7 @@ def test_of_something_else():
 
 def run(folder: Path, *arguments: str) -> list[str]:
     (folder / "test_suite.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dp-time", "120", *arguments, "test_suite.py"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dp-time=120", *arguments, "test_suite.py"]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=500).stdout.splitlines()  # noqa: S603
 
 
