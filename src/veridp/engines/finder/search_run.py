@@ -12,7 +12,7 @@ import numpy as np
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress, share, whole
 from veridp.budget.child_process import Reporter, contained
-from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
+from veridp.claim import LOSS_ERROR, Witness, as_floats_note
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import RestartPool, Searcher
 from veridp.engines.finder.result import (
@@ -27,6 +27,7 @@ from veridp.engines.finder.result import (
 from veridp.errors import BadInput
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.result import LowerBound
 
 SECONDS = 60.0
 RESTARTS = 50
@@ -39,7 +40,7 @@ POLISH_SHARE = 0.5  # of the time left after that
 
 
 @dataclass(frozen=True, eq=False)
-class FinderResult:
+class FinderResult(LowerBound):
     """The worst pair and event found: `epsilon` is a lower bound on the mechanism's ε for inputs of this size.
 
     `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. An exact ε is the
@@ -71,31 +72,12 @@ class FinderResult:
             return ""
         return as_floats_note(self.epsilon, max(0.0, self.witness.with_error(error).epsilon().lower))
 
-    @property
-    def claim(self) -> Claim | None:
-        return self.mechanism.claim
-
-    @property
-    def bounds(self) -> Interval:
-        """What is shown of ε at the claimed δ, beyond rounding; nothing is proved."""
-        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
-        return Interval(max(0.0, self._lower(delta)), math.inf)
-
     def _lower(self, delta: float) -> float:
         """What the witness, or at δ = 0 the exact ε between its inputs, shows of ε."""
         error = self.mechanism.probability_error
         if self.verified != "exact" or delta or error:
             return self.witness.with_error(error).epsilon(delta).lower
         return self.epsilon - LOSS_ERROR
-
-    def refutes(self, claim: Claim) -> bool:
-        """Whether the witness, or the exact ε between its inputs, excludes the claim."""
-        return claim.refuted_by(self._lower)
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the mechanism's own claim is refuted."""
-        return self.claim is not None and self.refutes(self.claim)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data, in the words of `veridp schema`."""
