@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 from veridp.claim import Claim, Interval, Witness
+from veridp.mechanism import Mechanism
 
 
 @runtime_checkable
@@ -44,3 +47,33 @@ class Result(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data: what `--json` prints, in the words of `veridp schema`."""
+
+
+class LowerBound(ABC):
+    """What results share that show a lower bound on the ε of a mechanism, and prove nothing."""
+
+    mechanism: Mechanism
+
+    @abstractmethod
+    def _lower(self, delta: float) -> float:
+        """What is shown of ε at this δ, beyond all rounding."""
+
+    @property
+    def claim(self) -> Claim | None:
+        """What the mechanism claims; None where it claims nothing."""
+        return self.mechanism.claim
+
+    @property
+    def bounds(self) -> Interval:
+        """What is shown of ε at the claimed δ, beyond rounding; nothing is proved."""
+        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
+        return Interval(max(0.0, self._lower(delta)), math.inf)
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether what is shown excludes the claim."""
+        return claim.refuted_by(self._lower)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the mechanism's own claim is refuted."""
+        return self.claim is not None and self.refutes(self.claim)

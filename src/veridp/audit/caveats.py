@@ -3,7 +3,6 @@ comes from."""
 
 from __future__ import annotations
 
-import math
 import time
 from numbers import Real
 
@@ -13,7 +12,7 @@ from veridp.adjacency import Adjacency, Domain, Pair, adjacency
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import OutOfTime, at_most
-from veridp.claim import Remark, setting_text
+from veridp.claim import Remark, number, setting_text
 from veridp.engines.exact import compare
 from veridp.errors import CutShort, VeridpError
 from veridp.kernel.site import Site, here
@@ -57,7 +56,7 @@ def _grows(case: AuditCase) -> str:
     if not after > before * (1 + ABOVE):
         return ""
     return (
-        f"the cost grows with the domain: ε = {_number(before)} on {setting_text(domain)}, but {_number(after)} on "
+        f"the cost grows with the domain: ε = {number(before)} on {setting_text(domain)}, but {number(after)} on "
         f"{setting_text(wide)}; clip the data in the mechanism"
     )
 
@@ -73,7 +72,7 @@ def _replaced(case: AuditCase) -> str:
         return ""
     return (
         f"adjacency {mechanism.adjacency} is assumed: a value moves by at most 1; where one value is replaced by any "
-        f"other of {setting_text(mechanism.domain)}, ε = {_number(cost)}"
+        f"other of {setting_text(mechanism.domain)}, ε = {number(cost)}"
     )
 
 
@@ -95,10 +94,6 @@ def _cost(case: AuditCase, relation: Adjacency, pairs: list[Pair]) -> float:
     mechanism = case.mechanism.stating(adjacency=relation)
     comparisons = (compare(mechanism, pair.left, pair.right) for pair in pairs)
     return max((comparison.epsilon_at(case.claim.delta) for comparison in comparisons), default=0.0)
-
-
-def _number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.6g}"
 
 
 # ---------------------------------------------------------------------------------------------------------- randomness

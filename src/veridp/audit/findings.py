@@ -14,7 +14,7 @@ from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
-from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness
+from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness, number
 from veridp.errors import CutShort, EnginesDisagree
 from veridp.notions import Notion, PrivacyBounds
 
@@ -181,9 +181,8 @@ class Findings:
         """Shows what is being tried, and the interval."""
         if self.listener is not None:
             known = Interval(min(max(self.lower, lower), self.upper), self.upper)
-            upper = "∞" if math.isinf(known.upper) else f"{known.upper:.6g}"
             share = min(self.deadline.spent / self.deadline.seconds, 1.0)
-            self._reporter.progress(f"{stage}, ε in [{known.lower:.6g}, {upper}]", share, 0.0)
+            self._reporter.progress(f"{stage}, ε in [{number(known.lower)}, {number(known.upper)}]", share, 0.0)
 
     # -------------------------------------------------------------------------------------------- the verdict
 

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from veridp.budget import Deadline
-from veridp.cli.options import (
-    Arg,
-    AsJson,
-    Delta,
-    Epsilon,
-    MarkdownFile,
-    Mu,
-    Rdp,
-    Relation,
-    Rho,
-    Seed,
-    Size,
-    Time,
-    Values,
-    chosen_mechanism,
-)
+from veridp.cli.options import AsJson, MarkdownFile, MechanismOptions, Seed, Time, stating
 from veridp.cli.output import FAILS, HOLDS, NOT_JUDGED, complain, progress_bar, show, show_json, user_code, write_report
 from veridp.errors import BadInput, VeridpError
 
 if TYPE_CHECKING:
-    from veridp.mechanism import Mechanism
     from veridp.report.audit import Audited
 
 
+@stating
 def show_audit(
     targets: Annotated[
         list[str],
@@ -41,15 +24,7 @@ def show_audit(
             metavar="TARGET...", help="file.py:function, package.module:function, a catalogue name, or command:…"
         ),
     ],
-    size: Size = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    rdp: Rdp = None,
-    relation: Relation = None,
-    domain: Values = None,
-    arg: Arg = None,
+    stated: MechanismOptions,
     time: Time = 60.0,
     alpha: Annotated[float, typer.Option(help="the probability of a false alarm, in all and for each target")] = 0.05,
     seed: Seed = 0,
@@ -64,22 +39,10 @@ def show_audit(
     Exit status: 1 if a claim is refuted, else 2 if one could not be judged, else 0.
     """
     options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
-    chosen = partial(
-        chosen_mechanism,
-        epsilon=epsilon,
-        arg=arg,
-        delta=delta,
-        relation=relation,
-        domain=domain,
-        size=size,
-        rho=rho,
-        mu=mu,
-        rdp=rdp,
-    )
     results = []
     for target in targets:
         try:
-            results.append(_audited(target, chosen, time, options))
+            results.append(_audited(target, stated, time, options))
         except VeridpError as error:
             if len(targets) == 1 and not as_json:
                 raise
@@ -89,14 +52,14 @@ def show_audit(
     return _status(results)
 
 
-def _audited(target: str, chosen: Callable[..., Mechanism], seconds: float, options: dict[str, Any]) -> Audited:
+def _audited(target: str, stated: MechanismOptions, seconds: float, options: dict[str, Any]) -> Audited:
     from veridp.audit import audit
     from veridp.audit.case import AuditCase
     from veridp.report.audit import Audited
 
     deadline = Deadline(seconds)
     with user_code():
-        mechanism = chosen(target, deadline=deadline)
+        mechanism = stated.mechanism(target, deadline)
         with progress_bar(target) as progress:
             verdict = audit(mechanism, seconds=deadline.left, progress=progress, **options)
         file, line = AuditCase.of(mechanism, None, options["alpha"], options["seed"]).defined_at()

@@ -21,21 +21,17 @@ from veridp.cli.options import (
     Arg,
     AsJson,
     Data,
-    Delta,
     Epsilon,
     MarkdownFile,
-    Mu,
-    Rdp,
-    Relation,
-    Rho,
+    MechanismOptions,
     Size,
     Target,
     Time,
-    Values,
     chosen_data,
     chosen_mechanism,
     literal,
     seconds,
+    stating,
 )
 from veridp.cli.output import (
     FAILS,
@@ -141,19 +137,12 @@ CompareTime = Annotated[
 Plot = Annotated[Path | None, typer.Option(help="draw both distributions and the privacy profile to this file")]
 
 
+@stating
 def show_exact(
+    stated: MechanismOptions,
     target: TargetIfAny = None,
     left: Annotated[str | None, typer.Option(help="one input, as a Python literal")] = None,
     right: Annotated[str | None, typer.Option(help="its neighbour, as a Python literal")] = None,
-    size: Size = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    rdp: Rdp = None,
-    relation: Relation = None,
-    domain: Values = None,
-    arg: Arg = None,
     time: CompareTime = None,
     certified: Annotated[bool, typer.Option("--certified", help="enclose the answer, whatever the rounding")] = False,
     notions: Annotated[bool, typer.Option("--notions", help="print ρ (zCDP), μ (GDP), Rényi divergences")] = False,
@@ -180,26 +169,14 @@ def show_exact(
 
     deadline = Deadline(60.0 if time is None else time)
     with user_code():
-        mechanism = chosen_mechanism(
-            target,
-            epsilon,
-            arg,
-            delta,
-            relation,
-            domain=domain,
-            size=size,
-            deadline=deadline,
-            rho=rho,
-            mu=mu,
-            rdp=rdp,
-        )
+        mechanism = stated.mechanism(target, deadline)
         if left is not None and right is not None:
             pair = literal("--left", left), literal("--right", right)
             search, comparison = None, compare(mechanism, *pair, certified=certified, seconds=deadline.left)
         else:
             with _progress(mechanism.name) as progress:
                 share = CERTIFYING_SHARE if certified else 0.0
-                search = worst(mechanism, size, seconds=deadline.left * (1 - share), progress=progress)
+                search = worst(mechanism, stated.size, seconds=deadline.left * (1 - share), progress=progress)
             comparison = search.comparison
             if certified:
                 pair = comparison.left, comparison.right

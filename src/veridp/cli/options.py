@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +52,55 @@ MarkdownFile = Annotated[
 
 GRACE = 1.0  # seconds past its time after which loading a file ends the command
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+Command = Callable[..., int]
+
+
+def taking(provider: Callable[..., object], name: str) -> Callable[[Command], Command]:
+    """A decorator: the command gets the options of the provider, and what it makes of them as the parameter `name`."""
+
+    def decorated(command: Command) -> Command:
+        names = {command.__annotations__[name]: object}  # a name that may not be imported, and need not be
+        options = inspect.signature(provider, eval_str=True, locals=names).parameters
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True, locals=names).parameters.values():
+            parameters += options.values() if parameter.name == name else [parameter]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> int:
+            provided = provider(**{option: given.pop(option) for option in options})
+            return command(**{name: provided}, **given)
+
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what options are read from
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        del run.__wrapped__
+        return run
+
+    return decorated
+
+
+@dataclass(frozen=True)
+class MechanismOptions:
+    """What a user states of a mechanism: its claim, its adjacency, domain and size, its arguments."""
+
+    size: Size = None
+    epsilon: Epsilon = None
+    delta: Delta = None
+    rho: Rho = None
+    mu: Mu = None
+    rdp: Rdp = None
+    relation: Relation = None
+    domain: Values = None
+    arg: Arg = None
+
+    def mechanism(self, target: str, deadline: Deadline | None) -> Mechanism:
+        """The mechanism that the target names, as stated; loading it ends with the deadline."""
+        return chosen_mechanism(target, deadline=deadline, **vars(self))
+
+
+stating = taking(MechanismOptions, "stated")
 
 
 def chosen_mechanism(

@@ -19,17 +19,15 @@ from veridp.claim import with_assumptions
 from veridp.cli.options import (
     Arg,
     AsJson,
-    Delta,
     Epsilon,
-    Mu,
-    Rdp,
+    MechanismOptions,
     Relation,
-    Rho,
     Size,
     Target,
     Time,
     Values,
     chosen_mechanism,
+    stating,
 )
 from veridp.cli.output import FAILS, HOLDS, show, show_json, status_line, user_code, write_report
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable
@@ -51,17 +49,10 @@ MEET = 0.01  # a proof and a witness meet if they are this close, relatively
 MET = 1 - 1e-9  # the share of the proved ε at which a witness cannot become worse
 
 
+@stating
 def show_proof(
     target: Target,
-    size: Size = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    rdp: Rdp = None,
-    relation: Relation = None,
-    domain: Values = None,
-    arg: Arg = None,
+    stated: MechanismOptions,
     certificate: Annotated[Path | None, typer.Option(help="write the certificate to this file")] = None,
     every: Annotated[
         bool, typer.Option("--sizes", help="prove for all sizes from 1 on, and for every size if possible")
@@ -74,23 +65,14 @@ def show_proof(
 
     with user_code():
         deadline = Deadline(time)
-        mechanism = chosen_mechanism(
-            target,
-            epsilon,
-            arg,
-            delta,
-            relation,
-            domain=domain,
-            size=size,
-            deadline=deadline,
-            rho=rho,
-            mu=mu,
-            rdp=rdp,
-        )
-        asked = delta if mechanism.claim is None else None  # else it is part of the claim
+        mechanism = stated.mechanism(target, deadline)
+        asked = stated.delta if mechanism.claim is None else None  # else it is part of the claim
         with status_line(f"{mechanism.name}: proving"):
-            sizes = prove_sizes(mechanism, size, seconds=deadline.left) if every else None
-            proof = prove(mechanism, size, delta=asked, seconds=deadline.left) if sizes is None else sizes.proofs[-1]
+            sizes = prove_sizes(mechanism, stated.size, seconds=deadline.left) if every else None
+            if sizes is None:
+                proof = prove(mechanism, stated.size, delta=asked, seconds=deadline.left)
+            else:
+                proof = sizes.proofs[-1]
             found = _witness(proof, deadline)
     if certificate is not None and math.isfinite(proof.epsilon):
         from veridp.engines.prove.certificate import certificate_text

@@ -20,12 +20,9 @@ from veridp.cli.options import (
     Arg,
     AsJson,
     Confidence,
-    Delta,
     Epsilon,
-    Mu,
-    Rdp,
+    MechanismOptions,
     Relation,
-    Rho,
     Seed,
     Size,
     Target,
@@ -34,6 +31,7 @@ from veridp.cli.options import (
     chosen_mechanism,
     literal,
     seconds,
+    stating,
 )
 from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
@@ -156,17 +154,10 @@ Models = Annotated[
 ]
 
 
+@stating
 def show_attack(
     target: Target,
-    size: Size = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    rdp: Rdp = None,
-    relation: Relation = None,
-    domain: Values = None,
-    arg: Arg = None,
+    stated: MechanismOptions,
     pairs: Pairs = None,
     samples: Annotated[int | None, typer.Option(min=1, help="training samples of either input, 10^6")] = None,
     final_samples: Annotated[int | None, typer.Option(min=1, help="samples to confirm with, 10^7")] = None,
@@ -190,25 +181,13 @@ def show_attack(
 
     with user_code():
         deadline = None if time is None else Deadline(time)
-        mechanism = chosen_mechanism(
-            target,
-            epsilon,
-            arg,
-            delta,
-            relation,
-            domain=domain,
-            size=size,
-            deadline=deadline,
-            rho=rho,
-            mu=mu,
-            rdp=rdp,
-        )
+        mechanism = stated.mechanism(target, deadline)
         if refute and mechanism.claim is None:
             raise BadInput("--refute needs a claim; give --epsilon")
         with progress_bar(target) as progress:
             finding = search(
                 mechanism,
-                size,
+                stated.size,
                 pairs=None if pairs is None else _chosen_pairs(pairs),
                 samples=samples,
                 final_samples=final_samples,
@@ -268,17 +247,10 @@ def _lines(target: str, finding: AttackResult) -> list[str]:
 # `veridp finder TARGET`: the worst neighbours and event that climbs from random restarts find.
 
 
+@stating
 def show_found(
     target: Target,
-    size: Size = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    rdp: Rdp = None,
-    relation: Relation = None,
-    domain: Values = None,
-    arg: Arg = None,
+    stated: MechanismOptions,
     restarts: Annotated[int, typer.Option(min=1, help="random pairs and events to climb from")] = 50,
     random: Annotated[
         bool, typer.Option("--random", help="the baseline: random pairs and events, as many as climbs evaluate")
@@ -295,23 +267,11 @@ def show_found(
 
     with user_code():
         deadline = Deadline(time)
-        mechanism = chosen_mechanism(
-            target,
-            epsilon,
-            arg,
-            delta,
-            relation,
-            domain=domain,
-            size=size,
-            deadline=deadline,
-            rho=rho,
-            mu=mu,
-            rdp=rdp,
-        )
+        mechanism = stated.mechanism(target, deadline)
         with progress_bar(target) as progress:
             found = search(
                 mechanism,
-                size,
+                stated.size,
                 restarts=restarts,
                 seconds=deadline.left,
                 seed=seed,

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import functools
-import inspect
 import io
 import os
 import re
@@ -22,7 +20,7 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from veridp.cli.options import literal
+from veridp.cli.options import literal, taking
 from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
@@ -60,23 +58,6 @@ Errors = Annotated[
 Range = Annotated[str | None, typer.Option("--range", help="the ends between which numbers lie: low,high")]
 
 
-def planned(command: Callable[..., int]) -> Callable[..., int]:
-    """The command with the options of `chosen_plan` in place of its first parameter, which is given the plan."""
-    options = inspect.signature(chosen_plan, eval_str=True, locals={"Plan": object}).parameters
-    own = list(inspect.signature(command, eval_str=True, locals={"Plan": object}).parameters.values())[1:]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> int:
-        plan = chosen_plan(**{name: given.pop(name) for name in options})
-        return command(plan, **given)
-
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *options.values())]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what the options are read from
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    del run.__wrapped__
-    return run
-
-
 def chosen_plan(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="the plan of the collection, as --save-plan wrote it")
@@ -109,6 +90,9 @@ def chosen_plan(
         return Plan.best(epsilon, domain, pair)
     low, high = pair or (None, None)
     return Plan(oracle, epsilon, domain, low, high, options)
+
+
+planned = taking(chosen_plan, "chosen")
 
 
 def chosen_labels(text: str) -> tuple[str, ...]:

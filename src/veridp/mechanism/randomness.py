@@ -376,8 +376,8 @@ def seeded(kind: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     seed = next(iter([*arguments, *named.values()]))
     if hasattr(type(seed), "as_python"):
         seed.refuse("a generator is seeded with a random number, on which its own depend in no simple way")
-    if (told := ON_SEED.get()) is not None:
-        told(seed)
+    if (listener := ON_SEED.get()) is not None:
+        listener(seed)
     return _genuine(kind, seed, *arguments[1:])
 
 

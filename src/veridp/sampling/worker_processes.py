@@ -225,8 +225,8 @@ def _answer(result: Any) -> bytes:
     try:
         return pickle.dumps(result)
     except Exception as error:
-        told = f"a result cannot be sent back: {type(error).__name__}: {error}"
-        return pickle.dumps(Failure.of(BadInput(told), error))
+        message = f"a result cannot be sent back: {type(error).__name__}: {error}"
+        return pickle.dumps(Failure.of(BadInput(message), error))
 
 
 def _read(content: bytes) -> Any:

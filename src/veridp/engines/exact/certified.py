@@ -336,9 +336,9 @@ def certify(left: Sequence[Path], right: Sequence[Path], event: ExactEvent) -> E
     done = jobs.done()
     with ctx.workprec(done.bits):
         masses = [done.product(places) for places in events]
-        told = [log_ratio(*masses).lower, log_ratio(*masses[::-1]).lower]
+        single_events = [log_ratio(*masses).lower, log_ratio(*masses[::-1]).lower]
         ways = [_supremum(done, parts, turned) for turned in (False, True)]
-        lower = max(0.0, *told, *(way.lower for way in ways))
+        lower = max(0.0, *single_events, *(way.lower for way in ways))
         upper = max(0.0, *(way.upper for way in ways))
         mine, theirs = (probability_interval(mass) for mass in masses)
     return Enclosure(Interval(lower, upper), mine, theirs, done.bits)

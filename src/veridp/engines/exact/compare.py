@@ -24,6 +24,7 @@ from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
 from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.kernel.output import Raised
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.result import LowerBound
 
 if TYPE_CHECKING:
     from veridp.engines.exact.certified import Enclosure
@@ -66,7 +67,7 @@ def _known(value: float | None) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(LowerBound):
     """The privacy loss of a mechanism between two inputs, computed from its paths, without sampling.
 
     Probabilities are right up to rounding (relative errors near 1e-13). ε over classes of outputs with several
@@ -85,16 +86,6 @@ class Comparison:
 
     searched: ClassVar[tuple[str, ...]] = ("the two inputs",)
     finished: ClassVar[bool] = True  # half a comparison is not returned
-
-    @property
-    def claim(self) -> Claim | None:
-        return self.mechanism.claim
-
-    @property
-    def bounds(self) -> Interval:
-        """What the two inputs show of the mechanism's ε at the claimed δ, beyond rounding; nothing is proved."""
-        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
-        return Interval(max(0.0, self._lower(delta)), math.inf)
 
     def _lower(self, delta: float) -> float:
         """What the two inputs show of ε at this δ, beyond what the loss and the mechanism round off."""
@@ -167,12 +158,7 @@ class Comparison:
         if claim.delta and not self.mechanism.probability_error:
             both = self.loss, self.loss.reversed
             return claim.refuted_by_delta(lambda epsilon: max(_delta_lower(loss, epsilon) for loss in both))
-        return claim.refuted_by(self._lower)
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the mechanism's own claim is refuted."""
-        return self.claim is not None and self.refutes(self.claim)
+        return super().refutes(claim)
 
     def class_witnesses(self) -> Iterator[Witness]:
         """The witness, and the classes of outputs as events, in both directions."""

@@ -27,7 +27,7 @@ from veridp.numerics.rational import determinant, echelon
 Array = NDArray[np.float64]
 MOST_BREAKS = 600
 MAX_PLAIN_NUMBER = Fraction(10**60)  # numbers between 1/MAX_PLAIN_NUMBER and MAX_PLAIN_NUMBER are taken as they come
-FARTHEST = Fraction(10**130)  # far beyond what noise of the largest scale reaches
+MAX_CONSTANT = Fraction(10**130)  # far beyond what noise of the largest scale reaches
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +165,12 @@ def slacks(condition: Condition) -> list[Affine]:
 
 
 def moderate(slack: Affine) -> Affine:
-    """An inequality `slack >= 0` that says the same in numbers that floats hold: no noise reaches beyond FARTHEST."""
+    """An equivalent inequality `slack >= 0` in numbers that floats hold: no noise reaches beyond MAX_CONSTANT."""
     sizes = [abs(Fraction(factor)) for factor in slack.terms.values()]
     if max([*sizes, abs(Fraction(slack.constant))]) <= MAX_PLAIN_NUMBER and min(sizes) >= 1 / MAX_PLAIN_NUMBER:
         return slack
     largest = max(sizes) or Fraction(1)
-    constant = max(-FARTHEST, min(FARTHEST, slack.constant / largest))
+    constant = max(-MAX_CONSTANT, min(MAX_CONSTANT, slack.constant / largest))
     return Affine(exact(constant), {symbol: exact(factor / largest) for symbol, factor in slack.terms.items()})
 
 

@@ -198,7 +198,7 @@ MAX_PATH_RATIO = 4  # leaving the data open may find at most so many times the p
 
 
 @dataclass(frozen=True, eq=False)
-class OpenLaw:
+class OpenDistribution:
     """Paths whose conditions name the entries of the data; and their classes, where the outputs do not.
 
     `listed` are the paths of the code itself, to be replayed: those that the others were read from.
@@ -209,7 +209,7 @@ class OpenLaw:
     classes: dict[ClassKey, list[DistributionPiece]] | None
 
     @classmethod
-    def of(cls, mechanism: Mechanism, size: int, count: int) -> OpenLaw | None:
+    def of(cls, mechanism: Mechanism, size: int, count: int) -> OpenDistribution | None:
         """The law for data of this size, of which one input had `count` paths.
 
         None where the mechanism does to data what symbols cannot express, or where that takes far more paths.
@@ -240,9 +240,9 @@ class OpenLaw:
         found: dict[ClassKey, list[DistributionPiece]] = {}
         for key, pieces in (self.classes or {}).items():
             for piece in pieces:
-                told = [condition_with_values(condition, values, known) for condition in piece.conditions]
-                if not any(condition is False for condition in told):
-                    kept = tuple(condition for condition in told if condition is not True)
+                decided = [condition_with_values(condition, values, known) for condition in piece.conditions]
+                if not any(condition is False for condition in decided):
+                    kept = tuple(condition for condition in decided if condition is not True)
                     found.setdefault(key, []).append(DistributionPiece(piece.weight, kept, ()))  # type: ignore[arg-type]
         return found
 

@@ -123,12 +123,12 @@ class ExactEvent(OutputEvent):
             shown = " or ".join(f"({event})" for event in self.either[:4])
             return shown + (f" or {len(self.either) - 4} more cases" if len(self.either) > 4 else "")
         numbers = [_sentence(entries, spans) for spans, entries in self._by_spans()]
-        told = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
-        parts = told
+        known = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
+        parts = known
         if self.template is not None and (self.template.leaves or not parts):
             bare = len(self.template.leaves) == 1 and self.template.slots
-            form = [] if bare and told else [output_is(self.template)]
-            parts = form + told
+            form = [] if bare and known else [output_is(self.template)]
+            parts = form + known
         return " and ".join(parts) or "any output"
 
 

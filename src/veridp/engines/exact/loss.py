@@ -222,13 +222,13 @@ class Product(PrivacyLoss):
         return _added([part.backward for part in self.parts])
 
     def _peak(self) -> Peak:
-        told = [part for part in self.parts if isinstance(part, Atom) or abs(part.supremum) > ZERO]
-        masses = [part.masses() for part in self.parts if part not in told]
+        decisive = [part for part in self.parts if isinstance(part, Atom) or abs(part.supremum) > ZERO]
+        masses = [part.masses() for part in self.parts if part not in decisive]
         return Peak(
             self.supremum,
-            reduce(ExactEvent.__and__, (part.peak.event for part in told), ExactEvent()),
-            sum(part.peak.log_left for part in told) + sum(_log(left) for left, _ in masses),
-            sum(part.peak.log_right for part in told) + sum(_log(right) for _, right in masses),
+            reduce(ExactEvent.__and__, (part.peak.event for part in decisive), ExactEvent()),
+            sum(part.peak.log_left for part in decisive) + sum(_log(left) for left, _ in masses),
+            sum(part.peak.log_right for part in decisive) + sum(_log(right) for _, right in masses),
         )
 
     @cached_property

@@ -75,14 +75,14 @@ class Splitter:
             before = len(ranks)
             ranks |= {symbol: before + rank for symbol, rank in component.ranks.items()} if before else component.ranks
             conditions += component.conditions
-        told: list[Hashable] = [component.kind for component in touching]
-        told += condition.relation, condition.slack.constant
+        signature: list[Hashable] = [component.kind for component in touching]
+        signature += condition.relation, condition.slack.constant
         for symbol, factor in terms.items():
             rank = ranks.get(symbol)
             if rank is None:
                 ranks[symbol] = len(ranks)
-            told += factor, _kind(symbol) if rank is None else rank
-        kind = self._kinds.setdefault(tuple(told), len(self._kinds))
+            signature += factor, _kind(symbol) if rank is None else rank
+        kind = self._kinds.setdefault(tuple(signature), len(self._kinds))
         joined = Component((*conditions, condition), ranks, kind)
         return (*(component for component in components if component not in touching), joined)
 
@@ -97,8 +97,8 @@ def kind_of(components: Sequence[Component], numbers: Sequence[Affine]) -> Hasha
         for symbol in number.terms:
             ranks = ((place, c.ranks[symbol]) for place, c in enumerate(components) if symbol in c.ranks)
             places.setdefault(symbol, next(ranks, None) or (len(places), _kind(symbol)))
-    told = tuple([(n.constant, *[(places[s], factor) for s, factor in n.terms.items()]) for n in numbers])
-    return tuple([component.kind for component in components]), told
+    signature = tuple([(n.constant, *[(places[s], factor) for s, factor in n.terms.items()]) for n in numbers])
+    return tuple([component.kind for component in components]), signature
 
 
 def _kind(symbol: Symbol) -> Hashable:

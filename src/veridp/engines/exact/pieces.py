@@ -116,8 +116,8 @@ def _split(path: Path) -> list[Factor]:
         conditions = [path.conditions[k - len(leaves)] for k in group if k >= len(leaves)]
         chosen = tuple(leaves[position] for position in positions)
         classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
-        told = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
-        answer.append(Factor(told, classes, outline))
+        places = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
+        answer.append(Factor(places, classes, outline))
     return answer
 
 

@@ -257,8 +257,8 @@ class _Class:
     def slots(self) -> tuple[tuple[int, str], ...]:
         """Where the free entries stand in the whole output, and what they are called."""
         places, positions = self.key.template.places, self.factor.positions
-        told = [places[index] if positions is None else positions[places[index]] for index in self.key.free]
-        return tuple([(place, self._name(place)) for place in told])
+        free = [places[index] if positions is None else positions[places[index]] for index in self.key.free]
+        return tuple([(place, self._name(place)) for place in free])
 
     def entry(self, combination: Combination) -> LinearEntry:
         used = [(slot, float(factor)) for slot, factor in zip(self.slots, combination, strict=True) if factor]

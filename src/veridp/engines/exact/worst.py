@@ -18,7 +18,7 @@ from veridp.budget import Deadline, out_of_time
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval, Witness
 from veridp.engines.exact.compare import Comparison
-from veridp.engines.exact.distribution import OpenLaw, paths_of, replayed_paths, within_floats
+from veridp.engines.exact.distribution import OpenDistribution, paths_of, replayed_paths, within_floats
 from veridp.engines.exact.functions import FunctionReader
 from veridp.engines.exact.space import loss_between
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
@@ -331,7 +331,7 @@ class _Comparer:
         self.mechanism, self.size = mechanism, size
         self.explored: dict[str, Sequence[Path]] = {}
         self.reader = FunctionReader()
-        self.law: OpenLaw | None = None
+        self.law: OpenDistribution | None = None
         self.law_pays: bool | None = None if mechanism.adjacency.vertices(1) is not None else False
 
     def __call__(self, left: Any, right: Any) -> Comparison:
@@ -340,7 +340,7 @@ class _Comparer:
         mine, theirs = (self._paths(data) for data in (left, right))
         if self.law_pays is None:  # after the first pair it is known how many paths there are
             self.law_pays = len(mine) <= OPEN_LAW_PAYS
-            self.law = OpenLaw.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
+            self.law = OpenDistribution.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
         return Comparison(self.mechanism, left, right, loss_between(mine, theirs), self.reader)
 
     def replay(self, comparison: Comparison) -> None:

@@ -4,7 +4,7 @@ B. Bichsel, T. Gehr, D. Drachsler-Cohen, P. Tsankov, M. Vechev, "DP-Finder: Find
 Sampling and Optimization" (CCS 2018).
 """
 
-from veridp.engines.finder.result import Restart
-from veridp.engines.finder.search_run import FinderResult, search
+from veridp.engines.finder.result import FinderResult, Restart
+from veridp.engines.finder.search_run import search
 
 __all__ = ["FinderResult", "Restart", "search"]

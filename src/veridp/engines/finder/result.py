@@ -1,4 +1,4 @@
-"""What a restart came to, and the last word on it: computed where the exact engine can, else on fresh samples."""
+"""The result of a search: its restarts, and the best pair and event, confirmed exactly or on fresh samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from veridp.adjacency import Domain, Pair, Patch
 from veridp.budget import Deadline, OutOfTime, at_most
-from veridp.claim import Interval, Witness
+from veridp.claim import LOSS_ERROR, Interval, Witness, as_floats_note
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
 from veridp.engines.exact import compare
 from veridp.engines.exact.distribution import replayed_paths
@@ -20,7 +20,9 @@ from veridp.engines.exact.event import ExactEvent
 from veridp.engines.finder.candidates import EventForm
 from veridp.engines.finder.problem import Problem, Spot, log_probability
 from veridp.errors import CutShort, NotExact, NotExplorable
+from veridp.kernel.symbols import count_text
 from veridp.mechanism import Mechanism
+from veridp.result import LowerBound
 from veridp.sampling.sample import tally
 
 # -------------------------------------------------------------------------------------------------------------- result
@@ -110,6 +112,77 @@ class Restart:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+@dataclass(frozen=True, eq=False)
+class FinderResult(LowerBound):
+    """The worst pair and event found: `epsilon` is a lower bound on the mechanism's ε for inputs of this size.
+
+    `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. An exact ε is the
+    supremum over all events of the pair; where only ever narrower events of numbers attain it, the witness's event
+    comes close. Nothing is claimed about pairs that were not tried.
+    """
+
+    mechanism: Mechanism
+    size: int
+    epsilon: float
+    witness: Witness
+    verified: str
+    searched: tuple[str, ...]
+    finished: bool  # whether the search ended by itself, and not for lack of time or by an interrupt
+    seconds: float
+    restarts: tuple[Restart, ...] = field(repr=False)
+    hoeffding: float | None = None  # the bound by Hoeffding's inequality from the same samples, where there were any
+
+    @property
+    def correlations(self) -> tuple[float, ...]:
+        """Between both sides of each restart's event, where both vary."""
+        return tuple(restart.correlation for restart in self.restarts if not math.isnan(restart.correlation))
+
+    @property
+    def as_floats(self) -> str:
+        """A note where an exact ε rests on what a library rounds off; empty where it does not."""
+        error = self.mechanism.probability_error
+        if not error or self.verified != "exact":
+            return ""
+        return as_floats_note(self.epsilon, max(0.0, self.witness.with_error(error).epsilon().lower))
+
+    def _lower(self, delta: float) -> float:
+        """What the witness, or at δ = 0 the exact ε between its inputs, shows of ε."""
+        error = self.mechanism.probability_error
+        if self.verified != "exact" or delta or error:
+            return self.witness.with_error(error).epsilon(delta).lower
+        return self.epsilon - LOSS_ERROR
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, in the words of `veridp schema`."""
+        return {
+            "mechanism": str(self.mechanism),
+            "adjacency": self.mechanism.adjacency.name,
+            "size": self.size,
+            "epsilon": self.epsilon,
+            "verified": self.verified,
+            "hoeffding": self.hoeffding,
+            "claim": self.claim and self.claim.to_dict(),
+            "assumed": self.mechanism.assumptions,
+            "refuted": self.claim and self.refuted,
+            "as_floats": bool(self.as_floats),
+            "witness": {**self.witness.to_dict(), "confidence": self.witness.confidence},
+            "searched": list(self.searched),
+            "finished": self.finished,
+            "seconds": self.seconds,
+            "restarts": [restart.to_dict() for restart in self.restarts],
+        }
+
+    def __str__(self) -> str:
+        relation = "=" if self.verified == "exact" else ">="
+        count = count_text(len(self.restarts), "restart")
+        end = "" if self.finished else "; cut short"
+        note = f"; {self.as_floats}" if self.as_floats else ""
+        return (
+            f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} ({self.verified}) between {self.witness.left} and "
+            f"{self.witness.right}, where {self.witness.event} ({count}{end}){note}"
+        )
 
 
 # -------------------------------------------------------------------------------------------------------------- verify

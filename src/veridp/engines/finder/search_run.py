@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ import numpy as np
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress, share, whole
 from veridp.budget.child_process import Reporter, contained
-from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note
+from veridp.claim import LOSS_ERROR
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import RestartPool, Searcher
 from veridp.engines.finder.result import (
     MOST_SAMPLES,
+    FinderResult,
     Restart,
     SearchSettings,
     VerifiedPair,
@@ -25,7 +26,6 @@ from veridp.engines.finder.result import (
     judge_pair,
 )
 from veridp.errors import BadInput
-from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 SECONDS = 60.0
@@ -36,96 +36,6 @@ POLISHED = 6  # restarts that are climbed on exactly
 EXPLORE_SHARE = 0.15  # of the time, to list the paths with the data open; past it, they are listed for each input
 RESTART_SHARE = 0.6  # of the time, for restarts; the rest is for climbing on and for verifying
 POLISH_SHARE = 0.5  # of the time left after that
-
-
-@dataclass(frozen=True, eq=False)
-class FinderResult:
-    """The worst pair and event found: `epsilon` is a lower bound on the mechanism's ε for inputs of this size.
-
-    `verified` says how it is known: "exact" (up to rounding), or from samples at a stated confidence. An exact ε is the
-    supremum over all events of the pair; where only ever narrower events of numbers attain it, the witness's event
-    comes close. Nothing is claimed about pairs that were not tried.
-    """
-
-    mechanism: Mechanism
-    size: int
-    epsilon: float
-    witness: Witness
-    verified: str
-    searched: tuple[str, ...]
-    finished: bool  # whether the search ended by itself, and not for lack of time or by an interrupt
-    seconds: float
-    restarts: tuple[Restart, ...] = field(repr=False)
-    hoeffding: float | None = None  # the bound by Hoeffding's inequality from the same samples, where there were any
-
-    @property
-    def correlations(self) -> tuple[float, ...]:
-        """Between both sides of each restart's event, where both vary."""
-        return tuple(restart.correlation for restart in self.restarts if not math.isnan(restart.correlation))
-
-    @property
-    def as_floats(self) -> str:
-        """A note where an exact ε rests on what a library rounds off; empty where it does not."""
-        error = self.mechanism.probability_error
-        if not error or self.verified != "exact":
-            return ""
-        return as_floats_note(self.epsilon, max(0.0, self.witness.with_error(error).epsilon().lower))
-
-    @property
-    def claim(self) -> Claim | None:
-        return self.mechanism.claim
-
-    @property
-    def bounds(self) -> Interval:
-        """What is shown of ε at the claimed δ, beyond rounding; nothing is proved."""
-        delta = 0.0 if self.claim is None else self.claim.tolerated.delta
-        return Interval(max(0.0, self._lower(delta)), math.inf)
-
-    def _lower(self, delta: float) -> float:
-        """What the witness, or at δ = 0 the exact ε between its inputs, shows of ε."""
-        error = self.mechanism.probability_error
-        if self.verified != "exact" or delta or error:
-            return self.witness.with_error(error).epsilon(delta).lower
-        return self.epsilon - LOSS_ERROR
-
-    def refutes(self, claim: Claim) -> bool:
-        """Whether the witness, or the exact ε between its inputs, excludes the claim."""
-        return claim.refuted_by(self._lower)
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the mechanism's own claim is refuted."""
-        return self.claim is not None and self.refutes(self.claim)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain data, in the words of `veridp schema`."""
-        return {
-            "mechanism": str(self.mechanism),
-            "adjacency": self.mechanism.adjacency.name,
-            "size": self.size,
-            "epsilon": self.epsilon,
-            "verified": self.verified,
-            "hoeffding": self.hoeffding,
-            "claim": self.claim and self.claim.to_dict(),
-            "assumed": self.mechanism.assumptions,
-            "refuted": self.claim and self.refuted,
-            "as_floats": bool(self.as_floats),
-            "witness": {**self.witness.to_dict(), "confidence": self.witness.confidence},
-            "searched": list(self.searched),
-            "finished": self.finished,
-            "seconds": self.seconds,
-            "restarts": [restart.to_dict() for restart in self.restarts],
-        }
-
-    def __str__(self) -> str:
-        relation = "=" if self.verified == "exact" else ">="
-        count = count_text(len(self.restarts), "restart")
-        end = "" if self.finished else "; cut short"
-        note = f"; {self.as_floats}" if self.as_floats else ""
-        return (
-            f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} ({self.verified}) between {self.witness.left} and "
-            f"{self.witness.right}, where {self.witness.event} ({count}{end}){note}"
-        )
 
 
 def search(
