@@ -29,6 +29,7 @@ from veridp.notions import (
     only_claim,
     rho_of,
     rho_shown,
+    tradeoff_of,
 )
 
 SIGMA = 3.7306316348  # the least scale of normal noise for (1, 1e-5), sensitivity 1
@@ -185,7 +186,7 @@ def test_events_show_no_more_than_the_divergence_and_all_of_it_where_they_are_al
 
 
 def test_many_events_show_nearly_all_of_rho_and_one_does_not() -> None:
-    events = [(norm.sf(t - 1), norm.sf(t)) for t in np.linspace(-6, 8, 200)]
+    events = [(norm.sf(t - 1), norm.sf(t)) for t in np.linspace(-3, 8, 200)]
     assert 0.499 < rho_shown(events)[0] < 0.5
     assert max(rho_shown([event])[0] for event in events) < 0.47
     assert mu_shown(events) == pytest.approx(1.0, abs=1e-9)
@@ -247,6 +248,16 @@ def test_a_bound_in_the_notion_covers_it(notion: Notion, enough: FakeProof, too_
     assert notion.covered_by(bound)
     weak = notion.bound_of(too_little)
     assert weak is None or not notion.covered_by(weak)
+
+
+def test_the_trade_off_curve_of_a_proof_is_the_best_that_follows() -> None:
+    corner = 1 / (1 + math.exp(1))
+    assert np.allclose(tradeoff_of(FakeProof(epsilon=1.0)).points, [(0, 1), (corner, corner), (1, 0)], atol=1e-12)
+    lost = 0.9 / (1 + math.exp(1))
+    assert np.allclose(tradeoff_of(FakeProof(1.0, 0.1)).points, [(0, 0.9), (lost, lost), (0.9, 0)], atol=1e-12)
+    assert tradeoff_of(FakeProof(epsilon=math.inf)).points == ((0.0, 0.0), (1.0, 0.0))  # nothing is proved
+    normal = tradeoff_of(FakeProof(1.0, 1e-5, mu=0.3))
+    assert normal.beta(0.2) == pytest.approx(gaussian_curve(0.3)(0.2), abs=1e-12)
 
 
 def test_a_divergence_at_a_higher_order_counts() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -40,6 +40,8 @@ CLAIMED_ORDERS = (1.25, 1.5, 1.75, *map(float, range(2, 65)), 80.0, 96.0, 128.0,
 TRIED_ORDERS = 1 + np.geomspace(1e-4, 1e4, 500)
 FEW_ORDERS = TRIED_ORDERS[::20]  # to compare events by
 CURVE_ROUNDING = 1e-12  # absolute error of a point of a trade-off curve
+FARTHEST_LINE = 30.0  # the largest ε beyond the proved one at which it is asked
+LINES_OF_A_PROOF = 101  # values of ε at which a proof is asked for its δ
 POINTS_PER_SIDE = 500  # at which a trade-off curve that is a function is evaluated, below and above 1/2
 LARGEST_EPSILON = 700.0  # past this, e^ε overflows
 SMALLEST_ERROR = 1e-12  # the smallest positive error of either type among them
@@ -519,6 +521,43 @@ class TradeoffCurve(Notion):
     def __str__(self) -> str:
         kind = "a function" if self.function is not None else f"{len(self.points)} points"
         return f"f-DP ({kind})"
+
+
+def tradeoff_of(proof: PrivacyBounds) -> TradeoffCurve:
+    """The highest trade-off curve that the proof gives: that of its μ, or else of its (ε, δ) at many ε.
+
+    Every (ε, δ) is two lines that the curve cannot fall below (Wasserman and Zhou, JASA 2010); the largest of all these
+    lines is a convex polygon.
+    """
+    mu = mu_of(proof)
+    if math.isfinite(mu) and (proof.at_delta or mu < ApproximateBound(proof.epsilon).mu):
+        from scipy.special import ndtr, ndtri
+
+        return TradeoffCurve.of(lambda alpha: float(ndtr(-ndtri(alpha) - mu)))
+    known = min(proof.epsilon, LARGEST_EPSILON) if math.isfinite(proof.epsilon) else 0.0
+    top = known
+    while top < FARTHEST_LINE and delta_of(proof, top) > SMALLEST_ERROR:
+        top = 2 * top + 1
+    lines = {(0.0, 0.0)}
+    for epsilon in {known, *np.linspace(0.0, top, LINES_OF_A_PROOF).tolist()}:
+        height, slope = 1 - delta_of(proof, epsilon), math.exp(epsilon)
+        lines |= {(-slope, height), (-1 / slope, height / slope)}
+    return TradeoffCurve(tuple(_corners(lines)))
+
+
+def _corners(lines: Collection[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners over [0, 1] of the largest of these lines (slope, height at 0), of which one is 0."""
+    line = max(lines, key=lambda one: (one[1], one[0]))
+    corners = [(0.0, line[1])]
+    while flatter := [other for other in lines if other[0] > line[0]]:
+        crossings = [((line[1] - other[1]) / (other[0] - line[0]), other) for other in flatter]
+        alpha, following = min(crossings, key=lambda crossing: (crossing[0], -crossing[1][0]))
+        if alpha >= 1:
+            break
+        if alpha > corners[-1][0] + CURVE_ROUNDING:  # else it is the same corner but for rounding
+            corners.append((alpha, max(0.0, line[1] + line[0] * alpha)))
+        line = following
+    return corners if len(corners) > 1 and corners[-1][1] == 0 else [*corners, (1.0, 0.0)]
 
 
 MAKERS: Mapping[str, Callable[[Any], Notion]] = {
