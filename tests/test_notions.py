@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from veridp.conversions import binary_divergences
+from veridp.conversions import tradeoff_divergences
 from veridp.errors import BadInput
 from veridp.notions import (
     IMPLIED_DELTAS,
@@ -25,8 +25,11 @@ from veridp.notions import (
     ZeroConcentrated,
     delta_of,
     mu_of,
+    mu_shown,
     only_claim,
     rho_of,
+    rho_shown,
+    tradeoff_of,
 )
 
 SIGMA = 3.7306316348  # the least scale of normal noise for (1, 1e-5), sensitivity 1
@@ -137,27 +140,58 @@ def test_a_notion_without_limits_implies_nothing_and_none_at_all_implies_everyth
 def test_events_of_normal_noise_keep_its_notions(threshold: float, mu: float) -> None:
     left, right = float(norm.sf(threshold, mu)) * (1 - 1e-10), float(norm.sf(threshold)) * (1 + 1e-10)
     for notion in (GaussianDP(mu), ZeroConcentrated(mu**2 / 2), RenyiDP.of((3, 1.5 * mu**2))):
-        assert right >= left or notion.raised(1e-9).violation(left, right) == ""
+        assert right >= left or notion.raised(1e-9).violation([(left, right)]) == ""
 
 
 def test_an_event_shows_the_number_that_it_takes() -> None:
     left, right = float(norm.sf(0.5, 1.0)), float(norm.sf(0.5))
-    assert GaussianDP(0.999999).violation(left, right) == "μ >= 1"
-    assert TradeoffCurve.of(gaussian_curve(0.999)).violation(left, right).startswith("a type II error <= 0.308538")
-    assert TradeoffCurve.of(gaussian_curve(1.0)).violation(left, right) == ""
-    assert ZeroConcentrated(0.3).violation(left, right).startswith("ρ >= 0.309")  # near that of order 1, KL
+    assert GaussianDP(0.999999).violation([(left, right)]) == "μ >= 1"
+    assert TradeoffCurve.of(gaussian_curve(0.999)).violation([(left, right)]).startswith("a type II error <= 0.308538")
+    assert TradeoffCurve.of(gaussian_curve(1.0)).violation([(left, right)]) == ""
+    assert ZeroConcentrated(0.3).violation([(left, right)]).startswith("ρ >= 0.309")  # near that of order 1, KL
     by_hand = math.log(left**2 / right + (1 - left) ** 2 / (1 - right))
-    assert RenyiDP.of((2, 0.5)).violation(left, right) == f"a Rényi divergence >= {by_hand:.6g} at order 2"
+    assert RenyiDP.of((2, 0.5)).violation([(left, right)]) == f"a Rényi divergence >= {by_hand:.6g} at order 2"
     for notion in NOTIONS:
-        assert notion.violation(0.1, 0.0) != ""
+        assert notion.violation([(0.1, 0.0)]) != ""
 
 
 def test_binary_divergences_take_the_worse_direction() -> None:
     order = np.array([2.0])
     worse = math.log(0.01**2 / 0.5 + 0.99**2 / 0.5), math.log(0.5**2 / 0.01 + 0.5**2 / 0.99)
-    assert binary_divergences(0.5, 0.01, order)[0] == pytest.approx(max(worse))
-    assert math.isinf(binary_divergences(1.0, 0.5, order)[0])
-    assert binary_divergences(0.0, 0.0, order)[0] == 0.0
+    assert tradeoff_divergences([(0.5, 0.01)], order)[0] == pytest.approx(max(worse))
+    assert math.isinf(tradeoff_divergences([(1.0, 0.5)], order)[0])
+    assert tradeoff_divergences([(0.0, 0.0)], order)[0] == 0.0
+
+
+@given(
+    masses=st.lists(st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)), min_size=2, max_size=7),
+    slack=st.lists(st.floats(0, 0.02), min_size=7, max_size=7),
+    order=st.floats(1.01, 20),
+)
+def test_events_show_no_more_than_the_divergence_and_all_of_it_where_they_are_all_known(
+    masses: list[tuple[float, float]], slack: list[float], order: float
+) -> None:
+    p, q = (np.array(side) / sum(side) for side in zip(*masses, strict=True))
+    ways = [(p, q), (q, p)]
+    truth = max(math.log(np.sum(a**order * b ** (1 - order))) / (order - 1) for a, b in ways)
+    likely = np.argsort(-p / q)
+    exact = list(zip(np.cumsum(p[likely])[:-1].tolist(), np.cumsum(q[likely])[:-1].tolist(), strict=True))
+    loose = [(max(0.0, a - s), min(1.0, b + s)) for (a, b), s in zip(exact, slack, strict=False)]
+    at = np.array([order])
+    (known,), (bounded,), (one,) = (tradeoff_divergences(events, at) for events in (exact, loose, exact[:1]))
+    assert known == pytest.approx(truth, rel=1e-9, abs=1e-9)
+    assert bounded <= truth + 1e-9
+    assert one <= truth + 1e-9
+    assert tradeoff_divergences([*exact, (0.1, 0.3), (0.0, 0.0), (1.0, 1.0)], at)[0] == pytest.approx(known, abs=1e-9)
+
+
+def test_many_events_show_nearly_all_of_rho_and_one_does_not() -> None:
+    events = [(norm.sf(t - 1), norm.sf(t)) for t in np.linspace(-3, 8, 200)]
+    assert 0.499 < rho_shown(events)[0] < 0.5
+    assert max(rho_shown([event])[0] for event in events) < 0.47
+    assert mu_shown(events) == pytest.approx(1.0, abs=1e-9)
+    assert ZeroConcentrated(0.45).violation(events).startswith("ρ >= 0.499")
+    assert ZeroConcentrated(0.5).violation(events) == ""
 
 
 # -------------------------------------------------------------------------------------------------------------- proofs
@@ -167,7 +201,7 @@ def test_binary_divergences_take_the_worse_direction() -> None:
 def test_a_pure_bound_implies_what_randomised_response_has(epsilon: float, alpha: float) -> None:
     high = 1 / (1 + math.exp(-epsilon))
     bound = ApproximateBound(epsilon)
-    (divergence,) = binary_divergences(high, 1 - high, np.array([alpha]))
+    (divergence,) = tradeoff_divergences([(high, 1 - high)], np.array([alpha]))
     assert bound.rdp(alpha) == pytest.approx(min(epsilon, divergence), rel=1e-6, abs=1e-9)
     assert bound.rdp(alpha) <= alpha * bound.rho * (1 + 1e-9)
     assert bound.mu == pytest.approx(2 * norm.ppf(high), rel=1e-9)
@@ -214,6 +248,16 @@ def test_a_bound_in_the_notion_covers_it(notion: Notion, enough: FakeProof, too_
     assert notion.covered_by(bound)
     weak = notion.bound_of(too_little)
     assert weak is None or not notion.covered_by(weak)
+
+
+def test_the_trade_off_curve_of_a_proof_is_the_best_that_follows() -> None:
+    corner = 1 / (1 + math.exp(1))
+    assert np.allclose(tradeoff_of(FakeProof(epsilon=1.0)).points, [(0, 1), (corner, corner), (1, 0)], atol=1e-12)
+    lost = 0.9 / (1 + math.exp(1))
+    assert np.allclose(tradeoff_of(FakeProof(1.0, 0.1)).points, [(0, 0.9), (lost, lost), (0.9, 0)], atol=1e-12)
+    assert tradeoff_of(FakeProof(epsilon=math.inf)).points == ((0.0, 0.0), (1.0, 0.0))  # nothing is proved
+    normal = tradeoff_of(FakeProof(1.0, 1e-5, mu=0.3))
+    assert normal.beta(0.2) == pytest.approx(gaussian_curve(0.3)(0.2), abs=1e-12)
 
 
 def test_a_divergence_at_a_higher_order_counts() -> None:

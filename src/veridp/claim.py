@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from veridp.conversions import Event
 from veridp.errors import BadInput
 from veridp.notions import MAKERS, ApproximateBound, Notion, PrivacyBounds, only_claim
 
@@ -136,8 +137,8 @@ class Claim:
         found = witness.divergence
         if found is not None and found.value > float(notion.divergences(np.array([found.order]))[0]):
             return str(found)
-        above, below = witness.left_probability.lower, witness.right_probability.upper
-        return notion.violation(above, below) if below < above else ""
+        events = [event for event in witness.events if event[1] < event[0]]
+        return notion.violation(events) if events else ""
 
     def excludes(self, epsilon: float) -> bool:
         """Whether this lower bound on ε, at its own δ, exceeds the tolerated claim."""
@@ -235,6 +236,7 @@ class Witness:
     arguments: Mapping[str, object] = field(default_factory=dict)
     as_floats: bool = False  # whether the event may look at the low bits of floats, which rounded outputs do not have
     divergence: RenyiLower | None = None  # a computed one between the two inputs, where that says more than the event
+    others: tuple[Event, ...] = ()  # bounds for further events between the two inputs, at the same confidence
 
     def __post_init__(self) -> None:
         for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
@@ -242,6 +244,11 @@ class Witness:
                 raise BadInput(f"{side}_probability must be in [0, 1], got {probability}")
         if not 0 < self.confidence <= 1:
             raise BadInput(f"confidence must be in (0, 1], got {self.confidence!r}")
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """(P[left] at least, P[right] at most) of the event and of all others between the two inputs."""
+        return ((self.left_probability.lower, self.right_probability.upper), *self.others)
 
     def epsilon(self, delta: float = 0.0) -> Interval:
         """What the event says about ε at this δ: every ε below the lower end is refuted.
@@ -276,6 +283,7 @@ class Witness:
             "left_probability": [self.left_probability.lower, self.left_probability.upper],
             "right_probability": [self.right_probability.lower, self.right_probability.upper],
             **({} if self.divergence is None else {"divergence": vars(self.divergence)}),
+            **({"other_events": [list(event) for event in self.others]} if self.others else {}),
         }
 
     def __str__(self) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Event = tuple[float, float]  # with probability >= the first number on the left, <= the second on the right
+Events = Collection[Event]
+HULL_ROUNDING = 1e-12  # relative difference of two slopes that rounding may make
 LOG_ROUNDING = 1e-14  # relative error of a logarithm or a normal quantile that was computed in floats
 
 
@@ -91,19 +94,42 @@ def zcdp_within(epsilon: float, delta: float) -> float:
     return low
 
 
-def binary_divergences(left: float, right: float, orders: Array) -> Array:
-    """Rényi divergences between two coins, in the worse direction, at each order; rounded downwards.
+def tradeoff_divergences(events: Events, orders: Array) -> Array:
+    """Lower bounds on the Rényi divergences between two distributions, in the worse direction, at each order.
 
-    No divergence between two outputs is less than that between the indicators of an event.
+    Each event has probability >= the first number on the left, <= the second on the right. The trade-off curve of the
+    two is nowhere above the convex hull of these points. So the two can be post-processed to a pair with the hull as
+    its curve (Blackwell 1953; Dong, Roth and Su, JRSS B 2022, Theorem 2.10), whose divergences are sums over the edges
+    of the hull. One event gives the divergences between two coins. The result is rounded downwards.
     """
-    if left == right:
-        return np.zeros(len(orders))
+    left, right = np.diff(_hull(events), axis=0).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        heads, tails = np.log([left, right]), np.log1p([-left, -right])
+        logs = np.log([left, right])
         found = []
-        for p, q in ((0, 1), (1, 0)):
-            terms = [orders * side[p] - (orders - 1) * side[q] for side in (heads, tails) if side[p] > -math.inf]
-            found.append(np.logaddexp.reduce(terms) / (orders - 1))
-        sizes = np.abs([*heads, *tails])
-        error = LOG_ROUNDING * orders / (orders - 1) * (1 + sizes[np.isfinite(sizes)].sum())
-    return np.asarray(np.maximum(*found) - error)
+        for p, q in (logs, logs[::-1]):
+            some = p > -math.inf
+            terms = orders[:, None] * p[some] - (orders[:, None] - 1) * q[some]
+            found.append(np.logaddexp.reduce(terms, axis=1) / (orders - 1))
+        error = LOG_ROUNDING * orders / (orders - 1) * (1 + np.abs(logs[np.isfinite(logs)]).sum())
+    return np.asarray(np.maximum(np.maximum(*found) - error, 0.0))
+
+
+def _hull(events: Events) -> Array:
+    """The vertices (P[left], P[right]) of the largest concave curve below which no test of these events lies.
+
+    A vertex that is on a line between others up to rounding is left out: fewer vertices claim less.
+    """
+    hull = [(0.0, 0.0)]
+    for left, right in sorted({*events, (1.0, 1.0)}, key=lambda event: (event[1], -event[0])):
+        if left <= hull[-1][0]:
+            continue
+        while len(hull) > 1 and _bends_little(hull[-2], hull[-1], (left, right)):
+            hull.pop()
+        hull.append((left, right))
+    return np.array(hull if hull[-1] == (1.0, 1.0) else [*hull, (1.0, 1.0)])
+
+
+def _bends_little(first: Event, second: Event, third: Event) -> bool:
+    """Whether the second is no more than rounding above the line from the first to the third."""
+    rises = [(second[0] - first[0]) * (third[1] - second[1]), (third[0] - second[0]) * (second[1] - first[1])]
+    return rises[0] <= rises[1] * (1 + HULL_ROUNDING)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from veridp.conversions import (
     LOG_ROUNDING,
-    binary_divergences,
+    Event,
+    Events,
     delta_of_rdp,
     delta_of_zcdp,
     epsilon_of_rdp,
     epsilon_of_zcdp,
     gaussian_delta,
+    tradeoff_divergences,
 )
 from veridp.errors import BadInput
 
@@ -36,7 +38,10 @@ IMPLIED_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1e-8, 
 # The orders at which a function of α is claimed, and at which Rényi divergences are looked for a violation.
 CLAIMED_ORDERS = (1.25, 1.5, 1.75, *map(float, range(2, 65)), 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0)
 TRIED_ORDERS = 1 + np.geomspace(1e-4, 1e4, 500)
+FEW_ORDERS = TRIED_ORDERS[::20]  # to compare events by
 CURVE_ROUNDING = 1e-12  # absolute error of a point of a trade-off curve
+FARTHEST_LINE = 30.0  # the largest ε beyond the proved one at which it is asked
+LINES_OF_A_PROOF = 101  # values of ε at which a proof is asked for its δ
 POINTS_PER_SIDE = 500  # at which a trade-off curve that is a function is evaluated, below and above 1/2
 LARGEST_EPSILON = 700.0  # past this, e^ε overflows
 SMALLEST_ERROR = 1e-12  # the smallest positive error of either type among them
@@ -148,8 +153,12 @@ class Notion(ABC):
         """The same with its numbers raised by this share of each."""
 
     @abstractmethod
-    def violation(self, left: float, right: float) -> str:
-        """What an event shows that has probability >= left > right >= on neighbours, if it cannot be; else empty."""
+    def violation(self, events: Events) -> str:
+        """What events between two neighbours show together, in words, where it exceeds this; else empty."""
+
+    @abstractmethod
+    def power(self, event: Event) -> float:
+        """How much an event shows, as a multiple of what is claimed: a number to compare events by, not a bound."""
 
     @abstractmethod
     def bound_of(self, proof: PrivacyBounds) -> Notion | None:
@@ -188,6 +197,34 @@ class Notion(ABC):
         return {"name": str(self), self.keyword: self.stated, "conversion": self.conversion}
 
 
+def rho_shown(events: Events, orders: Array = TRIED_ORDERS) -> tuple[float, float]:
+    """A lower bound on ρ from events between two neighbours, and the order whose Rényi divergence is ρ times as large.
+
+    >>> print("%.4f at order %g" % rho_shown([(0.9, 0.1)]))
+    1.7573 at order 1.0001
+    """
+    shown = tradeoff_divergences(events, orders) / orders
+    best = int(np.argmax(shown))
+    return max(0.0, float(shown[best])), float(orders[best])
+
+
+def mu_shown(events: Events) -> float:
+    """A lower bound on μ from events between two neighbours: Φ⁻¹(P[left]) - Φ⁻¹(P[right]) of the best of them."""
+    from scipy.special import ndtri
+
+    best = 0.0
+    for left, right in events:
+        above, below = float(ndtri(left)), float(ndtri(right))
+        if above > below:
+            rounding = LOG_ROUNDING * (1 + abs(above) + abs(below)) if math.isfinite(above - below) else 0.0
+            best = max(best, above - below - rounding)
+    return best
+
+
+def _share_of(shown: float, claimed: float) -> float:
+    return shown / claimed if claimed else math.inf if shown > 0 else 0.0
+
+
 RENYI_CONVERSION = "Canonne, Kamath and Steinke (NeurIPS 2020), Proposition 12"
 
 
@@ -211,9 +248,12 @@ class ZeroConcentrated(Notion):
     def raised(self, share: float) -> ZeroConcentrated:
         return ZeroConcentrated(self.rho * (1 + share))
 
-    def violation(self, left: float, right: float) -> str:
-        shown = float(np.max(binary_divergences(left, right, TRIED_ORDERS) / TRIED_ORDERS))
-        return f"ρ >= {shown:.6g}" if shown > self.rho else ""
+    def violation(self, events: Events) -> str:
+        shown, order = rho_shown(events)
+        return f"ρ >= {shown:.6g} by a Rényi divergence of order {order:g}" if shown > self.rho else ""
+
+    def power(self, event: Event) -> float:
+        return _share_of(rho_shown([event], FEW_ORDERS)[0], self.rho)
 
     def bound_of(self, proof: PrivacyBounds) -> ZeroConcentrated | None:
         rho = rho_of(proof)
@@ -255,14 +295,12 @@ class GaussianDP(Notion):
     def raised(self, share: float) -> GaussianDP:
         return GaussianDP(self.mu * (1 + share))
 
-    def violation(self, left: float, right: float) -> str:
-        from scipy.special import ndtri
-
-        above, below = ndtri(left), ndtri(right)
-        shown = above - below
-        if math.isfinite(shown):
-            shown -= LOG_ROUNDING * (1 + abs(above) + abs(below))
+    def violation(self, events: Events) -> str:
+        shown = mu_shown(events)
         return f"μ >= {shown:.6g}" if shown > self.mu else ""
+
+    def power(self, event: Event) -> float:
+        return _share_of(mu_shown([event]), self.mu)
 
     def bound_of(self, proof: PrivacyBounds) -> GaussianDP | None:
         mu = mu_of(proof)
@@ -321,11 +359,15 @@ class RenyiDP(Notion):
     def raised(self, share: float) -> RenyiDP:
         return RenyiDP(tuple((alpha, epsilon * (1 + share)) for alpha, epsilon in self.points))
 
-    def violation(self, left: float, right: float) -> str:
-        shown = binary_divergences(left, right, self._orders)
+    def violation(self, events: Events) -> str:
+        shown = tradeoff_divergences(events, self._orders)
         worst = int(np.argmax(np.where(np.isinf(shown), math.inf, shown - self._bounds)))
         above = shown[worst] > self._bounds[worst]
         return f"a Rényi divergence >= {shown[worst]:.6g} at order {self._orders[worst]:g}" if above else ""
+
+    def power(self, event: Event) -> float:
+        shown = tradeoff_divergences([event], self._orders)
+        return max(_share_of(found, claimed) for found, claimed in zip(shown, self._bounds, strict=True))
 
     def bound_of(self, proof: PrivacyBounds) -> RenyiDP | None:
         found = RenyiDP(tuple((alpha, rdp_of(proof, alpha)) for alpha, _ in self.points))
@@ -430,11 +472,17 @@ class TradeoffCurve(Notion):
         """The curve, which has no number to raise, lowered by this much."""
         return TradeoffCurve(self.points, self.function, self.lowered + share)
 
-    def violation(self, left: float, right: float) -> str:
-        for first, second in ((right, 1 - left), (1 - left, right)):  # the event as a test, in both directions
-            if second < self.beta(first) - CURVE_ROUNDING:
-                return f"a type II error <= {second:.6g} at type I error {first:.6g}"
+    def violation(self, events: Events) -> str:
+        for left, right in events:
+            for first, second in ((right, 1 - left), (1 - left, right)):  # the event as a test, in both directions
+                if second < self.beta(first) - CURVE_ROUNDING:
+                    return f"a type II error <= {second:.6g} at type I error {first:.6g}"
         return ""
+
+    def power(self, event: Event) -> float:
+        """1, and how far the event is below the curve."""
+        left, right = event
+        return 1 + max(self.beta(right) - (1 - left), self.beta(1 - left) - right)
 
     @property
     def lines(self) -> list[tuple[float, float]]:
@@ -473,6 +521,43 @@ class TradeoffCurve(Notion):
     def __str__(self) -> str:
         kind = "a function" if self.function is not None else f"{len(self.points)} points"
         return f"f-DP ({kind})"
+
+
+def tradeoff_of(proof: PrivacyBounds) -> TradeoffCurve:
+    """The highest trade-off curve that the proof gives: that of its μ, or else of its (ε, δ) at many ε.
+
+    Every (ε, δ) is two lines that the curve cannot fall below (Wasserman and Zhou, JASA 2010); the largest of all these
+    lines is a convex polygon.
+    """
+    mu = mu_of(proof)
+    if math.isfinite(mu) and (proof.at_delta or mu < ApproximateBound(proof.epsilon).mu):
+        from scipy.special import ndtr, ndtri
+
+        return TradeoffCurve.of(lambda alpha: float(ndtr(-ndtri(alpha) - mu)))
+    known = min(proof.epsilon, LARGEST_EPSILON) if math.isfinite(proof.epsilon) else 0.0
+    top = known
+    while top < FARTHEST_LINE and delta_of(proof, top) > SMALLEST_ERROR:
+        top = 2 * top + 1
+    lines = {(0.0, 0.0)}
+    for epsilon in {known, *np.linspace(0.0, top, LINES_OF_A_PROOF).tolist()}:
+        height, slope = 1 - delta_of(proof, epsilon), math.exp(epsilon)
+        lines |= {(-slope, height), (-1 / slope, height / slope)}
+    return TradeoffCurve(tuple(_corners(lines)))
+
+
+def _corners(lines: Collection[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners over [0, 1] of the largest of these lines (slope, height at 0), of which one is 0."""
+    line = max(lines, key=lambda one: (one[1], one[0]))
+    corners = [(0.0, line[1])]
+    while flatter := [other for other in lines if other[0] > line[0]]:
+        crossings = [((line[1] - other[1]) / (other[0] - line[0]), other) for other in flatter]
+        alpha, following = min(crossings, key=lambda crossing: (crossing[0], -crossing[1][0]))
+        if alpha >= 1:
+            break
+        if alpha > corners[-1][0] + CURVE_ROUNDING:  # else it is the same corner but for rounding
+            corners.append((alpha, max(0.0, line[1] + line[0] * alpha)))
+        line = following
+    return corners if len(corners) > 1 and corners[-1][1] == 0 else [*corners, (1.0, 0.0)]
 
 
 MAKERS: Mapping[str, Callable[[Any], Notion]] = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from diffprivlib import mechanisms as ibm
 
 import veridp
-from veridp.claim import Standing
+from veridp.claim import Claim, Standing
 from veridp.target import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,3 +87,46 @@ def test_wrong_uses_of_libraries_are_refuted(file: str, name: str, true_epsilon:
     verdict = veridp.audit(load(f"{EXAMPLES / file}:{name}"), seconds=8.0)
     assert verdict.standing is Standing.REFUTED
     assert verdict.claim.epsilon < verdict.epsilon.lower <= true_epsilon * (1 + 1e-9)
+
+
+# ------------------------------------------------------------------------------------ a published mistake of a library
+
+
+def permute_and_flip(rng: Any, scores: Any, *, scale: float = 1.0) -> int:
+    """What `make_noisy_max` of OpenDP 0.15.1 ran under zCDP (github.com/opendp/opendp/issues/2911)."""
+    best = max(scores)
+    for candidate in rng.permutation(len(scores)):
+        if rng.random() < math.exp((scores[candidate] - best) / scale):
+            return int(candidate)
+    raise AssertionError("the best score is kept with certainty")
+
+
+def exponential_noise(rng: Any, scores: Any, *, scale: float = 1.0) -> int:
+    """The same distribution (Ding et al., "The Permute-and-Flip Mechanism is Identical to Report-Noisy-Max")."""
+    return int(np.argmax(np.array(scores) + rng.exponential(scale, size=len(scores))))
+
+
+@pytest.mark.parametrize("select", [permute_and_flip, exponential_noise])
+def test_a_noisy_max_that_states_the_rho_of_the_exponential_mechanism_is_refuted_from_one_pair(select: Any) -> None:
+    """ε²/8 holds for the exponential mechanism alone; this one is only ε-private, which implies ε²/2."""
+    epsilon = 2.0  # two scores, each moves by 1 = scale, in opposite directions
+    comparison = veridp.exact.compare(select, [0, 0], [1, -1])
+    assert comparison.epsilon == pytest.approx(epsilon, abs=1e-9)
+    kept = 1 - math.exp(-2) / 2  # the best of [1, -1] loses only if the other comes first and is kept
+    assert comparison.renyi(2.0) == pytest.approx(math.log(0.25 / kept + 0.25 / (1 - kept)), abs=1e-9)
+    assert comparison.refutes(Claim.stated(rho=epsilon**2 / 8))
+    assert not comparison.refutes(Claim.stated(rho=epsilon**2 / 2))
+    verdict = veridp.audit(select, rho=epsilon**2 / 8, pairs=[([0, 0], [1, -1])])
+    assert verdict.standing is Standing.REFUTED
+    assert verdict.witness is not None
+    assert verdict.witness.confidence == 1  # computed, without samples
+
+
+def test_the_exponential_mechanism_keeps_an_eighth_of_its_epsilon_squared() -> None:
+    def gumbel_noise(rng: Any, scores: Any) -> int:
+        return int(np.argmax(np.array(scores) + rng.gumbel(scale=1.0, size=len(scores))))
+
+    for right in ([1, -1], [-1, 1]):
+        comparison = veridp.exact.compare(gumbel_noise, [0, 0], right)
+        assert 0.4 < comparison.rho < 0.5
+        assert not comparison.refutes(Claim.stated(rho=0.5))

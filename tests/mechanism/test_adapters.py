@@ -19,6 +19,7 @@ from veridp.adjacency import Scaled, adjacency
 from veridp.claim import Claim
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung, NotExplorable
 from veridp.mechanism import adapters, as_mechanism
+from veridp.notions import ApproximateBound, GaussianDP, RenyiDP, ZeroConcentrated
 from veridp.report.exact import judged
 from veridp.target import load
 
@@ -121,12 +122,60 @@ def test_a_metric_or_measure_of_opendp_that_is_unknown_is_refused_with_a_remedy(
         assert str(stated.claim) == "1-DP"
 
 
-def test_opendp_under_another_divergence_is_taken_at_a_delta() -> None:
-    gaussian = dp.m.make_gaussian(NUMBERS, dp.absolute_distance(T=float), 1.0)
-    claim = veridp.adapters.opendp(gaussian, delta=1e-5).claim
+def test_the_measure_of_opendp_is_the_notion_of_the_claim() -> None:
+    gaussian = dp.m.make_gaussian(NUMBERS, dp.absolute_distance(T=float), 2.0)
+    assert keywords(gaussian) == {"rho": pytest.approx(1 / 8, rel=1e-12)}  # Δ²/2σ²
+    assert str(as_mechanism(gaussian).claim) == "0.125-zCDP"
+    laplace = dp.m.make_laplace(NUMBERS, dp.absolute_distance(T=float), 2.0)
+    assert keywords(dp.c.make_pureDP_to_zCDP(laplace)) == {"rho": pytest.approx(1 / 8)}  # ε²/2
+    assert keywords(dp.c.make_approximate(laplace)) == {"epsilon": pytest.approx(0.5), "delta": 0.0}
+    assert keywords(dp.c.make_approximate(gaussian)) == {"rho": pytest.approx(1 / 8, rel=1e-12)}
+    fixed = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(gaussian), 1e-5)
+    found = keywords(fixed)
+    assert found["delta"] == 1e-5
+    assert exact_gaussian_epsilon(0.5, 1e-5) < found["epsilon"] < 1 / 8 + 2 * math.sqrt(math.log(1e5) / 8)
+
+
+def keywords(measurement: Any) -> dict[str, Any]:
+    claim = as_mechanism(measurement).claim
     assert claim is not None
-    assert claim.delta == 1e-5
-    assert 4.3 < claim.epsilon < 0.5 + 2 * math.sqrt(0.5 * math.log(1e5))  # from below the exact curve, from above zCDP
+    return claim.keywords
+
+
+def exact_gaussian_epsilon(mu: float, delta: float) -> float:
+    return GaussianDP(mu).epsilon(delta)
+
+
+def user_measurement(measure: Any, loss: Any) -> Any:
+    dp.enable_features("honest-but-curious")
+    numbers = dp.vector_domain(NUMBERS, size=2)
+    return dp.m.make_user_measurement(numbers, dp.l1_distance(T=float), measure, min, lambda d_in: loss, TO=float)
+
+
+def test_renyi_divergences_of_opendp_are_claimed_order_by_order() -> None:
+    claim = as_mechanism(user_measurement(dp.renyi_divergence(), lambda alpha: alpha / 2)).claim
+    assert claim is not None
+    assert isinstance(claim.notion, RenyiDP)
+    assert dict(claim.notion.points)[8.0] == 4.0
+    assert claim.covers_proof(ApproximateBound(1.0))  # 1-DP implies 1/2-zCDP, and so every order
+    assert not claim.covers_proof(ApproximateBound(1.1))
+
+
+def test_a_claim_of_opendp_that_no_notion_says_is_taken_at_a_delta() -> None:
+    gaussian = dp.m.make_gaussian(NUMBERS, dp.absolute_distance(T=float), 1.0)
+    for measurement, delta in [(gaussian, 1e-5), (dp.c.make_zCDP_to_approxDP(gaussian), None)]:
+        claim = veridp.adapters.opendp(measurement, delta=delta).claim
+        assert claim is not None
+        assert (claim.notion, claim.delta) == (None, delta or 1e-6)
+        assert exact_gaussian_epsilon(1.0, claim.delta) < claim.epsilon < 0.5 + math.sqrt(-2 * math.log(claim.delta))
+    approximate = user_measurement(dp.approximate(dp.zero_concentrated_divergence()), (0.5, 1e-3))
+    claim = veridp.adapters.opendp(approximate, delta=2e-3).claim
+    assert claim is not None
+    assert claim.delta == 2e-3
+    assert claim.epsilon == pytest.approx(ZeroConcentrated(0.5).epsilon(1e-3 / (1 - 1e-3)), rel=1e-9)
+    assert as_mechanism(approximate).claim.delta == pytest.approx(1e-3 + 1e-6 * (1 - 1e-3))  # type: ignore[union-attr]
+    with pytest.raises(BadInput, match=r"alone has δ = 0\.001; give a larger delta than 0\.0005"):
+        veridp.adapters.opendp(approximate, delta=5e-4)
 
 
 def test_opendp_is_sampled_and_not_explored() -> None:

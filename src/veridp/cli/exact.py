@@ -183,7 +183,7 @@ def show_exact(
                 comparison = compare(mechanism, *pair, certified=True, seconds=max(deadline.left, 1e-3))
                 search = replace(search, comparison=comparison)
         result: Result = comparison if search is None else search
-        costs = comparison.notions() if notions else None
+        costs = comparison.notions(seconds=max(deadline.left, 1e-3)) if notions else None
         document, page = result.to_dict(), comparison_page(comparison, search, most, costs)
         if costs is not None:
             document["notions"] = costs.to_dict()

@@ -217,6 +217,8 @@ def _chosen_pairs(text: str) -> Any:
 
 
 def _lines(target: str, finding: AttackResult) -> list[str]:
+    from veridp.engines.sniper.result import TRADEOFF_CONVERSION
+
     at = f" at δ = {finding.delta:g}" if finding.delta else ""
     lines = [f"{target}: ε >= {finding.epsilon_lower:.6g}{at}, with confidence {finding.confidence:g}"]
     witness = finding.witness
@@ -230,6 +232,9 @@ def _lines(target: str, finding: AttackResult) -> list[str]:
             f"       {right} on the right, so its probability is at most {witness.right_probability.upper:.6g}",
             f"found by {finding.model}; estimated ε of this event: {finding.estimate:.6g}",
         ]
+    if finding.tradeoffs:
+        lines.append(f"so ρ >= {finding.rho_lower:.6g} (zCDP) and μ >= {finding.mu_lower:.6g} (Gaussian DP)")
+        lines.append(f"       {TRADEOFF_CONVERSION}")
     ended = "" if finding.finished else "; cut short"
     lines.append(
         f"searched {', '.join(finding.searched)}: {count_text(finding.tried, 'pair')}, {finding.drawn:.3g} outputs, "

@@ -21,7 +21,7 @@ from numpy.random import Generator
 from veridp.adjacency import Adjacency, Scaled, adjacency
 from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung
 from veridp.mechanism.declared import Mechanism
-from veridp.notions import MAKERS
+from veridp.notions import MAKERS, Notion, RenyiDP, ZeroConcentrated
 
 # ------------------------------------------------------------------------------------------------------------- command
 # A mechanism that is another program: JSON lines in, JSON lines out.
@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
 # not come from `rng` cannot be seeded, and such a mechanism can be sampled but not explored.
 
 
-DELTA = 1e-6  # where a library claims a curve of (ε, δ), the δ at which its ε is taken
+DELTA = 1e-6  # where a library claims what no notion here says, the δ at which its ε is taken
 
 
 # ---------------------------------------------------------------------------------------------------- opendp
@@ -129,13 +129,16 @@ DISTANCES: dict[str, dict[str, int]] = {
 }
 
 
-def opendp(measurement: Any, *, delta: float = DELTA, **options: Any) -> Mechanism:
+def opendp(measurement: Any, *, delta: float | None = None, **options: Any) -> Mechanism:
     """The measurement of OpenDP as a mechanism, with the claim that its own privacy map makes.
+
+    The output measure is the notion of the claim: ε for MaxDivergence, (ε, δ) for its approximate variant, ρ for
+    ZeroConcentratedDivergence, and a bound at each of many orders for RenyiDivergence. With `delta` it is (ε, δ) at
+    this δ; so are SmoothedMaxDivergence and approximate zCDP, at a δ of 1e-6 where none is given.
 
     Neighbours, domain and size come from its input metric and domain: SymmetricDistance counts added and removed
     records, ChangeOneDistance and HammingDistance replaced ones; data of a known size cannot lose a record, so that
-    their neighbours have one replaced. Measurements under zero-concentrated or smoothed divergences are taken at
-    `delta`.
+    their neighbours have one replaced.
     """
     if not is_opendp(measurement):
         raise BadInput(f"{measurement!r} is not an opendp Measurement; build one with opendp.measurements.make_…")
@@ -204,23 +207,43 @@ def _opendp_values(atoms: Any) -> dict[str, Any]:
     raise BadInput(f"opendp's {atoms} has no values that can be listed here; give some with domain=[…]")
 
 
-def _opendp_claim(measurement: Any, distance: float, delta: float) -> dict[str, float]:
-    """(ε, δ) by the measurement's own map at this distance of inputs."""
-    from opendp import combinators
-
-    measure = str(measurement.output_measure)
-    if measure == "ZeroConcentratedDivergence":
-        measurement = combinators.make_zCDP_to_approxDP(measurement)
-        measure = str(measurement.output_measure)
+def _opendp_claim(measurement: Any, distance: float, delta: float | None) -> dict[str, Any]:
+    """The claim of the measurement's own map at this distance of inputs, as keywords."""
     kind = str(measurement.input_metric.distance_type)
     loss = measurement.map(float(distance) if kind.startswith("f") else math.ceil(distance))
-    if measure == "SmoothedMaxDivergence":
-        return {"epsilon": float(loss.epsilon(delta)), "delta": delta}
-    if measure == "Approximate(MaxDivergence)":
-        return {"epsilon": float(loss[0]), "delta": float(loss[1])}
+    measure, failure = str(measurement.output_measure), 0.0
+    if measure.startswith("Approximate("):
+        measure, (loss, failure) = measure.removeprefix("Approximate(").removesuffix(")"), loss
     if measure == "MaxDivergence":
-        return {"epsilon": float(loss)}
-    raise BadInput(f"opendp's {measure} is not a claim of (ε, δ); cast the measurement, or give epsilon=… and delta=…")
+        return {"epsilon": float(loss), **({"delta": float(failure)} if failure else {})}
+    if measure == "SmoothedMaxDivergence":
+        return _at_delta(loss.epsilon, delta, failure)
+    if measure not in OPENDP_NOTIONS:
+        raise BadInput(
+            f"opendp's {measurement.output_measure} has no counterpart here; cast the measurement, or state its claim "
+            f"with epsilon=… and delta=…, rho=… or rdp=…"
+        )
+    notion = OPENDP_NOTIONS[measure](loss)
+    if delta is None and not failure:
+        return {notion.keyword: notion.stated}
+    return _at_delta(notion.epsilon, delta, failure)
+
+
+OPENDP_NOTIONS: dict[str, Callable[[Any], Notion]] = {
+    "ZeroConcentratedDivergence": ZeroConcentrated,
+    "RenyiDivergence": RenyiDP.of,
+}
+
+
+def _at_delta(epsilon_at: Callable[[float], float], delta: float | None, failure: float) -> dict[str, Any]:
+    """(ε, δ) of a guarantee that holds but for an event of probability `failure`, which is a part of this δ.
+
+    δ = failure + (1 - failure) δ' for (ε, δ') of the guarantee itself: Bun and Steinke (TCC 2016), Lemma 8.8.
+    """
+    total = failure + (1 - failure) * DELTA if delta is None else delta
+    if not total > failure:
+        raise BadInput(f"the measurement alone has δ = {failure:g}; give a larger delta than {total:g}")
+    return {"epsilon": float(epsilon_at((total - failure) / (1 - failure))), "delta": total}
 
 
 # ----------------------------------------------------------------------------------------------- diffprivlib

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 from scipy.optimize import brentq
 
 import veridp
@@ -183,3 +183,30 @@ def test_profiles_run_from_zero_to_epsilon_unless_told_otherwise(compared: dict[
     epsilons, deltas = comparison.profile()
     assert (epsilons[0], epsilons[-1]) == (0.0, comparison.epsilon)
     assert deltas == pytest.approx(1 - np.exp((epsilons - 1) / 2), abs=EXACT)
+
+
+@pytest.mark.parametrize("noise", ["normal", "laplace"])
+def test_certified_points_lie_on_the_tradeoff_curve(noise: str) -> None:
+    found = compare(lambda rng, x: x + getattr(rng, noise)(), 0.0, 1.0).certified_tradeoff(7)
+    law = {"normal": stats.norm, "laplace": stats.laplace}[noise]
+    assert len(found) == 7
+    for test in found:
+        cut = law.ppf(test.left.lower)  # outputs below a number are the best tests
+        assert test.right.lower == pytest.approx(law.cdf(cut - 1), rel=1e-6, abs=1e-12)
+        assert test.left.upper - test.left.lower < 1e-12
+
+
+def test_what_time_does_not_suffice_for_is_left_out_and_said() -> None:
+    comparison = compare(lambda rng, x: x + rng.normal(), 0.0, 1.0)
+    cut = comparison.notions(seconds=1e-9)
+    assert (cut.finished, cut.mu) == (False, None)
+    assert str(cut).endswith("; cut short")
+    whole = comparison.notions()
+    assert (whole.finished, whole.mu) == (True, pytest.approx(1.0, abs=1e-9))
+
+
+def test_the_witness_of_a_search_at_a_delta_shows_the_epsilon_there() -> None:
+    found = veridp.exact.worst(lambda rng, data: data[0] + rng.laplace(), 1, at=0.1, max_pairs=4)
+    assert found.epsilon == pytest.approx(1 + 2 * math.log(0.9), abs=1e-9)  # δ(ε) = 1 - e^((ε-1)/2)
+    assert found.witness.epsilon(0.1).lower == pytest.approx(found.epsilon, abs=1e-6)
+    assert found.comparison.witness.epsilon(0.1).lower < found.epsilon - 0.01  # that of the pure loss

@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,27 @@ def test_a_claim_with_delta_is_refuted_by_what_is_left_above_it() -> None:
     assert 0.9 * gaussian_delta(0.5, 1.0) < whole.delta_lower(0.5) <= gaussian_delta(0.5, 1.0)
     kept = search(normal, claim=Claim(0.5, 0.25), **SMALL)
     assert not kept.refuted
+
+
+def normal(rng: Any, data: Any) -> Any:
+    return data[0] + rng.normal()
+
+
+def test_a_claim_in_another_notion_is_refuted_by_certified_points_of_the_trade_off_curve() -> None:
+    """Normal noise of deviation 1 is 1-GDP, 1/2-zCDP and (2, 1)-RDP; all bounds hold at confidence 0.95 together."""
+    options: dict[str, Any] = {"samples": 5_000, "final_samples": 400_000, "workers": 1, "seconds": 600.0}
+    claim = Claim.stated(rho=0.43)
+    found = search(normal, 1, pairs=[([0.0], [1.0])], claim=claim, **options)
+    assert found.refuted
+    assert found.witness is not None
+    assert claim.violation(found.witness).startswith("ρ >= 0.4")
+    assert not claim.refuted_by_event(replace(found.witness, others=()))  # no event alone shows so much
+    assert 0.9 < found.mu_lower <= 1.0
+    assert 0.43 < found.rho_lower <= 0.5
+    assert 0.75 < found.rdp_lower(2.0) <= 1.0
+    assert found.to_dict()["notions"]["rho_lower"] == found.rho_lower
+    for true in ({"mu": 1.0}, {"rho": 0.5}, {"rdp": (2, 1.0)}):
+        assert not Claim.stated(**true).refuted_by_event(found.witness)
 
 
 def test_nothing_is_found_where_nothing_is_told() -> None:

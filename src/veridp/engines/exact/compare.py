@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.budget import Deadline
+from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.budget.child_process import contained
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note, number
 from veridp.engines.exact.distribution import factors_of, replayed_paths, within_floats
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 BISECTION_STEPS = 60  # the answer to within 2^-60 of the first interval
 LARGEST_EPSILON = 700.0  # past this, e^ε overflows
+SHORTEST_LIMIT = 1e-3  # seconds, where the time is over before the work begins
 LOSS_TOLERANCE = 1e-12  # losses this close, relatively, are taken to be equal
 
 
@@ -46,20 +47,40 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True)
+class EnclosedTest:
+    """The outputs whose loss is above a level, with intervals that hold their probability on either side."""
+
+    level: float
+    left: Interval
+    right: Interval
+
+
+def _sum(intervals: Sequence[Interval]) -> Interval:
+    """The interval of a sum of probabilities, rounded outwards."""
+    lower, upper = math.fsum(one.lower for one in intervals), math.fsum(one.upper for one in intervals)
+    return Interval(max(0.0, math.nextafter(lower, -math.inf)), min(1.0, math.nextafter(upper, math.inf)))
+
+
+@dataclass(frozen=True)
 class NotionCosts:
-    """What two inputs cost in other notions of privacy than ε and δ; None where that cannot be computed."""
+    """What two inputs cost in other notions of privacy than ε and δ; None where that cannot be computed.
+
+    Where time ran out, `finished` is False, and what it did not suffice for is None too.
+    """
 
     rho: float | None
     mu: float | None
     renyi: dict[float, float | None]  # by order
+    finished: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         orders = [{"alpha": alpha, "epsilon": epsilon} for alpha, epsilon in self.renyi.items()]
-        return {"rho": self.rho, "mu": self.mu, "renyi": orders}
+        return {"rho": self.rho, "mu": self.mu, "renyi": orders, "finished": self.finished}
 
     def __str__(self) -> str:
         orders = [f"D_{alpha:g} = {_known(epsilon)}" for alpha, epsilon in self.renyi.items()]
-        return f"zCDP: ρ = {_known(self.rho)}; GDP: μ = {_known(self.mu)}; Rényi: {', '.join(orders)}"
+        end = "" if self.finished else "; cut short"
+        return f"zCDP: ρ = {_known(self.rho)}; GDP: μ = {_known(self.mu)}; Rényi: {', '.join(orders)}{end}"
 
 
 def _known(value: float | None) -> str:
@@ -212,17 +233,23 @@ class Comparison(LowerBound):
         """
         return least_mu(self.loss)
 
-    def notions(self, alphas: Sequence[float] = (2, 4, 8, 16, 32)) -> NotionCosts:
-        """The least ρ and μ, and Rényi divergences of these orders."""
+    def notions(self, alphas: Sequence[float] = (2, 4, 8, 16, 32), *, seconds: float = math.inf) -> NotionCosts:
+        """The least ρ and μ, and Rényi divergences of these orders; as many of them as the seconds suffice for."""
+        deadline, late = Deadline(seconds), []
 
         def known(cost: Callable[[], float]) -> float | None:
             try:
-                return cost()
+                with at_most(max(deadline.left, SHORTEST_LIMIT)):
+                    return cost()
             except NotExact:
+                return None
+            except OutOfTime:
+                late.append(cost)
                 return None
 
         renyi = {float(alpha): known(partial(self.renyi, alpha)) for alpha in alphas}
-        return NotionCosts(known(lambda: self.rho), known(lambda: self.mu), renyi)
+        rho, mu = known(lambda: self.rho), known(lambda: self.mu)
+        return NotionCosts(rho, mu, renyi, not late)
 
     def epsilon_at(self, delta: float) -> float:
         """The least ε such that (ε, δ) holds between the two inputs; from below where δ is known between bounds."""
@@ -282,6 +309,24 @@ class Comparison(LowerBound):
             return self._envelope(count)
         curve = np.array(sorted({(0.0, 0.0), *((right, left) for left, right in tests), (1.0, 1.0)}))
         return curve[:, 0], curve[:, 1]
+
+    def certified_tradeoff(self, count: int = 21) -> list[EnclosedTest]:
+        """Best tests at levels of loss from +ε to -ε, their probabilities enclosed in ball arithmetic.
+
+        Each is a certified point of the trade-off curve between the two inputs, or above it: a type I error of at most
+        the upper end on the right, a type II error of at most 1 minus the lower end on the left. Raises NotExact where
+        the levels of loss are no events whose probability can be enclosed.
+        """
+        from veridp.engines.exact.certified import enclose
+
+        mine, theirs = (replayed_paths(self.mechanism, data, self.reader) for data in (self.left, self.right))
+        high, low = min(self.loss.supremum, 20.0), -min(self.loss.backward, 20.0)
+        found = []
+        for level in np.linspace(high, low, count + 2)[1:-1].tolist():
+            parts = self.loss.parts_above(level)
+            left, right = (_sum([enclose(paths, part.event) for part in parts]) for paths in (mine, theirs))
+            found.append(EnclosedTest(level, left, right))
+        return found
 
     def _envelope(self, count: int) -> tuple[Array, Array]:
         """The largest probability on the left that the profile allows, for each on the right."""

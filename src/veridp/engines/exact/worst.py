@@ -73,7 +73,9 @@ class Worst:
 
     @property
     def witness(self) -> Witness:
-        return self.comparison.witness
+        """The event that shows the ε: at a δ, the one that attains it, if its probability can be computed."""
+        shown = self.comparison.witness_above(self.epsilon) if self.at and math.isfinite(self.epsilon) else None
+        return shown or self.comparison.witness
 
     def delta(self, epsilon: float) -> float:
         """δ(ε) between the two inputs found."""

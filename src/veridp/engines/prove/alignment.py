@@ -38,6 +38,7 @@ from veridp.kernel.path import Path
 from veridp.kernel.replay import Replayed
 from veridp.kernel.symbols import Noise, count_text
 from veridp.mechanism import Mechanism
+from veridp.notions import TradeoffCurve, tradeoff_of
 from veridp_check.records import Seen
 
 # ---------------------------------------------------------------------------------------------------- alignment search
@@ -267,6 +268,10 @@ class Proof(ABC):
     def rdp(self, alpha: float) -> float:
         """The Rényi divergence of this order that follows: no more than zCDP says, nor than pure ε."""
         return min(self.rho * alpha, math.inf if self.at_delta else self.epsilon)
+
+    def tradeoff(self) -> TradeoffCurve:
+        """The trade-off curve that follows: no test between neighbours has errors below it."""
+        return tradeoff_of(self)
 
     @property
     def claim(self) -> Claim | None:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.claim import Claim
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
+from veridp.conversions import Event
 from veridp.engines.sniper.classifier import Model, ModelFamily
 from veridp.engines.sniper.features import Column, Columns, FeatureLayout, Leaves
 from veridp.errors import BadInput
 from veridp.kernel.output import Kind
+from veridp.notions import Notion
 from veridp.sampling.encode import OutputEvent, encode
 from veridp.sampling.outputs import Outputs
 
@@ -286,11 +289,19 @@ def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> i
 
 @dataclass(frozen=True)
 class Goal:
-    """What the confirmation will do: so many samples of either side, at this alpha, for a claim with this delta."""
+    """What the confirmation will do: so many samples of either side, at this alpha, for a claim with this delta.
+
+    Bounds are lower bounds on ε at this δ; for a claim in another notion, on the multiple of the claim that is shown.
+    """
 
     final: int
     alpha: float
     delta: float = 0.0
+    notion: Notion | None = None
+
+    def refutes(self, promise: float, claim: Claim) -> bool:
+        """Whether this bound would refute the claim, whose notion is the goal's."""
+        return claim.excludes(promise) if self.notion is None else promise > 1
 
     def promised(self, left: Floats, left_total: int, right: Floats, right_total: int) -> Floats:
         """The bounds to expect from events that were seen so often on held-out samples.
@@ -311,8 +322,18 @@ class Goal:
 
         above = clopper_pearson_lower(left, left_total, ndtr(-doubt))
         below = clopper_pearson_upper(right, right_total, ndtr(-doubt))
-        bounds = log_ratio_lower(above * self.final, self.final, below * self.final, self.final, self.alpha, self.delta)
-        return np.atleast_1d(bounds)
+        counts = above * self.final, self.final, below * self.final, self.final
+        if self.notion is None:
+            return np.atleast_1d(log_ratio_lower(*counts, self.alpha, self.delta))
+        lower = np.atleast_1d(clopper_pearson_lower(*counts[:2], self.alpha / 2))
+        upper = np.atleast_1d(clopper_pearson_upper(*counts[2:], self.alpha / 2))
+        return np.array([self._shown(event) for event in zip(lower.tolist(), upper.tolist(), strict=True)])
+
+    def _shown(self, event: Event) -> float:
+        """The multiple of the claim that the event shows; below 0 where it is not known to be more probable on the
+        left."""
+        left, right = event
+        return left - right if left <= right or self.notion is None else self.notion.power(event)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
+from veridp.conversions import Event
 from veridp.engines.sniper.attack import BIT_COLUMNS, Goal, ThresholdAttack
 from veridp.engines.sniper.pair_attack import AttackCandidate, Setting, TaskPool, seed_for
 from veridp.sampling.sample import tally
@@ -97,22 +98,60 @@ class Look:
     def epsilon(self) -> float:
         return self.bounds.epsilon(self.delta)
 
-    def refutes(self, claim: Claim) -> bool:
-        """Whether the bounds exclude the claim."""
-        return claim.refuted_by(self.bounds.epsilon)
+    @property
+    def event(self) -> Event:
+        """What is certified of the event: P[left] at least, P[right] at most."""
+        return self.bounds.lower, self.bounds.upper
 
-    def witness(self, event: ThresholdAttack, confidence: float) -> Witness:
-        """The pair and the event; its intervals are one-sided, since no more is needed."""
-        pair = self.candidate.pair
+
+@dataclass(frozen=True, eq=False)
+class CandidateLooks:
+    """All looks at a candidate: together, they bound the trade-off curve of its pair from above."""
+
+    looks: tuple[Look, ...]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is certified of all its events that tell the inputs apart."""
+        return tuple(look.event for look in self.looks if look.event[1] < look.event[0])
+
+    def best(self, claim: Claim | None) -> Look:
+        """The look that shows most in the notion of the claim, or the largest ε at the δ of the search."""
+        notion = None if claim is None else claim.notion
+        if notion is None or not self.events:
+            return max(self.looks, key=lambda look: look.epsilon)
+        return max(self.looks, key=lambda look: notion.power(look.event) if look.event in self.events else 0.0)
+
+    def witness(self, claim: Claim | None, confidence: float) -> Witness:
+        """The pair and its best event; its intervals are one-sided, since no more is needed.
+
+        For a claim in another notion the bounds for the other events come with it.
+        """
+        best = self.best(claim)
+        pair, has_notion = best.candidate.pair, claim is not None and claim.notion is not None
         return Witness(
             pair.left,
             pair.right,
-            event,
-            Interval(self.bounds.lower, 1.0),
-            Interval(0.0, self.bounds.upper),
+            best.attack,
+            Interval(best.bounds.lower, 1.0),
+            Interval(0.0, best.bounds.upper),
             confidence,
-            as_floats=any(isinstance(column, BIT_COLUMNS) for column in event.scorer.columns.columns),
+            as_floats=any(isinstance(column, BIT_COLUMNS) for column in best.attack.scorer.columns.columns),
+            others=tuple(event for event in self.events if event != best.event) if has_notion else (),
         )
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether the looks exclude the claim: one of them a point that it implies, or all together its notion."""
+        by_point = any(claim.refuted_by(look.bounds.epsilon) for look in self.looks)
+        return by_point or (claim.notion is not None and self.witness(claim, 1.0).refutes(claim))
+
+
+def by_candidate(looks: Iterable[Look]) -> list[CandidateLooks]:
+    """The looks, candidate by candidate."""
+    grouped: dict[int, list[Look]] = {}
+    for look in looks:
+        grouped.setdefault(id(look.candidate), []).append(look)
+    return [CandidateLooks(tuple(group)) for group in grouped.values()]
 
 
 # --------------------------------------------------------------------------------------------------------- counting

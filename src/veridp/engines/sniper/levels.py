@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, out_of_time
 from veridp.claim import Claim
-from veridp.engines.sniper.attack import Goal
 from veridp.engines.sniper.classifier import QUICK, ModelFamily
-from veridp.engines.sniper.confirm import Look, Spending, confirm, early_bound, playoff
+from veridp.engines.sniper.confirm import Look, Spending, by_candidate, confirm, early_bound, playoff
 from veridp.engines.sniper.pair_attack import (
     AttackCandidate,
     PairTask,
@@ -94,7 +93,7 @@ class LevelPlan:
         below = self.level.below
         return {
             "seed": seed_for(search.seed, LEVELS, below) if below else search.seed,
-            "goal": Goal(self.final, self.alpha * self.spending.last, search.goal.delta),
+            "goal": replace(search.goal, final=self.final, alpha=self.alpha * self.spending.last),
             "expected": ABOUT_IN_ALL * self.samples,
         }
 
@@ -220,7 +219,7 @@ class LevelSearch:
         for plan in self.plans:
             self.begin(plan)
             self.climb(starting, moving=Source.MOVES in sources)
-            if not plan.early and any(map(self._refutes, self.looks)):
+            if not plan.early and self._refuted_by(self.looks):
                 break
             if plan is not self.plans[-1]:
                 self.completed()
@@ -371,7 +370,7 @@ class LevelSearch:
         admitted = [one for one in best if one.optimistic_bound(self.setting.goal) >= best[0].promise]
         contenders = admitted[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
         claim, samples = self.plan.stop_at, self.plan.playoff
-        refuting = claim is not None and claim.excludes(best[0].promise)
+        refuting = claim is not None and self.setting.goal.refutes(best[0].promise, claim)
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
             return best[0]
         winner, before = best[0], self.drawn
@@ -407,11 +406,12 @@ class LevelSearch:
             self.looks += event
             self.drawn = before + 2 * event[0].bounds.samples
             self.certified()
-            if not plan.level.below and (any(map(self._refutes, event)) or any(map(self._is_tight, event))):
+            if not plan.level.below and (self._refuted_by(event) or any(map(self._is_tight, event))):
                 return
 
-    def _refutes(self, look: Look) -> bool:
-        return self.plan.stop_at is not None and look.refutes(self.plan.stop_at)
+    def _refuted_by(self, looks: Sequence[Look]) -> bool:
+        claim = self.plan.stop_at
+        return claim is not None and any(one.refutes(claim) for one in by_candidate(looks))
 
     def _is_tight(self, look: Look) -> bool:
         width = self.plan.width

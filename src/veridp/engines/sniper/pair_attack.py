@@ -99,6 +99,7 @@ MOST_NUMBERS = 2**26  # entries of a training matrix, 512 MB: more samples than 
 SEEN_WELL = 500  # outputs for each that a table knows
 WORTH = 0.05  # a family less simple must promise so much more, relatively
 PROFILE_EVENTS = 6
+TRADEOFF_EVENTS = 10  # for claims of notions that many events refute together
 NEAR_LEVELS = 12
 
 
@@ -255,7 +256,10 @@ def _aimed(scorer: Scorer, pair: Pair, left: Floats, right: Floats, goal: Goal) 
     chosen, *near = backward if turned else forward
     if turned:
         scorer, pair, left, right = scorer.turned(), pair.reversed(), -right[::-1], -left[::-1]
-    levels = profile_levels(left, right, np.linspace(0.0, max(chosen.promise, 0.0), PROFILE_EVENTS))
+    top, events = chosen.promise, PROFILE_EVENTS
+    if goal.notion is not None:
+        top, events = best_thresholds(left, right, replace(goal, notion=None))[0].promise, TRADEOFF_EVENTS
+    levels = profile_levels(left, right, np.linspace(0.0, max(top, 0.0), events))
     return AttackCandidate(
         pair,
         ThresholdAttack(scorer, chosen.level, chosen.tie),

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Claim, Interval, Witness
+from veridp.conversions import Event, tradeoff_divergences
 from veridp.engines.sniper.attack import ThresholdAttack
 from veridp.engines.sniper.classifier import LinearModel, Model, Network, SingleFeature
-from veridp.engines.sniper.confirm import CountedBounds, Look
+from veridp.engines.sniper.confirm import CountedBounds, Look, by_candidate
 from veridp.engines.sniper.pair_attack import Setting, seed_for
+from veridp.errors import BadInput
 from veridp.kernel.output import Raised, leaf_text, tree_text
 from veridp.mechanism import Mechanism
+from veridp.notions import mu_shown, rho_shown
 from veridp.sampling.outputs import Outputs, concatenate
 
 # ------------------------------------------------------------------------------------------------------------- wording
@@ -149,6 +152,10 @@ def _span(name: str, column: NDArray[np.float64], first: int, last: int) -> str:
 
 
 POINTS = 21  # of the privacy profile
+TRADEOFF_CONVERSION = (
+    "from certified points of the trade-off curve: μ by the best point, ρ by the Rényi divergences of their hull "
+    "(Dong, Roth and Su, JRSS B 2022, Theorem 2.10)"
+)
 DESCRIBED = 4000  # outputs of either side, at most, by which an event is put into words
 
 
@@ -164,8 +171,8 @@ class ProfilePoint:
 class AttackResult:
     """A lower bound on ε at δ = `delta`, that is too high with probability at most 1 - `confidence`.
 
-    The bound, the witness and all points of the profile hold together with that confidence. Nothing is said about
-    inputs and events that are worse than those that were found.
+    The bound, those on ρ, μ and Rényi divergences, the witness and all points of the profile hold together with that
+    confidence. Nothing is said about inputs and events that are worse than those that were found.
     """
 
     mechanism: Mechanism
@@ -186,12 +193,32 @@ class AttackResult:
     finished: bool
     seconds: float
     events: tuple[CountedBounds, ...] = ()  # what the profile rests on
+    tradeoffs: tuple[tuple[Event, ...], ...] = ()  # for each attack: P[left] at least, P[right] at most, of its events
 
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted, at the confidence."""
         claim = self.claim
-        return claim is not None and any(claim.refuted_by(event.epsilon) for event in self.events)
+        by_point = claim is not None and any(claim.refuted_by(event.epsilon) for event in self.events)
+        return by_point or (claim is not None and self.witness is not None and self.witness.refutes(claim))
+
+    @property
+    def rho_lower(self) -> float:
+        """A lower bound on ρ (zCDP): the largest Rényi divergence over its order, between the outcomes of an attack's
+        events."""
+        return max((rho_shown(events)[0] for events in self.tradeoffs), default=0.0)
+
+    @property
+    def mu_lower(self) -> float:
+        """A lower bound on μ (Gaussian DP): Φ⁻¹(P[left]) - Φ⁻¹(P[right]) of the best event."""
+        return max(map(mu_shown, self.tradeoffs), default=0.0)
+
+    def rdp_lower(self, alpha: float) -> float:
+        """A lower bound on the Rényi divergence of this order, between the outcomes of an attack's events."""
+        if not alpha > 1 or math.isinf(alpha):
+            raise BadInput(f"alpha must be finite and > 1, got {alpha!r}")
+        order = np.array([alpha], dtype=np.float64)
+        return max((float(tradeoff_divergences(events, order)[0]) for events in self.tradeoffs), default=0.0)
 
     def delta_lower(self, epsilon: float) -> float:
         """No δ below this is kept at this ε; for all ε at once."""
@@ -229,6 +256,7 @@ class AttackResult:
                 "as_floats": witness.as_floats,
             },
             "profile": [{"epsilon": point.epsilon, "delta": point.delta} for point in self.profile],
+            "notions": {"rho_lower": self.rho_lower, "mu_lower": self.mu_lower, "conversion": TRADEOFF_CONVERSION},
             "model": self.model,
             "samples": self.samples,
             "drawn": self.drawn,
@@ -255,13 +283,16 @@ def finding_of(
     outputs: int,
     **rest: Any,
 ) -> AttackResult:
-    """What the looks certify together; the best of them is the witness.
+    """What the looks certify together; the best of them is the witness, of those that refute the claim if some do.
 
     Its event is put into words by so many outputs of either side, unless the `texts` know it or there are none.
     """
-    best = max(looks, key=lambda look: look.epsilon)
-    bound = best.epsilon
-    witness = None
+    groups = by_candidate(looks)
+    refuting = [group for group in groups if claim is not None and group.refutes(claim)]
+    judged = claim if refuting else None
+    group = max(refuting or groups, key=lambda group: group.best(judged).epsilon)
+    best, witness = group.best(judged), None
+    bound = max(look.epsilon for look in looks)
     if bound > -math.inf:
         pair, attack = best.candidate.pair, best.attack
         if outputs and best not in texts:
@@ -270,8 +301,9 @@ def finding_of(
                 for side, data in enumerate((pair.left, pair.right))
             ]
             texts[best] = described(attack, concatenate(draws))
-        attack = replace(attack, text=texts.get(best, ""))
-        witness = replace(best.witness(attack, confidence), arguments=dict(setting.mechanism.arguments))
+        event = replace(attack, text=texts.get(best, ""))
+        found = group.witness(judged, confidence)
+        witness = replace(found, event=event, arguments=dict(setting.mechanism.arguments))
     events = tuple(look.bounds for look in looks)
     return AttackResult(
         mechanism=setting.mechanism,
@@ -287,6 +319,7 @@ def finding_of(
         samples=best.bounds.samples,
         counts=(best.bounds.left, best.bounds.right),
         events=events,
+        tradeoffs=tuple(group.events for group in groups if group.events),
         **rest,
     )
 

@@ -231,7 +231,9 @@ def search(
     plans = [plan] if paper else [plan.at(level) for level in levels(plan.samples, LEAST_SAMPLES)]
     if bits and reading is None:
         reading = "vectorised" if mechanism.vectorised else "one-by-one"
-    goal = Goal(plan.final, plans[-1].alpha * plan.spending.last, goal_delta)
+    known = claim or mechanism.claim
+    notion = None if known is None or delta is not None else known.notion
+    goal = Goal(plan.final, plans[-1].alpha * plan.spending.last, goal_delta, notion)
     if workers is None and executor is None and ABOUT_IN_ALL * plan.samples < FEW_SAMPLES:
         workers = 1
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
