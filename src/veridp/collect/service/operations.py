@@ -60,7 +60,7 @@ def status(
         "minimum_batch": task.minimum_batch,
         **asdict(attendance),
         "rejected_by_reason": rejected,
-        "abort_rate": attendance.abort_rate,
+        "abort_rate": attendance.abort_rate(task.protocol),
         "maximum_abort_rate": task.maximum_abort_rate,
         "confidence": confidence,
         "estimate": None if estimated is None else [asdict(column) for column in estimated.columns],
@@ -89,7 +89,7 @@ class FromDatabase:
         rejected = CounterMetricFamily("veridp_rejected", "Rejected reports.", labels=["task", "reason"])
         expired = CounterMetricFamily("veridp_expired", "Sessions that expired.", labels=["task", "stage"])
         pending = GaugeMetricFamily("veridp_pending", "Sessions under way.", labels=["task", "stage"])
-        aborts = GaugeMetricFamily("veridp_abort_rate", "Share of challenged clients that aborted.", labels=["task"])
+        aborts = GaugeMetricFamily("veridp_abort_rate", "Share of clients that left knowingly.", labels=["task"])
         for task, found in self.standings().items():
             attendance = found.attendance
             accepted.add_metric([task], attendance.accepted)
@@ -99,7 +99,7 @@ class FromDatabase:
             expired.add_metric([task, "challenged"], attendance.expired_challenged)
             pending.add_metric([task, "invited"], attendance.pending_invited)
             pending.add_metric([task, "challenged"], attendance.pending_challenged)
-            aborts.add_metric([task], attendance.abort_rate)
+            aborts.add_metric([task], found.abort_rate)
         return [accepted, rejected, expired, pending, aborts]
 
 

@@ -397,6 +397,7 @@ class TaskCounts:
 
     attendance: Attendance
     rejected: dict[str, int]
+    abort_rate: float
 
 
 def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
@@ -413,7 +414,8 @@ def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
         counts[stage if decided else f"{'expired' if late else 'pending'} {stage}"] += count
         if stage == SessionStage.REJECTED:
             rejected[reason] = rejected.get(reason, 0) + count
-    return TaskCounts(attendance(counts), rejected)
+    found = attendance(counts)
+    return TaskCounts(found, rejected, found.abort_rate(task.protocol))
 
 
 def support(connection: Connection, task: Task) -> tuple[int, list[int]]:
