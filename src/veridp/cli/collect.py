@@ -237,10 +237,18 @@ def _show_status(status: dict[str, Any], as_json: bool) -> None:
     if status["estimate"] is None:
         show(f"no estimate: {status['withheld']['message']}")
         return
-    table = Table("", "estimate", f"interval ({status['confidence']:g} for all)", "whatever the missing reported")
+    sure = f"({status['confidence']:g} for all)"
+    if status["missing"]:
+        show(f"clients that knew something of their report and did not send it: {status['missing']}")
+        table = Table("", f"between, whatever they had {sure}", "estimate if they left by chance", "its interval")
+    else:
+        table = Table("", "estimate", f"interval {sure}")
     for column in status["estimate"]:
-        ranges = [f"{column[f'{kind}lower']:.5g} to {column[f'{kind}upper']:.5g}" for kind in ("", "worst_")]
-        table.add_row(column["name"], f"{column['value']:.5g}", *ranges)
+        at_worst, by_chance = (
+            f"{column[f'{kind}lower']:.5g} to {column[f'{kind}upper']:.5g}" for kind in ("worst_", "")
+        )
+        cells = [f"{column['value']:.5g}", by_chance]
+        table.add_row(column["name"], *([at_worst, *cells] if status["missing"] else cells))
     show(table)
 
 

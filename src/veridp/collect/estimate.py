@@ -301,7 +301,7 @@ class Attendance:
 
 @dataclass(frozen=True)
 class Column:
-    """The estimate of one frequency, or of the mean.
+    """The estimate of one frequency, or of the mean. Where clients are missing, quote the worst bounds first.
 
     `lower` to `upper` holds what the accepted clients have, for all columns at once, at the stated confidence, if
     no client left because of its report. `worst_lower` to `worst_upper` needs no such assumption: it holds, at the same
@@ -315,6 +315,14 @@ class Column:
     worst_lower: float
     worst_upper: float
 
+    def __str__(self) -> str:
+        """What is certain first; the estimate alone only where the two intervals agree, as nobody is missing."""
+        by_chance = f"{self.value:.5g} in [{self.lower:.5g}, {self.upper:.5g}]"
+        if (self.lower, self.upper) == (self.worst_lower, self.worst_upper):
+            return f"{self.name}: {by_chance}"
+        at_worst = f"between {self.worst_lower:.5g} and {self.worst_upper:.5g} whatever missing clients had"
+        return f"{self.name}: {at_worst}; {by_chance} if they left by chance"
+
 
 @dataclass(frozen=True)
 class CollectionEstimate:
@@ -324,6 +332,9 @@ class CollectionEstimate:
     attendance: Attendance
     confidence: float
     epsilon: float
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.columns))
 
     def __getitem__(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -14,7 +15,10 @@ from typing import Any
 import pytest
 
 from veridp.budget import Deadline
+from veridp.collect import Client, MemoryVault, Task
+from veridp.collect.attacks import new_session, play_honest
 from veridp.collect.service.http_client import Server, task_at
+from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
 ADMIN = "an admin token of the tests"
@@ -144,3 +148,19 @@ def test_serving_needs_a_token_and_both_files_of_tls(veridp: Command, tmp_path: 
     assert "16 characters" in veridp("serve", token="short", status=2)  # noqa: S106
     assert "belong together" in veridp("serve", "--tls-cert", str(tmp_path / "x"), status=2)
     assert "log" in veridp("verify-log", str(tmp_path / "none"), status=2)
+
+
+def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_path: Path) -> None:
+    """A log with a client that left after its challenge, and one without."""
+    task, rng = Task("ages", "sr-ho", 1.0, low=0.0, high=1.0, minimum_batch=1, maximum_abort_rate=1.0), random.Random(1)
+    stayed, left = play_honest(task, 1.0, rng), new_session(task, rng)
+    client = Client(task.protocol, task.verifier, MemoryVault(), rng)
+    left = left.committed(client.commit(left.invitation, 1.0), 0, task.verifier)
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(written(task, 10_000, [stayed])))
+    plain = veridp("verify-log", str(log))
+    assert "whatever" not in plain
+    log.write_bytes(b"".join(written(task, 10_000, [stayed, left])))
+    with_left = " ".join(veridp("verify-log", str(log)).split())
+    assert "did not send it: 1" in with_left
+    assert with_left.index("whatever") < with_left.index("by chance")

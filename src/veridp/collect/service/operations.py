@@ -59,6 +59,7 @@ def status(
         "epsilon": task.protocol.epsilon,
         "minimum_batch": task.minimum_batch,
         **asdict(attendance),
+        "missing": attendance.missing(task.protocol),
         "rejected_by_reason": rejected,
         "abort_rate": attendance.abort_rate(task.protocol),
         "maximum_abort_rate": task.maximum_abort_rate,
