@@ -45,6 +45,9 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="the server's certificate, in PEM")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="its private key")] = None,
     proxy: Annotated[str | None, typer.Option(help="proxies whose X-Forwarded-For is believed, e.g. 10.0.0.1")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="the keys that nonces are derived from; default for SQLite: DATABASE.key")
+    ] = None,
     token_file: TokenFile = None,
     access_log: Annotated[bool, typer.Option(help="log every request")] = False,
 ) -> int:
@@ -54,7 +57,8 @@ def serve(
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
-    settings = ServiceSettings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
+    admin, keys = _token(token_file, ADMIN_VARIABLE), "" if key_file is None else str(key_file)
+    settings = ServiceSettings(database, admin, judges, rate, burst, key_file=keys, several=processes > 1)
     kind = "http" if tls_cert is None else "https"
     typer.echo(f"veridp collect: serving at {kind}://{host}:{port}, from {_without_password(database)}", err=True)
     run(settings, host, port, processes, tls_cert=tls_cert, tls_key=tls_key, proxy=proxy, access_log=access_log)

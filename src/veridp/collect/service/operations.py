@@ -28,6 +28,7 @@ from starlette.requests import ClientDisconnect, Request
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
 from veridp.collect.service import store
+from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.store import Database, TaskCounts
 from veridp.collect.task import Task
 from veridp.errors import BadInput
@@ -185,6 +186,7 @@ class ServiceSettings:
     rate: float = 50.0
     burst: int = 100
     largest_body: int = 8 << 20
+    key_file: str = ""  # with the keys of nonces; if empty, the one beside an SQLite database
     several: bool = False  # processes behind one port: then metrics are shared through files
 
     def __post_init__(self) -> None:
@@ -271,6 +273,7 @@ def run(
     The database is migrated before any process serves; several processes share their metrics through a folder.
     """
     Database.open(settings.database).close()
+    NonceKeys.open(settings.key_file, settings.database)
     settings.to_environment()
     with tempfile.TemporaryDirectory(prefix="veridp-metrics-") as folder:
         if settings.several:
