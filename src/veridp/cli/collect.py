@@ -14,6 +14,7 @@ import typer
 from veridp.budget import Deadline
 from veridp.cli.options import AsJson, Confidence, Time
 from veridp.cli.output import FAILS, HOLDS, show, show_json
+from veridp.cli.tables import chosen_labels
 from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def create_task(
     server: ServerUrl,
     mechanism: Annotated[str, typer.Option(help="vgrr, voue, volh, grr-ho, sr-ho or pm-ho")],
     epsilon: Annotated[float, typer.Option(help="the ε that a report may cost at most")],
-    items: Annotated[str | None, typer.Option(help="the items, separated by commas")] = None,
+    items: Annotated[str | None, typer.Option(help="the items: a,b,c or 0..99 or @file with one a line")] = None,
     low: Annotated[float, typer.Option(help="the lowest number")] = 0.0,
     high: Annotated[float, typer.Option(help="the highest number")] = 0.0,
     resolution: Annotated[int, typer.Option(help="points of grr-ho, copies of sr-ho, bins of pm-ho")] = 0,
@@ -95,7 +96,7 @@ def create_task(
     if expires is not None:
         domain["expires"] = expires
     if items is not None:
-        domain |= {"items": tuple(item.strip() for item in items.split(","))}
+        domain |= {"items": chosen_labels(items)}
     task = Task(
         name,
         mechanism,
@@ -123,7 +124,10 @@ def take_part(
     value: Annotated[str, typer.Argument(help="the value to report on: an item, or a number")],
     server: ServerUrl,
     state: Annotated[Path, typer.Option(help="the file that remembers the session; keep it")],
-    epsilon: Annotated[float | None, typer.Option(help="do not take part if a report costs more")] = None,
+    epsilon: Annotated[float, typer.Option(help="do not take part if a report costs more")] = 1.0,
+    ledger: Annotated[
+        Path | None, typer.Option(help="a ledger of veridp budget that pays; default: one of your own, with ε = 3")
+    ] = None,
     token_file: TokenFile = None,
     authorities: Authorities = None,
     seconds: Time = 60.0,
@@ -131,12 +135,14 @@ def take_part(
 ) -> int:
     """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
     _need_extra()
+    from veridp.accounting.ledger import Ledger
     from veridp.collect.messages import Refused
-    from veridp.collect.service.http_client import join
+    from veridp.collect.service.http_client import client_ledger, join
 
+    pays = client_ledger() if ledger is None else Ledger(ledger)
     try:
         with _server(server, token_file, CLIENT_VARIABLE, authorities, seconds) as asked:
-            verdict = join(asked, name, value, state, epsilon)
+            verdict = join(asked, name, value, state, pays, epsilon)
         accepted, reason = verdict.accepted, verdict.reason
     except Refused as refusal:
         accepted, reason = False, str(refusal)

@@ -147,7 +147,7 @@ def _source(name: str) -> str:
 
 CONTENT_POLICY = (
     f"default-src 'none'; connect-src 'self'; script-src {_source('live.js')}; style-src {_source('live.css')}; "
-    "base-uri 'none'; form-action 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 

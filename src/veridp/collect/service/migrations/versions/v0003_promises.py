@@ -28,12 +28,15 @@ def upgrade() -> None:
     op.add_column("sessions", sa.Column("promise", sa.LargeBinary))
     connection = op.get_bind()
     fill = sessions.update().where(sessions.c.id == sa.bindparam("of")).values(promise=sa.bindparam("promised"))
-    for name, document in connection.execute(sa.select(tasks)).all():
-        task, last = digest(b"veridp task", document.encode()), b""
-        while page := connection.execute(_page(name, last)).all():
-            rows = [{"of": bytes(i), "promised": promise(Context(task, bytes(i)), bytes(nonce))} for i, nonce in page]
+    for row in connection.execute(sa.select(tasks)).all():
+        task, last = digest(b"veridp task", row.document.encode()), b""
+        while page := connection.execute(_page(row.name, last)).all():
+            rows = [
+                {"of": session.id, "promised": promise(Context(task, bytes(session.id)), bytes(session.nonce))}
+                for session in page
+            ]
             connection.execute(fill, rows)
-            last = rows[-1]["of"]
+            last = page[-1].id
     with op.batch_alter_table("sessions") as table:
         table.alter_column("promise", existing_type=sa.LargeBinary, nullable=False)
         table.alter_column("nonce", existing_type=sa.LargeBinary, nullable=True)
