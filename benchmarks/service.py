@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import psutil
@@ -50,14 +51,17 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(database: str, processes: int) -> Iterator[Served]:
-    """A server that ends with the block."""
+def served(database: str, processes: int, folder: Path) -> Iterator[Served]:
+    """A server that ends with the block, with its key file in the folder."""
+    keys = folder / "keys"
+    keys.touch(mode=0o600)
+    keys.write_text(secrets.token_hex(32))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "veridp.cli", "collect", "serve", "--port", str(port), "--rate", "0"]
     process = subprocess.Popen(  # noqa: S603
-        [*command, "--database", database, "--processes", str(processes)],
+        [*command, "--database", database, "--processes", str(processes), "--key-file", str(keys)],
         env={**os.environ, "VERIDP_ADMIN_TOKEN": ADMIN},
     )
     url = f"http://127.0.0.1:{port}"
@@ -119,7 +123,7 @@ def main() -> int:
     good = True
     with tempfile.TemporaryDirectory() as folder:
         url = given.database or f"sqlite:///{folder}/collect.db"
-        with served(url, given.processes) as server:
+        with served(url, given.processes, Path(folder)) as server:
             for scheme in ("blake2b", "ristretto255"):
                 number = clients if scheme == "blake2b" else clients // 4
                 name = f"load-{scheme}-{secrets.token_hex(4)}"

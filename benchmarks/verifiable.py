@@ -24,6 +24,7 @@ from veridp.collect.attacks import Compared, compared_frequencies, compared_mean
 from veridp.collect.commitments import Scheme
 from veridp.collect.harmless import Layout
 from veridp.collect.messages import Commit, Context, Opening, encode
+from veridp.collect.strategies import strategies
 from veridp.collect.task import packed_values
 from veridp.local.study import adult_ages
 
@@ -146,13 +147,15 @@ def page() -> str:
             [f"{t.mechanism}, {t.protocol.inputs} inputs" for t in means],
         ),
         "",
-        f"Frequencies of {len(items)} ages among as many people, two of them targets (true share 5 %).",
+        f"Frequencies of {len(items)} ages among as many people, three of them targets (true share 5 %).",
         "",
         *table(
-            [compared_frequencies(task, len(people.values), (20, 40), 0.05, BETA, SCHEMES) for task in frequencies],
+            [compared_frequencies(task, len(people.values), (3, 20, 40), 0.05, BETA, SCHEMES) for task in frequencies],
             "standard error of a frequency",
             [task.mechanism for task in frequencies],
         ),
+        "",
+        *strategy_table([*means, *frequencies]),
         "",
         f"Source of the ages: {people.source}.",
         "",
@@ -174,6 +177,25 @@ def table(rows: Sequence[Compared], error: str, names: Sequence[str]) -> list[st
         cells += [str(row.length), *(str(row.sent[scheme]) for scheme in SCHEMES), f"{row.error:.3g}"]
         cells += [f"{gain:.3g}" for gain in (row.input_gain, row.accepted_gain, row.unprotected_gain)]
         found.append("| " + " | ".join(cells) + " |")
+    return found
+
+
+def strategy_table(tasks: Sequence[Task]) -> list[str]:
+    """What clients reach over whole sessions, as a table of Markdown."""
+    head = ["protocol", "S_in", "all departures count", "free after the invitation", "all free", "tokens per report"]
+    found = [
+        "Whole sessions: a client may leave at any step and return with another token. The score of a session that",
+        "counts, for the best strategy, by which departures count (three targets; the service uses the column *all",
+        "departures count*), and how many tokens a report costs that reaches the column *all free*.",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+    ]
+    for task in tasks:
+        best = strategies(task.protocol, None if not task.items else (3, 20, 40))
+        scores = (best.best_input, best.counted, best.free_after_invitation, best.free, best.tokens)
+        name = task.mechanism if task.items else f"{task.mechanism}, {task.protocol.inputs} inputs"
+        found.append("| " + " | ".join([name, *(f"{float(score):.4g}" for score in scores)]) + " |")
     return found
 
 

@@ -90,6 +90,7 @@ def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return SessionVerdict(b"", b"", True, "", (1,))
 
     monkeypatch.setattr(joining, "join", join)
+    monkeypatch.setenv("XDG_STATE_HOME", str(own_folder))
     monkeypatch.setenv("VERIDP_TOKEN", "a token of the tests")
     database = Database.open("sqlite:///collect.db")
     with database.writer.begin() as connection:

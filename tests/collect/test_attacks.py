@@ -125,5 +125,7 @@ def test_gains_are_those_of_the_literature() -> None:
     hashed = Task("volh", "volh", math.log(2), items=tuple(map(str, range(40))))
     found = compared_frequencies(hashed, 1000, (0, 1, 2), 0.1, 0.05, ["blake2b"])
     assert found.error == pytest.approx(math.sqrt(8 / 1000))  # 4e^ε/(e^ε-1)² per user
-    assert found.input_gain == found.accepted_gain < found.unprotected_gain
+    assert found.input_gain == pytest.approx(0.05 * (1 - 0.1))
+    assert found.accepted_gain == pytest.approx(0.05 * (4 / 3 - 0.1))  # the item is chosen when the hash is known
+    assert found.unprotected_gain == pytest.approx(0.05 * (12 - 0.1))  # 2r + 2r/(e^ε - 1)
     assert found.length == 4

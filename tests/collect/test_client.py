@@ -20,6 +20,7 @@ import pytest
 
 from veridp.collect import SCHEMES, Client, FileVault, MemoryVault, Reason, Refused, Session, SessionStage, Task
 from veridp.collect.attacks import new_session, play_honest
+from veridp.collect.client import Record
 from veridp.collect.messages import Challenge, Context, Opening, SessionVerdict, promise, selected
 from veridp.errors import BadInput
 
@@ -314,6 +315,29 @@ def test_a_client_made_anew_goes_on_where_it_was(small_task: Callable[..., Task]
     assert revived().finish(session.verdict).accepted
     assert revived().verdict == session.verdict
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_state_file_forgets_the_value_with_the_verdict(small_task: Callable[..., Task], tmp_path: Path) -> None:
+    """Of the record after the verdict, nothing depends on what was committed to but the commitment and the report."""
+    task, path = small_task("vgrr"), tmp_path / "state"
+    session = begun(task)
+    client = Client(task.protocol, task.verifier, FileVault(path), random.Random(3))
+    session = session.committed(client.commit(session.invitation, "bee"), NOW, task.verifier)
+    opening = client.open(session.challenge)
+    before = Record.unpacked(path.read_bytes())
+    session = session.opened(opening, NOW, task.verifier)
+    assert session.verdict is not None
+    client.finish(session.verdict)
+    kept = path.read_bytes()
+    assert before.secret not in kept
+    assert bytes(before.vector) not in kept
+    after = Record.unpacked(kept)
+    assert (after.secret, after.vector, after.closed) == (b"", (), ())
+    revived = Client(task.protocol, task.verifier, FileVault(path))
+    assert revived.finish(session.verdict) == session.verdict  # the answer may come twice
+    assert reason_of(lambda: revived.finish(replace(session.verdict, accepted=False))) == Reason.WRONG_VERDICT
+    assert reason_of(lambda: revived.open(session.challenge)) == Reason.OUT_OF_ORDER
+    assert reason_of(lambda: revived.commit(begun(task, seed=9).invitation, "bee")) == Reason.SECOND_CHALLENGE
 
 
 def test_the_challenge_is_kept_before_it_is_answered(small_task: Callable[..., Task]) -> None:

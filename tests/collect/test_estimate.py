@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -24,6 +25,8 @@ from veridp.collect.estimate import (
     estimate_from,
     robustness,
     scores,
+    session_draws,
+    session_worth,
     variance,
 )
 from veridp.collect.harmless import Counts, Layout, Outputs
@@ -129,7 +132,7 @@ def test_worst_bounds_hold_where_clients_leave_because_of_their_report(
 def test_clients_that_left_before_the_challenge_knew_nothing(small_task: Callable[..., Task]) -> None:
     task = small_task("sr-ho", minimum_batch=1, maximum_abort_rate=0.0)
     attendance = went(100, expired_invited=50, pending_invited=9)
-    assert attendance.abort_rate == 0.0
+    assert attendance.abort_rate(task.protocol) == 0.0
     column = estimate_from(task, [60], attendance).columns[0]
     assert column.worst_upper == pytest.approx(column.upper)
     pending = estimate_from(task, [60], went(100, pending_challenged=9)).columns[0]
@@ -180,6 +183,26 @@ def test_drop_out_moves_the_estimate_within_the_bounds_or_is_not_published() -> 
     assert float(robustness(task.protocol).best_accepted) == 90.0
 
 
+def test_what_is_certain_comes_first_where_clients_left() -> None:
+    """At ε = 0.1 drop-out by 5 % moves a mean of 38.6 to 58.6: no interval without the truth may be the first one.
+
+    All of 20,000 clients report as expected: 950 in 1000 by their age, 50 claim 90 and leave unless they report it.
+    """
+    task = Task("ages", "sr-ho", 0.1, low=17.0, high=90.0, closeness=0.999, maximum_abort_rate=0.1)
+    (low_law,), (high_law,) = (task.protocol.law(chosen, b"") for chosen in (0, task.protocol.inputs - 1))
+    share = Fraction(3858165 - 1700000, 7300000)
+    honest = 19_000 * (share * high_law[1] + (1 - share) * low_law[1])
+    stayed = round(1000 * high_law[1])
+    found = estimate_from(task, [round(honest) + stayed], went(19_000 + stayed, expired_challenged=1000 - stayed))
+    column = found["mean"]
+    assert column.value == pytest.approx(58.6, abs=0.5)
+    assert column.lower > 38.6  # the interval of those who stayed is far off
+    first, second = (float(number) for number in re.findall(r"-?\d+\.?\d*", str(found))[:2])
+    assert first < 38.6 < second
+    nobody_left = estimate_from(task, [10_000], went(20_000))
+    assert str(nobody_left).startswith("mean: 53.5 in [")
+
+
 # ----------------------------------------------------------------------------------------------------------- guarantee
 # Robustness as computed: against brute force through the real verifier, a linear program, and closed forms.
 
@@ -187,7 +210,7 @@ def test_drop_out_moves_the_estimate_within_the_bounds_or_is_not_published() -> 
 STANDINGS = {
     "vgrr": PoisoningStanding.ROBUST,
     "voue": PoisoningStanding.SEMI_ROBUST,
-    "volh": PoisoningStanding.ROBUST,
+    "volh": PoisoningStanding.SEMI_ROBUST,
     "grr-ho": PoisoningStanding.ROBUST,
     "sr-ho": PoisoningStanding.ROBUST,
     "pm-ho": PoisoningStanding.NOT_ROBUST,
@@ -195,7 +218,7 @@ STANDINGS = {
 
 
 def targets_of(task: Task) -> list[int] | None:
-    return [0, 2] if task.items else None
+    return [0, 1, 2] if task.items else None
 
 
 @pytest.mark.parametrize("epsilon", [0.3, math.log(2), 1.0, 3.0])
@@ -206,7 +229,7 @@ def test_how_each_protocol_stands(mechanism: str, epsilon: float, small_task: Ca
     assert found.standing == STANDINGS[mechanism]
     assert (found.best_accepted == found.best_input) == (found.standing == PoisoningStanding.ROBUST)
     assert found.best_input <= found.best_accepted < found.unprotected
-    assert robustness(task.protocol).standing == STANDINGS[mechanism]  # two targets, if none are named
+    assert robustness(task.protocol).standing == STANDINGS[mechanism]  # three targets, if none are named
 
 
 def test_a_window_of_one_bin_is_robust_as_it_is_randomised_response(small_task: Callable[..., Task]) -> None:
@@ -262,7 +285,7 @@ def test_bits_of_unary_encoding_are_proved_one_by_one(small_task: Callable[..., 
     assert not more.accepted
 
 
-def maximum_by_linear_program(layout: Layout, weights: Sequence[Fraction]) -> float:
+def maximum_by_linear_program(layout: Layout, weights: Sequence[int]) -> float:
     found = linprog(
         -np.array([float(w) for w in weights]),
         A_eq=np.ones((1, layout.values)),
@@ -273,8 +296,12 @@ def maximum_by_linear_program(layout: Layout, weights: Sequence[Fraction]) -> fl
 
 
 def test_corners_are_the_optimum_of_the_linear_program(task: Task) -> None:
-    rows = scores(task.protocol, targets_of(task), SOME_SESSION)
-    by_program = sum(maximum_by_linear_program(task.protocol.layout, row) for row in rows)
+    by_program = sum(
+        float(draw.probability) * maximum_by_linear_program(task.protocol.layout, row)
+        for draw in session_draws(task.protocol, targets_of(task))
+        for row in draw.supports
+    )
+    by_program = float(session_worth(task.protocol, targets_of(task))(Fraction(by_program)))
     assert float(robustness(task.protocol, targets_of(task)).best_accepted) == pytest.approx(by_program, abs=1e-9)
 
 

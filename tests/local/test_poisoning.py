@@ -10,7 +10,23 @@ import numpy as np
 import pytest
 
 from veridp.errors import BadInput
-from veridp.local import GRR, HM, OLH, OUE, PM, SR, SUE, BinnedGRR, KeyValue, LaplaceMean, Moments, SubsetSelection
+from veridp.local import (
+    GRR,
+    HM,
+    OLH,
+    OUE,
+    PM,
+    RAPPOR,
+    SR,
+    SUE,
+    BinnedGRR,
+    FrequencyOracle,
+    Hadamard,
+    KeyValue,
+    LaplaceMean,
+    Moments,
+    SubsetSelection,
+)
 from veridp.local.defences import weight_law
 from veridp.local.poisoning import (
     IPA,
@@ -60,6 +76,22 @@ def test_analytic_gains_are_those_of_the_literature(count: int, epsilon: float) 
     }
     for (kind, oracle), gain in published.items():
         assert kind(BETA, oracle, targets).expected_gain(frequencies) == pytest.approx(gain, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "oracle", [Hadamard(16, 1.0), RAPPOR(tuple(map(str, range(16))), 4.0)], ids=["hadamard", "rappor"]
+)
+def test_a_random_item_is_an_attack_on_every_oracle(oracle: FrequencyOracle) -> None:
+    """Gain β(1 - f_T): fake users are honest about a target. Six standard errors of the fake reports' noise."""
+    values, rng = np.arange(40_000) % 16, np.random.default_rng(3)
+    attack = RIA(0.2, oracle, (2, 5))
+    theory = attack.expected_gain(np.full(16, 1 / 16))
+    assert theory == pytest.approx(0.2 * (1 - 2 / 16))
+    attacked = attack.collect(values, rng)
+    noise = 0.2 * math.sqrt(2 * float(np.max(oracle.variance(attacked.malicious, np.full(16, 1 / 16)))))
+    assert abs(attack.gain(attacked) - theory) < 6 * noise < theory
+    with pytest.raises(BadInput, match="mga is not available"):
+        MGA(0.2, oracle, (2, 5))  # type: ignore[arg-type]
 
 
 def test_mga_on_olh_gains_what_it_does_on_oue_where_the_buckets_are_whole() -> None:

@@ -14,6 +14,7 @@ import typer
 from veridp.budget import Deadline
 from veridp.cli.options import AsJson, Confidence, Time
 from veridp.cli.output import FAILS, HOLDS, show, show_json
+from veridp.cli.tables import chosen_labels
 from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="the server's certificate, in PEM")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="its private key")] = None,
     proxy: Annotated[str | None, typer.Option(help="proxies whose X-Forwarded-For is believed, e.g. 10.0.0.1")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="the keys that nonces are derived from; default for SQLite: DATABASE.key")
+    ] = None,
     token_file: TokenFile = None,
     access_log: Annotated[bool, typer.Option(help="log every request")] = False,
 ) -> int:
@@ -54,7 +58,8 @@ def serve(
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
-    settings = ServiceSettings(database, _token(token_file, ADMIN_VARIABLE), judges, rate, burst, several=processes > 1)
+    admin, keys = _token(token_file, ADMIN_VARIABLE), "" if key_file is None else str(key_file)
+    settings = ServiceSettings(database, admin, judges, rate, burst, key_file=keys, several=processes > 1)
     kind = "http" if tls_cert is None else "https"
     typer.echo(f"veridp collect: serving at {kind}://{host}:{port}, from {_without_password(database)}", err=True)
     run(settings, host, port, processes, tls_cert=tls_cert, tls_key=tls_key, proxy=proxy, access_log=access_log)
@@ -67,7 +72,7 @@ def create_task(
     server: ServerUrl,
     mechanism: Annotated[str, typer.Option(help="vgrr, voue, volh, grr-ho, sr-ho or pm-ho")],
     epsilon: Annotated[float, typer.Option(help="the ε that a report may cost at most")],
-    items: Annotated[str | None, typer.Option(help="the items, separated by commas")] = None,
+    items: Annotated[str | None, typer.Option(help="the items: a,b,c or 0..99 or @file with one a line")] = None,
     low: Annotated[float, typer.Option(help="the lowest number")] = 0.0,
     high: Annotated[float, typer.Option(help="the highest number")] = 0.0,
     resolution: Annotated[int, typer.Option(help="points of grr-ho, copies of sr-ho, bins of pm-ho")] = 0,
@@ -91,7 +96,7 @@ def create_task(
     if expires is not None:
         domain["expires"] = expires
     if items is not None:
-        domain |= {"items": tuple(item.strip() for item in items.split(","))}
+        domain |= {"items": chosen_labels(items)}
     task = Task(
         name,
         mechanism,
@@ -119,7 +124,10 @@ def take_part(
     value: Annotated[str, typer.Argument(help="the value to report on: an item, or a number")],
     server: ServerUrl,
     state: Annotated[Path, typer.Option(help="the file that remembers the session; keep it")],
-    epsilon: Annotated[float | None, typer.Option(help="do not take part if a report costs more")] = None,
+    epsilon: Annotated[float, typer.Option(help="do not take part if a report costs more")] = 1.0,
+    ledger: Annotated[
+        Path | None, typer.Option(help="a ledger of veridp budget that pays; default: one of your own, with ε = 3")
+    ] = None,
     token_file: TokenFile = None,
     authorities: Authorities = None,
     seconds: Time = 60.0,
@@ -127,12 +135,14 @@ def take_part(
 ) -> int:
     """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
     _need_extra()
+    from veridp.accounting.ledger import Ledger
     from veridp.collect.messages import Refused
-    from veridp.collect.service.http_client import join
+    from veridp.collect.service.http_client import client_ledger, join
 
+    pays = client_ledger() if ledger is None else Ledger(ledger)
     try:
         with _server(server, token_file, CLIENT_VARIABLE, authorities, seconds) as asked:
-            verdict = join(asked, name, value, state, epsilon)
+            verdict = join(asked, name, value, state, pays, epsilon)
         accepted, reason = verdict.accepted, verdict.reason
     except Refused as refusal:
         accepted, reason = False, str(refusal)
@@ -237,10 +247,18 @@ def _show_status(status: dict[str, Any], as_json: bool) -> None:
     if status["estimate"] is None:
         show(f"no estimate: {status['withheld']['message']}")
         return
-    table = Table("", "estimate", f"interval ({status['confidence']:g} for all)", "whatever the missing reported")
+    sure = f"({status['confidence']:g} for all)"
+    if status["missing"]:
+        show(f"clients that knew something of their report and did not send it: {status['missing']}")
+        table = Table("", f"between, whatever they had {sure}", "estimate if they left by chance", "its interval")
+    else:
+        table = Table("", "estimate", f"interval {sure}")
     for column in status["estimate"]:
-        ranges = [f"{column[f'{kind}lower']:.5g} to {column[f'{kind}upper']:.5g}" for kind in ("", "worst_")]
-        table.add_row(column["name"], f"{column['value']:.5g}", *ranges)
+        at_worst, by_chance = (
+            f"{column[f'{kind}lower']:.5g} to {column[f'{kind}upper']:.5g}" for kind in ("worst_", "")
+        )
+        cells = [f"{column['value']:.5g}", by_chance]
+        table.add_row(column["name"], *([at_worst, *cells] if status["missing"] else cells))
     show(table)
 
 

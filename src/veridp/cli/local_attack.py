@@ -168,13 +168,13 @@ class _Histogram:
 
 
 def _on_labels(stream: _Stream, name: str, beta: float, targets: str | None) -> list[Outcome]:
-    from veridp.local.oracle import PureOracle
+    from veridp.local.oracle import FrequencyOracle, PureOracle
     from veridp.local.poisoning import MGA, RIA, RPA, AdaptiveMGA
 
     oracle = stream.plan.oracle
     if targets is None:
         raise BadInput(f"{name} promotes labels; name them with --targets a,b,c")
-    if not isinstance(oracle, PureOracle):
+    if not isinstance(oracle, FrequencyOracle if name == "ria" else PureOracle):
         raise BadInput(f"{name} is not available for {stream.plan.oracle_name}; use grr, sue, oue, olh or subset")
     chosen = tuple(stream.plan.code(label) for label in chosen_labels(targets))
     kinds: dict[str, Callable[..., FrequencyAttack]] = {"rpa": RPA, "ria": RIA, "mga": MGA, "adaptive": AdaptiveMGA}

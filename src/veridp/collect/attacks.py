@@ -14,7 +14,6 @@ from veridp.collect.client import Client, MemoryVault
 from veridp.collect.commitments import SECRET_BYTES
 from veridp.collect.estimate import (
     SOME_SESSION,
-    PoisoningStanding,
     Robustness,
     corners,
     expected,
@@ -60,11 +59,12 @@ Lie = Callable[[Layout, Vector, Sequence[int]], Said]
 
 @dataclass(frozen=True)
 class VerifiedCollection:
-    """A collection of this task, as far as attacks are concerned: `attack.allowed_by(Checked(task))` plays it.
+    """A collection of this task, as far as attacks are concerned: `attack.allowed_by(VerifiedCollection(task))`.
 
     A freedom is permitted if a client that uses it is accepted in every one of many sessions, which all go through
     the state machines and the verifier that the service runs. Withdrawal is permitted, for no protocol can make a
-    client go on; the service counts it, burns the token, and bounds what it did to the estimate.
+    client go on; the service counts it, burns the token, and bounds what it did to the estimate. That includes clients
+    that leave because they do not like their hash.
     """
 
     task: Task
@@ -265,9 +265,6 @@ PLAYED: dict[Freedom, Callable[[Task, random.Random], bool]] = {
 # The protocols side by side: privacy, robustness, length, bytes, accuracy and gain, each computed.
 
 
-SESSIONS = 256  # over which the scores of a hashed protocol are averaged
-
-
 @dataclass(frozen=True)
 class Compared:
     """A protocol on some people's values, with a share `beta` of malicious clients.
@@ -304,29 +301,15 @@ def compared_frequencies(
 ) -> Compared:
     """A protocol that estimates frequencies among so many people, of whom a share has the targets.
 
-    The error is that of an item that hardly anybody has. Where the score depends on the hash of a session, it is the
-    average over many sessions.
+    The error is that of an item that hardly anybody has.
     """
     protocol = task.protocol
-    found = _over_sessions(task, targets)
+    found = robustness(protocol, targets)
     scaled = protocol.scaled
     rate = -scaled.shift / scaled.scale  # how often a report supports an item that its client has not
     error = math.sqrt(float(rate * (1 - rate) * scaled.scale**2) / number)
     gains = [beta * (float(score) - share) for score in _scores(found)]
     return Compared(task, found, protocol.layout.size, _sent(task, task.items[0], schemes), error, *gains)
-
-
-def _over_sessions(task: Task, targets: Sequence[int]) -> Robustness:
-    """The mean scores over sessions, with the standing that all of them have; the worst one if they differ."""
-    if task.mechanism != "volh":
-        return robustness(task.protocol, targets)
-    rng = random.Random(0)  # noqa: S311 - a simulation
-    found = [robustness(task.protocol, targets, rng.randbytes(SESSION_BYTES)) for _ in range(SESSIONS)]
-    best_input, best_accepted, unprotected = (
-        sum(column, Fraction(0)) / SESSIONS for column in zip(*map(_scores, found), strict=True)
-    )
-    worst = max((r.standing for r in found), key=list(PoisoningStanding).index)
-    return Robustness(best_input, best_accepted, unprotected, worst)
 
 
 def _scores(found: Robustness) -> tuple[Fraction, Fraction, Fraction]:

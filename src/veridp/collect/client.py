@@ -113,7 +113,10 @@ RECORD_VERSION = 1
 
 @dataclass(frozen=True)
 class Record:
-    """What the client keeps: enough to send each of its messages again, and no other in its place."""
+    """What the client keeps: enough to send each of its messages again, and no other in its place.
+
+    With the verdict it forgets the vector, which tells its value, and the secret that would open it.
+    """
 
     invitation: bytes
     secret: bytes
@@ -189,6 +192,8 @@ class Client:
     def open(self, challenge: Challenge) -> Opening:
         """The opening that answers the challenge; kept, with the challenge, before it is returned."""
         record = self._begun()
+        if record.verdict:
+            raise Refused(Reason.OUT_OF_ORDER, "the session is decided, and what would open it is forgotten")
         invitation = decode(record.invitation, Invitation)
         check_same_session(self._commit(), challenge)
         if record.nonce and record.nonce != challenge.nonce:
@@ -200,8 +205,15 @@ class Client:
         return self._opening(record, invitation)
 
     def finish(self, verdict: SessionVerdict) -> SessionVerdict:
-        """The verdict, kept; refuses one on another session, or one that does not say what was selected."""
+        """The verdict, kept; refuses one on another session, or one that does not say what was selected.
+
+        After it, the client can no longer open its commitment: the value is forgotten.
+        """
         record = self._begun()
+        if record.verdict:
+            if record.verdict != encode(verdict):
+                raise Refused(Reason.WRONG_VERDICT, "the session was already decided otherwise")
+            return verdict
         if not record.nonce:
             raise Refused(Reason.OUT_OF_ORDER, "a verdict before the opening")
         invitation = decode(record.invitation, Invitation)
@@ -209,15 +221,20 @@ class Client:
             raise Refused(Reason.WRONG_SESSION, "the verdict is for another session")
         if verdict.accepted and verdict.outputs != self.outputs:
             raise Refused(Reason.WRONG_VERDICT, "the server claims to have read an entry that was not selected")
-        self._keep(replace(record, verdict=encode(verdict)))
+        self._keep(replace(record, secret=b"", vector=(), closed=(), verdict=encode(verdict)))
         return verdict
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """What the client reports: the value selected in each block. Known once there is a challenge."""
+        """What the client reports: the value selected in each block. Known once there is a challenge.
+
+        After the verdict it is what the verdict says, which is nothing where the report was rejected.
+        """
         record = self._begun()
         if not record.nonce:
             raise Refused(Reason.OUT_OF_ORDER, "nothing is selected before the challenge")
+        if self.verdict is not None:
+            return self.verdict.outputs
         invitation = decode(record.invitation, Invitation)
         chosen = self._selected(Challenge(invitation.task, invitation.session, record.nonce))
         length = self._protocol.layout.length

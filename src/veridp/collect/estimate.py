@@ -8,11 +8,11 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from veridp.collect.harmless import Counts, Harmless, Layout, Outputs, ScaledMean
+from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
 from veridp.collect.messages import SESSION_BYTES, Reason, Refused
 from veridp.collect.protocols import OfNumbers
 from veridp.collect.task import Task
@@ -43,9 +43,11 @@ class PoisoningStanding(StrEnum):
 class Robustness:
     """The scores of the best honest-but-chosen input, of the best accepted behaviour, and of an unchecked report.
 
-    Robust: what is accepted is no better than an honest input. Semi-robust: it is better, but block by block it is
-    not, so only relations among the parts of a report are forged. Not robust: a part alone has a law that no input
-    gives it.
+    All are means over what the server draws. The input is chosen before the session; the accepted behaviour may depend
+    on all that the session shows, and a session that is left counts as if it had been completed. Robust: what is
+    accepted is no better than an honest input. Semi-robust: it is better, but block by block and for each invitation
+    it is not, so only relations among the parts of a report, or of the input to the invitation, are forged. Not
+    robust: a part alone has a law that no input gives it.
     """
 
     best_input: Fraction
@@ -58,36 +60,57 @@ class Robustness:
         return f"{self.standing}: S_in <= S_max <= S_out is {scores}"
 
 
-def robustness(
-    protocol: Harmless, targets: Sequence[int] | None = None, session: bytes = SOME_SESSION, *, down: bool = False
-) -> Robustness:
+def robustness(protocol: Harmless, targets: Sequence[int] | None = None, *, down: bool = False) -> Robustness:
     """How far one client can raise the estimates of the target columns (for a mean: the mean, or lower it if `down`).
 
-    Without targets these are the first two items, for it takes two to tell whether a client can pose as several.
+    Without targets these are the first three items: it takes two to tell whether a client can pose as several, and
+    three to tell whether it gains by choosing its item when it knows the hash.
 
     The best accepted vector maximises a linear score over all counts that keep the floors, so it is a corner: all
     entries that stay closed hold the value of highest score. Closed entries that cannot be opened at all lose the
-    report when selected, which never raises the score of the reports that are left.
+    report when selected, which never raises the score of the reports that are left. Over whole sessions (leave at any
+    step, return with another token) this is the most, if every session counts that was left knowing something that
+    bears on the score; `strategies` has what departures that do not count would give.
     """
-    rows, worth = _supports(protocol, targets, session, down=down), _worth(protocol, targets, down=down)
+    draws, worth = list(session_draws(protocol, targets, down=down)), session_worth(protocol, targets, down=down)
     layout = protocol.layout
-    base = [_dot(layout.floors, row) for row in rows]
-    accepted = [floors + layout.free * max(row) for floors, row in zip(base, rows, strict=True)]
-    honest = [
-        [_dot(counts, row) for counts, row in zip(protocol.counts(chosen, session), rows, strict=True)]
-        for chosen in range(protocol.inputs)
-    ]
-    by_block = [max(block) for block in zip(*honest, strict=True)]
-    best_input = worth(Fraction(max(map(sum, honest)), layout.length))
-    best_accepted = worth(Fraction(sum(accepted), layout.length))
-    unprotected = worth(Fraction(sum(map(max, rows))))
+    best_input = max(
+        sum((draw.probability * _dots(draw.honest(chosen), draw) for draw in draws), Fraction(0))
+        for chosen in range(draws[0].inputs)
+    )
+    best_accepted = sum((draw.probability * sum(most_by_block(layout, draw)) for draw in draws), Fraction(0))
     if best_accepted == best_input:
         standing = PoisoningStanding.ROBUST
-    elif all(most <= honest_most for most, honest_most in zip(accepted, by_block, strict=True)):
+    elif all(_honest_by_block(layout, draw) for draw in draws):
         standing = PoisoningStanding.SEMI_ROBUST
     else:
         standing = PoisoningStanding.NOT_ROBUST
-    return Robustness(best_input, best_accepted, unprotected, standing)
+    unprotected = max(sum(map(max, draw.supports)) for draw in draws)
+    length = layout.length
+    return Robustness(worth(best_input / length), worth(best_accepted / length), worth(Fraction(unprotected)), standing)
+
+
+def session_draws(protocol: Harmless, targets: Sequence[int] | None, *, down: bool = False) -> Iterator[InvitationDraw]:
+    """What the invitation may show, with the supports of the targets; negative where `down` is wanted."""
+    for draw in protocol.draws(_checked_targets(protocol, targets, down=down)):
+        yield replace(draw, supports=tuple(tuple(-raw for raw in row) for row in draw.supports)) if down else draw
+
+
+def most_by_block(layout: Layout, draw: InvitationDraw) -> list[int]:
+    """In each block, the largest sum of supports over the entries of a vector that is accepted."""
+    return [_dot(layout.floors, row) + layout.free * max(row) for row in draw.supports]
+
+
+def _honest_by_block(layout: Layout, draw: InvitationDraw) -> bool:
+    """Whether in each block an honest input reaches the most that is accepted."""
+    return all(
+        most <= max(_dot(draw.honest(chosen)[block], draw.supports[block]) for chosen in range(draw.inputs))
+        for block, most in enumerate(most_by_block(layout, draw))
+    )
+
+
+def _dots(counts: Sequence[Counts], draw: InvitationDraw) -> int:
+    return sum(map(_dot, counts, draw.supports))
 
 
 def scores(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *, down: bool = False) -> Weights:
@@ -95,19 +118,14 @@ def scores(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *,
 
     The constant of a report is spread evenly over its blocks.
     """
-    rows, worth = _supports(protocol, targets, session, down=down), _worth(protocol, targets, down=down)
+    rows, worth = _supports(protocol, targets, session, down=down), session_worth(protocol, targets, down=down)
     share = worth.shift / protocol.layout.blocks
     return [[share + worth.scale * raw for raw in row] for row in rows]
 
 
 def _supports(protocol: Harmless, targets: Sequence[int] | None, session: bytes, *, down: bool) -> list[list[int]]:
     """By how much each output of each block supports the targets together; negative where `down` is wanted."""
-    columns, sign = len(protocol.columns), -1 if down else 1
-    targets = _default_targets(protocol) if targets is None else targets
-    if not targets or not all(0 <= target < columns for target in targets):
-        raise BadInput(f"targets {list(targets)!r} are not columns of {protocol.name}; it has 0 to {columns - 1}")
-    if down and not isinstance(protocol, OfNumbers):
-        raise BadInput("down is for means; for frequencies, name other targets")
+    sign, targets = -1 if down else 1, _checked_targets(protocol, targets, down=down)
     return [
         [
             sign * sum(protocol.raw(block, value, target, session) for target in targets)
@@ -117,13 +135,19 @@ def _supports(protocol: Harmless, targets: Sequence[int] | None, session: bytes,
     ]
 
 
-def _default_targets(protocol: Harmless) -> range:
-    return range(min(2, len(protocol.columns)))
+def _checked_targets(protocol: Harmless, targets: Sequence[int] | None, *, down: bool) -> Sequence[int]:
+    columns = len(protocol.columns)
+    targets = range(min(3, columns)) if targets is None else targets
+    if not targets or not all(0 <= target < columns for target in targets) or len(set(targets)) < len(targets):
+        raise BadInput(f"targets {list(targets)!r} are not different columns of {protocol.name}: 0 to {columns - 1}")
+    if down and not isinstance(protocol, OfNumbers):
+        raise BadInput("down is for means; for frequencies, name other targets")
+    return targets
 
 
-def _worth(protocol: Harmless, targets: Sequence[int] | None, *, down: bool) -> ScaledMean:
+def session_worth(protocol: Harmless, targets: Sequence[int] | None, *, down: bool = False) -> ScaledMean:
     """What turns the support of the targets into the score."""
-    number = len(_default_targets(protocol) if targets is None else targets)
+    number = len(_checked_targets(protocol, targets, down=down))
     return ScaledMean(protocol.scaled.shift * number * (-1 if down else 1), protocol.scaled.scale)
 
 
@@ -248,7 +272,12 @@ def _distance(left: dict[View, Fraction], right: dict[View, Fraction]) -> Fracti
 
 @dataclass(frozen=True)
 class Attendance:
-    """How many sessions ended how. A client that was challenged knows its report; if it ends there it aborted."""
+    """How many sessions ended how.
+
+    A client that was challenged knows its report, and one that was invited to a hashed protocol knows its hash: if it
+    ends there, it may have left because of what it knew, and counts as aborted. Who only asked for a session of another
+    protocol knew nothing that bears on its report.
+    """
 
     accepted: int
     rejected: int
@@ -257,29 +286,26 @@ class Attendance:
     pending_challenged: int
     pending_invited: int
 
-    @property
-    def aborted(self) -> int:
-        """The clients that knew their report and did not get it accepted, and cannot any more."""
-        return self.rejected + self.expired_challenged
+    def aborted(self, protocol: Harmless) -> int:
+        """The clients that knew something of their report and did not get it accepted, and cannot any more."""
+        return self.rejected + self.expired_challenged + (self.expired_invited if protocol.hashed else 0)
 
-    @property
-    def abort_rate(self) -> float:
-        decided = self.accepted + self.aborted
-        return self.aborted / decided if decided else 0.0
+    def abort_rate(self, protocol: Harmless) -> float:
+        aborted = self.aborted(protocol)
+        return aborted / (self.accepted + aborted) if aborted else 0.0
 
-    @property
-    def missing(self) -> int:
-        """The clients that know their report and whose report is not in the estimate."""
-        return self.aborted + self.pending_challenged
+    def missing(self, protocol: Harmless) -> int:
+        """The clients that know something of their report, which is not in the estimate."""
+        return self.aborted(protocol) + self.pending_challenged + (self.pending_invited if protocol.hashed else 0)
 
 
 @dataclass(frozen=True)
 class Column:
-    """The estimate of one frequency, or of the mean.
+    """The estimate of one frequency, or of the mean. Where clients are missing, quote the worst bounds first.
 
     `lower` to `upper` holds what the accepted clients have, for all columns at once, at the stated confidence, if
     no client left because of its report. `worst_lower` to `worst_upper` needs no such assumption: it holds, at the same
-    confidence, what all challenged clients have, whichever of them left.
+    confidence, what all clients have who knew something of their report, whichever of them left.
     """
 
     name: str
@@ -288,6 +314,14 @@ class Column:
     upper: float
     worst_lower: float
     worst_upper: float
+
+    def __str__(self) -> str:
+        """What is certain first; the estimate alone only where the two intervals agree, as nobody is missing."""
+        by_chance = f"{self.value:.5g} in [{self.lower:.5g}, {self.upper:.5g}]"
+        if (self.lower, self.upper) == (self.worst_lower, self.worst_upper):
+            return f"{self.name}: {by_chance}"
+        at_worst = f"between {self.worst_lower:.5g} and {self.worst_upper:.5g} whatever missing clients had"
+        return f"{self.name}: {at_worst}; {by_chance} if they left by chance"
 
 
 @dataclass(frozen=True)
@@ -299,6 +333,9 @@ class CollectionEstimate:
     confidence: float
     epsilon: float
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.columns))
+
     def __getitem__(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
@@ -309,10 +346,11 @@ def check_publishable(task: Task, attendance: Attendance) -> None:
         raise Refused(
             Reason.TOO_FEW_REPORTS, f"{attendance.accepted} reports; the task needs at least {task.minimum_batch}"
         )
-    if attendance.abort_rate > task.maximum_abort_rate:
+    if (rate := attendance.abort_rate(task.protocol)) > task.maximum_abort_rate:
         raise Refused(
             Reason.TOO_MANY_ABORTS,
-            f"{attendance.aborted} clients aborted after seeing their report, {attendance.abort_rate:.3g} of all; "
+            f"{attendance.aborted(task.protocol)} clients aborted after seeing their "
+            f"{'hash' if task.protocol.hashed else 'report'}, {rate:.3g} of all; "
             f"the task publishes only up to {task.maximum_abort_rate:g}",
         )
 
@@ -344,10 +382,10 @@ def estimate_from(
 def _column(protocol: Harmless, name: str, supported: int, attendance: Attendance, alpha: float) -> Column:
     """The missing reports support the column by nothing at all, or by as much as a report can.
 
-    A client may leave because of its report, so those that stay are not a sample; but the reports of all challenged
-    clients are, and their support is between these two. That gives the worst bounds.
+    A client may leave because of its report, so those that stay are not a sample; but the reports of all who knew
+    something of theirs are, and their support is between these two. That gives the worst bounds.
     """
-    accepted, missing = attendance.accepted, attendance.missing
+    accepted, missing = attendance.accepted, attendance.missing(protocol)
     low, high = _mean_support(protocol, supported, accepted, alpha)
     least, _ = _mean_support(protocol, supported, accepted + missing, alpha)
     _, most = _mean_support(protocol, supported + missing * protocol.highest, accepted + missing, alpha)

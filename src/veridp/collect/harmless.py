@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -193,6 +193,20 @@ Outputs = NDArray[np.int64]  # a row for each report, a column for each block
 
 
 @dataclass(frozen=True)
+class InvitationDraw:
+    """What an invitation may show a client that bears on its score, with its probability.
+
+    `supports` has, for each block, by how much each value supports the targets together; `honest` gives the counts of
+    an honest vector for each of so many `inputs`, in the same order in every draw of a protocol.
+    """
+
+    probability: Fraction
+    supports: tuple[tuple[int, ...], ...]
+    inputs: int
+    honest: Callable[[int], tuple[Counts, ...]]
+
+
+@dataclass(frozen=True)
 class ScaledMean:
     """What a mean of supports stands for: shift + scale · mean."""
 
@@ -214,6 +228,7 @@ class Harmless(ABC):
 
     name: ClassVar[str]
     top: ClassVar[int] = 1
+    hashed: ClassVar[bool] = False  # the invitation shows a hash on which the score depends, so leaving then counts
 
     rates: Rates
 
@@ -260,6 +275,14 @@ class Harmless(ABC):
     @abstractmethod
     def scaled(self) -> ScaledMean:
         """What turns the mean support of a column into its unbiased estimate."""
+
+    def draws(self, targets: Sequence[int]) -> Iterator[InvitationDraw]:
+        """All that an invitation may show, for a score of these targets; a single draw if the score ignores it."""
+        supports = tuple(
+            tuple(sum(self.raw(block, value, target, b"") for target in targets) for value in range(self.layout.values))
+            for block in range(self.layout.blocks)
+        )
+        yield InvitationDraw(Fraction(1), supports, self.inputs, lambda chosen: self.counts(chosen, b""))
 
     def law(self, chosen: int, session: bytes) -> list[list[Fraction]]:
         """The exact probabilities of the outputs of each block, for an honest input."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -13,7 +13,7 @@ from typing import ClassVar, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.collect.harmless import Counts, Harmless, Layout, Outputs, ScaledMean
+from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
 from veridp.collect.messages import digest
 from veridp.errors import BadInput
 
@@ -23,6 +23,7 @@ from veridp.errors import BadInput
 
 AT_ONCE = 1 << 21  # hashes that are computed together
 PRIME = 2**31 - 1  # of the hash family; products of two numbers below it fit 64 bits
+MOST_HASHED_TARGETS = 8  # whose hashes are enumerated: 21,147 ways to collide
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,12 @@ class VOUE(OfItems):
 class VOLH(OfItems):
     """Optimised local hashing: VGRR over the few buckets of a hash that the server chooses with the session.
 
-    Its length does not depend on the number of items, and a client cannot look for a hash that suits it.
+    Its length does not depend on the number of items. The invitation shows the hash, so a client may leave if the hash
+    does not suit it, or choose its item by the hash: who leaves after the invitation counts as an abort.
     """
 
     name: ClassVar[str] = "volh"
+    hashed: ClassVar[bool] = True
 
     @cached_property
     def buckets(self) -> int:
@@ -151,6 +154,23 @@ class VOLH(OfItems):
     def raw(self, block: int, value: int, column: int, session: bytes) -> int:
         return int(value == self.bucket(column, session))
 
+    def draws(self, targets: Sequence[int]) -> Iterator[InvitationDraw]:
+        """Every way in which the targets and one other item fall into buckets, if each bucket is as likely as any.
+
+        That is what an ideal hash does; the family used is exactly so for each pair of items.
+        """
+        if len(targets) > MOST_HASHED_TARGETS:
+            raise BadInput(f"{len(targets)} targets are too many to enumerate; give at most {MOST_HASHED_TARGETS}")
+        named = len(targets) + (self.inputs > len(targets))
+        for pattern in collisions(named, self.buckets):
+            ways = math.perm(self.buckets, max(pattern) + 1)
+            row = tuple(pattern[: len(targets)].count(value) for value in range(self.buckets))
+
+            def honest(chosen: int, pattern: tuple[int, ...] = pattern) -> tuple[Counts, ...]:
+                return (one_raised(self.buckets, pattern[chosen], self.rates.held, self.rates.other),)
+
+            yield InvitationDraw(Fraction(ways, self.buckets**named), (row,), named, honest)
+
     def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
         total: NDArray[np.int64] = np.zeros(self.inputs, dtype=np.int64)
         step = max(1, AT_ONCE // self.inputs)
@@ -174,6 +194,20 @@ def one_raised(size: int, place: int, held: int, other: int) -> Counts:
 def between(low: Fraction, high: Fraction) -> ScaledMean:
     """What maps `low`, the mean support of an item that nobody holds, to 0, and `high` to 1."""
     return ScaledMean(-low / (high - low), 1 / (high - low))
+
+
+def collisions(number: int, buckets: int) -> Iterator[tuple[int, ...]]:
+    """Every way in which so many items may share buckets, which are numbered in the order of their first item.
+
+    >>> list(collisions(2, 3))
+    [(0, 0), (0, 1)]
+    """
+    if number == 0:
+        yield ()
+        return
+    for head in collisions(number - 1, buckets):
+        for last in range(min(max(head, default=-1) + 2, buckets)):
+            yield (*head, last)
 
 
 @lru_cache(maxsize=4096)

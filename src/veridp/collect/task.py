@@ -151,6 +151,8 @@ class SessionStage(StrEnum):
 class Session:
     """The server's side. Every step gives the next state, or refuses and leaves this one unchanged.
 
+    A session as it is stored has no nonce before the commitment (it is empty then), but what was `promised`.
+
     A step that is repeated with the same message gives the same state, so a lost answer can be asked for again; with
     another message it is refused. Keep the new state before sending its answer.
     """
@@ -161,6 +163,7 @@ class Session:
     commit: Commit | None = None
     opening: Opening | None = None
     verdict: SessionVerdict | None = None
+    promised: bytes = b""
 
     @property
     def stage(self) -> SessionStage:
@@ -171,7 +174,8 @@ class Session:
     @property
     def invitation(self) -> Invitation:
         context = self.context
-        return Invitation(context.task, context.session, promise(context, self.nonce), self.expires)
+        promised = self.promised or promise(context, self.nonce)
+        return Invitation(context.task, context.session, promised, self.expires)
 
     @property
     def challenge(self) -> Challenge:

@@ -33,7 +33,8 @@ from veridp.collect.messages import (
 from veridp.collect.task import Session, SessionStage, Task
 from veridp.errors import BadInput
 
-FORMAT = "veridp log 1"
+FORMAT = "veridp log 2"
+FORMATS = (FORMAT, "veridp log 1")  # which has the nonces of sessions without a commitment, too
 RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None)  # as `written` has them
 SKEW = 60  # seconds by which the clocks of servers may differ
 MOST_FAULTS = 100  # that are listed; all are counted
@@ -49,7 +50,8 @@ def written(task: Task, closed_at: int, sessions: Iterable[Session]) -> Iterator
         opening = None if session.opening is None else encode(session.opening)
         verdict = session.verdict
         outputs = None if verdict is None else list(verdict.outputs)
-        context = [session.context.session, session.nonce, promise(session.context, session.nonce), session.expires]
+        nonce = b"" if session.commit is None else session.nonce  # one that was not sent stays secret
+        context = [session.context.session, nonce, session.invitation.promise, session.expires]
         yield _packed([*context, str(session.stage), verdict.reason if verdict else "", commitment, opening, outputs])
     yield _packed(number)
 
@@ -143,7 +145,7 @@ def _kind(session: Session, closed_at: float) -> str:
 def _broken_rules(task: Task, session: Session, promised: bytes, closed_at: int, seen: set[bytes]) -> Iterator[str]:
     if session.context.session in seen:
         yield "the session occurs twice"
-    if promise(session.context, session.nonce) != promised:
+    if (session.nonce or session.commit) and promise(session.context, session.nonce) != promised:
         yield "the nonce is not the promised one"
     if session.expires > min(task.expires, closed_at + task.session_seconds + SKEW):
         yield "the session is open for longer than the task lets it"
@@ -180,7 +182,7 @@ def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int]:
         kind, document, closed_at = next(iter(unpacker))
     except (StopIteration, ValueError, TypeError, msgpack.UnpackException):
         raise BadInput("not a log of veridp collect; make one with veridp collect export") from None
-    if kind != FORMAT or not isinstance(document, str) or not isinstance(closed_at, int):
+    if kind not in FORMATS or not isinstance(document, str) or not isinstance(closed_at, int):
         raise BadInput(f"the log has the format {kind!r}, expected {FORMAT!r}")
     return Task.from_json(document), closed_at
 
@@ -209,7 +211,7 @@ def _session(task: Task, record: object) -> tuple[Session, bytes]:
     if not all(isinstance(part, kind) for part, kind in zip(record, RECORD, strict=True)):
         raise ValueError("a part of the record has the wrong type")
     identity, nonce, promised, expires, stage, reason, commitment, opening, outputs = record
-    if (len(identity), len(nonce), len(promised)) != (SESSION_BYTES, NONCE_BYTES, DIGEST_BYTES):
+    if (len(identity), len(promised)) != (SESSION_BYTES, DIGEST_BYTES) or len(nonce) not in (0, NONCE_BYTES):
         raise ValueError("a part of the record has the wrong length")
     session = Session(
         Context(task.digest, identity),

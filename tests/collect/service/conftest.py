@@ -114,12 +114,22 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def serving() -> Iterator[Callable[..., Served]]:
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The key file that servers on PostgreSQL share."""
+    path = tmp_path_factory.mktemp("keys") / "collect.key"
+    path.touch(mode=0o600)
+    path.write_text(secrets.token_hex(32))
+    return path
+
+
+@pytest.fixture(scope="session")
+def serving(key_file: Path) -> Iterator[Callable[..., Served]]:
     """A function that starts a server; all are stopped at the end."""
     started: list[Served] = []
 
     def start(database: str, *options: str) -> Served:
-        served = Served(database, free_port(), options)
+        keys = ("--key-file", str(key_file)) if "postgresql" in database else ()
+        served = Served(database, free_port(), (*options, *keys))
         started.append(served)
         served.start()
         return served

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -13,8 +14,13 @@ from typing import Any
 
 import pytest
 
+from veridp.accounting.ledger import Ledger
 from veridp.budget import Deadline
+from veridp.claim import Claim
+from veridp.collect import Client, MemoryVault, Task
+from veridp.collect.attacks import new_session, play_honest
 from veridp.collect.service.http_client import Server, task_at
+from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
 ADMIN = "an admin token of the tests"
@@ -24,8 +30,9 @@ Command = Callable[..., Any]
 
 
 @pytest.fixture
-def veridp(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Command:
+def veridp(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """A function that runs the command: what it prints (on stderr, if it cannot judge), or its results as JSON."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     def command(*arguments: str, token: str = ADMIN, status: int = 0) -> Any:
         monkeypatch.setenv("VERIDP_ADMIN_TOKEN", token)
@@ -47,9 +54,13 @@ def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path:
     assert "conflict" in veridp("task", *task, "--minimum-batch", "3", status=2)
     for number, token in enumerate(tokens):
         join = ["join", "pets", "dog", "--server", server.url, "--state", str(tmp_path / f"state{number}")]
+        assert "say so with --epsilon" in veridp(*join, token=token, status=2)  # it costs more than 1
+        join += ["--epsilon", "1.1"]
         assert veridp(*join, token=token) == "accepted\n"
         assert veridp(*join, "--json", token=token)[0]["accepted"]  # the verdict there was
-    other_state = ["--server", server.url, "--state", str(tmp_path / "fresh")]
+    other_ledger = Ledger.create(tmp_path / "other.db", Claim(2.0))
+    other_state = ["--server", server.url, "--state", str(tmp_path / "fresh"), "--epsilon", "1.1"]
+    other_state += ["--ledger", str(other_ledger.path)]
     again = veridp("join", "pets", "cat", *other_state, token=tokens[0], status=1)
     assert "not accepted: second-commitment" in again  # one report for each token
     (from_server,) = veridp("estimate", "pets", "--server", server.url, "--json")
@@ -68,6 +79,18 @@ def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path:
     changed[-40] ^= 1
     log.write_bytes(changed)
     assert "record" in veridp("verify-log", str(log), status=1)
+
+
+def test_items_come_from_files_and_ranges(veridp: Command, server: Any, tmp_path: Path) -> None:
+    listed = tmp_path / "items.txt"
+    listed.write_text("a cat\na dog, or two\n\nfox\n", encoding="utf-8")
+    for given, items in ((f"@{listed}", ("a cat", "a dog, or two", "fox")), ("8..11", ("8", "9", "10", "11"))):
+        name = f"items-{len(items)}"
+        veridp("task", name, "--server", server.url, "--mechanism", "vgrr", "--epsilon", "1", "--items", given)
+        with Server(server.url, ADMIN, Deadline(60)) as asked:
+            assert task_at(asked, name).items == items
+    where = ["--server", server.url, "--mechanism", "vgrr", "--epsilon", "1"]
+    assert "none.txt" in veridp("task", "none", *where, "--items", f"@{tmp_path}/none.txt", status=2)
 
 
 def test_clients_that_should_not_take_part_do_not(veridp: Command, server: Any, tmp_path: Path) -> None:
@@ -100,6 +123,26 @@ def test_a_state_file_is_good_for_one_task(veridp: Command, server: Any, tmp_pat
     assert "separate state file" in veridp("join", other.name, "bee", *state, token=second, status=2)
     assert "not an item" in veridp("join", other.name, "yak", *state[:3], str(tmp_path / "new"), token=second, status=2)
     assert server.status(other)["pending_invited"] == 0
+
+
+def test_one_person_does_not_report_without_limit(veridp: Command, server: Any, tmp_path: Path) -> None:
+    """Reports to all tasks are paid from one ledger: of ε = 3, four reports of ln 2 are paid, and not a fifth."""
+    tasks = [server.new_task() for _ in range(5)]
+
+    def join(number: int, status: int, *options: str) -> str:
+        (token,) = server.put(tasks[number], 1)
+        where = ["--server", server.url, "--state", str(tmp_path / f"state{number}")]
+        said: str = veridp("join", tasks[number].name, "bee", *where, *options, token=token, status=status)
+        return said
+
+    assert [join(number, 0) for number in range(4)] == ["accepted\n"] * 4
+    assert "0.227411 is left" in join(4, 2)
+    assert server.status(tasks[4])["pending_invited"] == 0  # it did not even ask for a session
+    ledger = Ledger(tmp_path / "veridp" / "collect-ledger.db")
+    assert len(ledger.statement().entries) == 4
+    assert ledger.path.stat().st_mode & 0o077 == 0
+    larger = Ledger.create(tmp_path / "larger.db", Claim(5.0))
+    assert join(4, 0, "--ledger", str(larger.path)) == "accepted\n"
 
 
 @pytest.mark.slow
@@ -144,3 +187,19 @@ def test_serving_needs_a_token_and_both_files_of_tls(veridp: Command, tmp_path: 
     assert "16 characters" in veridp("serve", token="short", status=2)  # noqa: S106
     assert "belong together" in veridp("serve", "--tls-cert", str(tmp_path / "x"), status=2)
     assert "log" in veridp("verify-log", str(tmp_path / "none"), status=2)
+
+
+def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_path: Path) -> None:
+    """A log with a client that left after its challenge, and one without."""
+    task, rng = Task("ages", "sr-ho", 1.0, low=0.0, high=1.0, minimum_batch=1, maximum_abort_rate=1.0), random.Random(1)
+    stayed, left = play_honest(task, 1.0, rng), new_session(task, rng)
+    client = Client(task.protocol, task.verifier, MemoryVault(), rng)
+    left = left.committed(client.commit(left.invitation, 1.0), 0, task.verifier)
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(written(task, 10_000, [stayed])))
+    plain = veridp("verify-log", str(log))
+    assert "whatever" not in plain
+    log.write_bytes(b"".join(written(task, 10_000, [stayed, left])))
+    with_left = " ".join(veridp("verify-log", str(log)).split())
+    assert "did not send it: 1" in with_left
+    assert with_left.index("whatever") < with_left.index("by chance")

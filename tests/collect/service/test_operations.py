@@ -14,6 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from veridp.collect.service.http_client import rehearse
+from veridp.collect.service.operations import CONTENT_POLICY
 
 ADMIN = "an admin token of the tests"
 # All rows at once: the page replaces them every two seconds.
@@ -68,7 +69,7 @@ def test_the_page_shows_how_the_collection_stands(browser: webdriver.Chrome, ser
     rows = browser.execute_script(ROWS)
     expected = server.status(task)["estimate"]
     assert [name for name, *_ in rows] == ["<b>ant</b>", "bee", "cat"]
-    for (_, value, interval, _, drawn), column in zip(rows, expected, strict=True):
+    for (_, _, value, interval, drawn), column in zip(rows, expected, strict=True):
         assert float(value) == pytest.approx(column["value"], rel=1e-3)
         assert [float(end) for end in interval.split(" to ")] == pytest.approx(
             [column["lower"], column["upper"]], rel=1e-3
@@ -76,3 +77,10 @@ def test_the_page_shows_how_the_collection_stands(browser: webdriver.Chrome, ser
         assert '<rect class="value"' in drawn
     complaints = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
     assert [c["message"] for c in complaints if "401" not in c["message"]] == []
+
+
+def test_no_other_page_may_frame_the_live_page() -> None:
+    """Where the admin token is typed in, nothing may lie above the form; `default-src` does not cover frames around."""
+    policy = dict(part.strip().split(" ", 1) for part in CONTENT_POLICY.split(";"))
+    assert policy["frame-ancestors"] == "'none'"
+    assert policy["default-src"] == "'none'"

@@ -14,10 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import msgpack
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, make_url, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -34,12 +37,14 @@ from veridp.collect.service.background import (
     SessionCache,
     VerifierPool,
 )
+from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.operations import Limiter, ServiceSettings
 from veridp.collect.service.store import Database, metadata
 from veridp.collect.task import Session, SessionStage
 from veridp.errors import BadInput
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
+KEYS = NonceKeys((bytes(32),))
 
 
 @pytest.fixture
@@ -55,26 +60,76 @@ def test_migrations_make_the_tables_that_the_code_uses(opened: Database) -> None
         assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
 
 
-def test_an_older_database_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    url = f"sqlite:///{tmp_path}/old.db"
-    engine = create_engine(url)
+def at_revision(url: str, revision: str) -> Engine:
+    """A database whose tables are those of an older version."""
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg") if "postgresql" in url else url)
     with engine.begin() as connection:
         config = Config()
         config.set_main_option("script_location", str(Path(store.__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        command.upgrade(config, revision)
         connection.execute(text("INSERT INTO tasks VALUES ('pets', :document)"), {"document": TASK.to_json()})
-    engine.dispose()
+    return engine
+
+
+def test_an_older_database_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/old.db"
+    at_revision(url, "0001").dispose()
     for _ in range(2):  # the second time there is nothing to do
         found = Database.open(url)
         with found.reading() as connection:
             assert store.get_task(connection, "pets") == TASK
             assert "sessions_by_stage" in {index["name"] for index in inspect(connection).get_indexes("sessions")}
         found.close()
+
+
+def old_row(token: bytes, session: Session) -> dict[str, object]:
+    verdict = session.verdict
+    return {
+        "id": session.context.session,
+        "token": token,
+        "nonce": session.nonce,
+        "expires": int(time.time()) + 600,
+        "stage": str(session.stage),
+        "commitment": None if session.commit is None else session.commit.commitment,
+        "opening": None if session.opening is None else encode(session.opening),
+        "outputs": None if verdict is None else msgpack.packb(list(verdict.outputs)),
+    }
+
+
+def test_sessions_under_way_go_on_after_the_migration(database: str) -> None:
+    """Of a database that still had the nonces of all sessions: each is invited, challenged or accepted."""
+    rng, now = random.Random(4), time.time()
+    clients = [Client(TASK.protocol, TASK.verifier, MemoryVault(), rng) for _ in range(3)]
+    sessions = [new_session(TASK, rng) for _ in range(3)]
+    for stage in (1, 2):
+        commit = clients[stage].commit(sessions[stage].invitation, "dog")
+        sessions[stage] = sessions[stage].committed(commit, 0, TASK.verifier)
+    sessions[2] = sessions[2].opened(clients[2].open(sessions[2].challenge), 0, TASK.verifier)
+    engine = at_revision(database, "0002")
+    tokens = [bytes([number]) * 32 for number in range(3)]
+    columns = "id, task, token, nonce, expires, stage, reason, commitment, opening, outputs"
+    values = ":id, 'pets', :token, :nonce, :expires, :stage, '', :commitment, :opening, :outputs"
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO tokens VALUES ('pets', :token)"), [{"token": token} for token in tokens])
+        rows = [old_row(token, session) for token, session in zip(tokens, sessions, strict=True)]
+        connection.execute(text(f"INSERT INTO sessions ({columns}) VALUES ({values})"), rows)  # noqa: S608
+    engine.dispose()
+    opened = Database.open(database)
+    with opened.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    with opened.writer.begin() as connection:
+        invited = store.invite(connection, TASK, tokens[0], now, KEYS)
+        assert invited.invitation.promise == sessions[0].invitation.promise
+        commit = clients[0].commit(sessions[0].invitation, "dog")
+        challenged = store.put_commit(connection, TASK, tokens[0], commit, now, Known(), KEYS)
+        assert challenged.nonce == sessions[0].nonce
+        opening = clients[1].open(store.get_session(connection, TASK, tokens[1]).challenge)
+        decided = store.put_opening(connection, TASK, tokens[1], opening, now, TASK.verifier)
+        assert decided.stage == store.SessionStage.ACCEPTED
+        assert store.get_session(connection, TASK, tokens[2]).verdict == sessions[2].verdict
+    opened.close()
 
 
 @pytest.mark.parametrize(
@@ -96,16 +151,17 @@ def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) ->
     prepared(opened, b"t" * 32)
     rng = random.Random(1)
     with opened.writer.begin() as connection:
-        session = store.invite(connection, TASK, b"t" * 32, time.time())
-        assert store.invite(connection, TASK, b"t" * 32, time.time()) == session
+        session = store.invite(connection, TASK, b"t" * 32, time.time(), KEYS)
+        assert store.invite(connection, TASK, b"t" * 32, time.time(), KEYS) == session
     client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
     other = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
     commits = [c.commit(session.invitation, "dog") for c in (client, other)]
     with opened.writer.begin() as connection:
-        after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known())
-        assert not store._advance(connection, store._COMMITTED, after, SessionStage.INVITED, with_commitment=b"x")
+        other_values = {"with_commitment": b"x", "with_nonce": b"y"}
+        after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known(), KEYS)
+        assert not store._advance(connection, store._COMMITTED, after, SessionStage.INVITED, **other_values)
         with pytest.raises(Refused) as refused:
-            store.put_commit(connection, TASK, b"t" * 32, commits[1], time.time(), Known())
+            store.put_commit(connection, TASK, b"t" * 32, commits[1], time.time(), Known(), KEYS)
         assert refused.value.reason == Reason.SECOND_COMMITMENT
     with opened.reading() as connection:
         assert store.get_session(connection, TASK, b"t" * 32).commit == commits[0]
@@ -118,15 +174,15 @@ def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -
     client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
     other = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(2))
     with opened.writer.begin() as connection:
-        invited = store.invite(connection, TASK, token, now)
+        invited = store.invite(connection, TASK, token, now, KEYS)
         commit, second = (c.commit(invited.invitation, "dog") for c in (client, other))
-        challenged = store.put_commit(connection, TASK, token, commit, now, Known(), invited)
+        challenged = store.put_commit(connection, TASK, token, commit, now, Known(), KEYS, invited)
         opening = client.open(challenged.challenge)
         late = invited.expires + 1.0
         for when in (now, late):
-            assert store.put_commit(connection, TASK, token, commit, when, Known(), invited) == challenged
+            assert store.put_commit(connection, TASK, token, commit, when, Known(), KEYS, invited) == challenged
         with pytest.raises(Refused, match="second-commitment"):
-            store.put_commit(connection, TASK, token, second, now, Known(), invited)
+            store.put_commit(connection, TASK, token, second, now, Known(), KEYS, invited)
         with pytest.raises(Refused, match="expired"):
             store.put_opening(connection, TASK, token, opening, late, TASK.verifier, challenged)
         decided = store.put_opening(connection, TASK, token, opening, now, TASK.verifier, invited)

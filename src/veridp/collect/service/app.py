@@ -24,6 +24,7 @@ from starlette.routing import Route
 from veridp.collect.messages import Commit, Message, Opening, Reason, Refused, decode, encode
 from veridp.collect.service import store
 from veridp.collect.service.background import CommitQueue, Known, SessionCache, VerifierPool
+from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.openapi import document
 from veridp.collect.service.operations import (
     CONTENT_POLICY,
@@ -70,6 +71,7 @@ class Service:
     """A process of the service."""
 
     settings: ServiceSettings
+    keys: NonceKeys
     database: Database
     queue: CommitQueue
     verifiers: VerifierPool
@@ -85,7 +87,9 @@ class Service:
         """The invitation of the token's one session."""
         token = self._client(request)
         task = await self._task(request)
-        found = await self.queue.do(token, lambda connection: store.invite(connection, task, token, time.time()))
+        found = await self.queue.do(
+            token, lambda connection: store.invite(connection, task, token, time.time(), self.keys)
+        )
         self.cached.keep(task, token, found)
         return _message(found.invitation)
 
@@ -98,7 +102,10 @@ class Service:
         await self.verifiers.check(task, commit)
         before = self.cached.take(task, token)
         found = await self.queue.do(
-            token, lambda connection: store.put_commit(connection, task, token, commit, time.time(), CHECKED, before)
+            token,
+            lambda connection: store.put_commit(
+                connection, task, token, commit, time.time(), CHECKED, self.keys, before
+            ),
         )
         self.cached.keep(task, token, found)
         return _message(found.challenge)
@@ -277,7 +284,7 @@ def from_environment() -> Starlette:
 
 
 def _started(settings: ServiceSettings) -> Service:
-    database = Database.open(settings.database)
+    keys, database = NonceKeys.open(settings.key_file, settings.database), Database.open(settings.database)
     queue, verifiers = CommitQueue(database), VerifierPool(settings.judges)
 
     def standings() -> dict[str, store.TaskCounts]:
@@ -289,7 +296,7 @@ def _started(settings: ServiceSettings) -> Service:
     queue.start()
     verifiers.start()
     limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
-    return Service(settings, database, queue, verifiers, limiter, metrics, {}, SessionCache(), {})
+    return Service(settings, keys, database, queue, verifiers, limiter, metrics, {}, SessionCache(), {})
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import ssl
 import time
@@ -16,17 +17,22 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from veridp.accounting.ledger import Ledger
+from veridp.accounting.tree import exactly
 from veridp.budget import Deadline
+from veridp.claim import Claim
 from veridp.collect.client import Client, FileVault, MemoryVault
 from veridp.collect.messages import Challenge, Invitation, Message, Reason, Refused, SessionVerdict, decode, encode
 from veridp.collect.task import Task
-from veridp.errors import BadInput
+from veridp.errors import BadInput, BudgetSpent
 
 # ------------------------------------------------------------------------------------------------------------- joining
 # The client's side over HTTP: take part in a task once, through lost answers, restarts and crashes on either side.
 
 
 AGAIN = {429, 502, 503, 504}
+DEFAULT_EPSILON = 1.0  # that a report may cost, unless its client accepts more
+DEFAULT_BUDGET = 3.0  # ε of all reports together
 
 M = TypeVar("M", bound=Message)
 
@@ -94,17 +100,54 @@ def task_at(server: Server, name: str) -> Task:
     return Task.from_json(server.ask("GET", f"/tasks/{quote(name, safe='')}").text)
 
 
-def join(server: Server, name: str, value: object, state: Path, most_epsilon: float | None = None) -> SessionVerdict:
+def client_ledger() -> Ledger:
+    """The ledger of this user's reports to all tasks, made with the default budget if there is none.
+
+    It is in $XDG_STATE_HOME (else ~/.local/state)/veridp. It knows only what is reported through it.
+    """
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "veridp"
+    path = folder / "collect-ledger.db"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists() or not path.stat().st_size:
+            path.touch(mode=0o600)
+            with contextlib.suppress(BadInput):  # another process was faster; what else is wrong is said below
+                Ledger.create(path, Claim(DEFAULT_BUDGET))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; give another ledger with --ledger") from None
+    return Ledger(path)
+
+
+def pay(ledger: Ledger, task: Task, session: bytes) -> None:
+    """Enter the cost of a session into the ledger, once; BudgetSpent where not enough is left."""
+    what = f"collect {task.name}, session {session.hex()}"
+    if all(entry.what != what for entry in ledger.statement().entries):
+        ledger.spend(Claim(task.protocol.epsilon), what)
+
+
+def join(
+    server: Server,
+    name: str,
+    value: object,
+    state: Path,
+    ledger: Ledger,
+    most_epsilon: float = DEFAULT_EPSILON,
+) -> SessionVerdict:
     """The verdict on a report of this value; the one there was, if the state file has it.
 
     The state file must outlive the process: with it the client goes on after a crash, and never tells more than once.
+    The cost is entered into the ledger before the commitment is sent; a task that costs more than `most_epsilon`, or
+    than is left, is not joined.
     """
     vault = FileVault(state)
     with vault.held():
         task = task_at(server, name)
         cost = task.protocol.epsilon
-        if most_epsilon is not None and cost > most_epsilon:
-            raise BadInput(f"the task costs ε = {cost:.6g}, more than {most_epsilon:g}; not taking part")
+        if cost > most_epsilon:
+            raise BadInput(
+                f"the task costs ε = {cost:.6g}, more than {most_epsilon:g}; not taking part. If you accept it, "
+                "say so with --epsilon"
+            )
         client = Client(task.protocol, task.verifier, vault)
         if client.invitation is not None and client.invitation.task != task.digest:
             raise BadInput(
@@ -114,9 +157,16 @@ def join(server: Server, name: str, value: object, state: Path, most_epsilon: fl
             return client.verdict
         task.protocol.choose(value, random.SystemRandom())  # an invalid value must not begin a session
         path = f"/tasks/{quote(name, safe='')}"
+        if client.invitation is None and ledger.statement().left.epsilon < exactly(cost):  # do not begin in vain
+            left = float(ledger.statement().left.epsilon)
+            raise BudgetSpent(
+                f"{ledger.path}: the task costs ε = {cost:.6g}, and {left:.6g} is left; not taking part. "
+                "For a larger budget, give --ledger a file of `veridp budget init`"
+            )
         invitation = client.invitation or server.message(f"{path}/session", None, Invitation)
         if invitation.task != task.digest:
             raise Refused(Reason.WRONG_TASK, "the server invites to a different task than it defines; not taking part")
+        pay(ledger, task, invitation.session)
         challenge = server.message(f"{path}/commit", client.commit(invitation, value), Challenge)
         return client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
 

@@ -31,6 +31,7 @@ function draw(status) {
   find("accepted").textContent = `${status.accepted} (at least ${status.minimum_batch} needed)`;
   find("aborts").textContent = `${(100 * status.abort_rate).toFixed(2)} % (published up to ${100 * status.maximum_abort_rate} %)`;
   find("rejected").textContent = status.rejected;
+  find("missing").textContent = `${status.missing} knew something of their report and did not send it`;
   find("pending").textContent = status.pending_invited + status.pending_challenged;
   const message = find("message");
   message.className = status.withheld ? "bad" : "";
@@ -43,8 +44,8 @@ function draw(status) {
   const high = Math.max(...status.estimate.map((c) => c.worst_upper));
   table.tBodies[0].replaceChildren(...status.estimate.map((column) => {
     const row = document.createElement("tr");
-    const cells = [column.name, shown(column.value), `${shown(column.lower)} to ${shown(column.upper)}`,
-      `${shown(column.worst_lower)} to ${shown(column.worst_upper)}`];
+    const cells = [column.name, `${shown(column.worst_lower)} to ${shown(column.worst_upper)}`,
+      shown(column.value), `${shown(column.lower)} to ${shown(column.upper)}`];
     for (const text of cells) row.insertCell().textContent = text;
     row.insertCell().append(bar(column, low, high));
     return row;

@@ -111,6 +111,7 @@ def _schemas() -> dict[str, Schema]:
         "expired_invited",
         "pending_challenged",
         "pending_invited",
+        "missing",
         "minimum_batch",
     )
     refusal = {

@@ -28,6 +28,7 @@ from starlette.requests import ClientDisconnect, Request
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
 from veridp.collect.service import store
+from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.store import Database, TaskCounts
 from veridp.collect.task import Task
 from veridp.errors import BadInput
@@ -59,8 +60,9 @@ def status(
         "epsilon": task.protocol.epsilon,
         "minimum_batch": task.minimum_batch,
         **asdict(attendance),
+        "missing": attendance.missing(task.protocol),
         "rejected_by_reason": rejected,
-        "abort_rate": attendance.abort_rate,
+        "abort_rate": attendance.abort_rate(task.protocol),
         "maximum_abort_rate": task.maximum_abort_rate,
         "confidence": confidence,
         "estimate": None if estimated is None else [asdict(column) for column in estimated.columns],
@@ -89,7 +91,7 @@ class FromDatabase:
         rejected = CounterMetricFamily("veridp_rejected", "Rejected reports.", labels=["task", "reason"])
         expired = CounterMetricFamily("veridp_expired", "Sessions that expired.", labels=["task", "stage"])
         pending = GaugeMetricFamily("veridp_pending", "Sessions under way.", labels=["task", "stage"])
-        aborts = GaugeMetricFamily("veridp_abort_rate", "Share of challenged clients that aborted.", labels=["task"])
+        aborts = GaugeMetricFamily("veridp_abort_rate", "Share of clients that left knowingly.", labels=["task"])
         for task, found in self.standings().items():
             attendance = found.attendance
             accepted.add_metric([task], attendance.accepted)
@@ -99,7 +101,7 @@ class FromDatabase:
             expired.add_metric([task, "challenged"], attendance.expired_challenged)
             pending.add_metric([task, "invited"], attendance.pending_invited)
             pending.add_metric([task, "challenged"], attendance.pending_challenged)
-            aborts.add_metric([task], attendance.abort_rate)
+            aborts.add_metric([task], found.abort_rate)
         return [accepted, rejected, expired, pending, aborts]
 
 
@@ -145,7 +147,7 @@ def _source(name: str) -> str:
 
 CONTENT_POLICY = (
     f"default-src 'none'; connect-src 'self'; script-src {_source('live.js')}; style-src {_source('live.css')}; "
-    "base-uri 'none'; form-action 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -184,6 +186,7 @@ class ServiceSettings:
     rate: float = 50.0
     burst: int = 100
     largest_body: int = 8 << 20
+    key_file: str = ""  # with the keys of nonces; if empty, the one beside an SQLite database
     several: bool = False  # processes behind one port: then metrics are shared through files
 
     def __post_init__(self) -> None:
@@ -270,6 +273,7 @@ def run(
     The database is migrated before any process serves; several processes share their metrics through a folder.
     """
     Database.open(settings.database).close()
+    NonceKeys.open(settings.key_file, settings.database)
     settings.to_environment()
     with tempfile.TemporaryDirectory(prefix="veridp-metrics-") as folder:
         if settings.several:

@@ -8,7 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.resources import as_file, files
@@ -50,7 +50,6 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from veridp.collect.estimate import Attendance
 from veridp.collect.harmless import Outputs
 from veridp.collect.messages import (
-    NONCE_BYTES,
     SESSION_BYTES,
     Commit,
     Context,
@@ -59,7 +58,9 @@ from veridp.collect.messages import (
     Refused,
     decode,
     encode,
+    promise,
 )
+from veridp.collect.service.keys import NonceKeys, make_private
 from veridp.collect.task import Checks, Session, SessionStage, Task
 from veridp.collect.transcript import attendance
 from veridp.errors import BadInput
@@ -90,7 +91,8 @@ sessions = Table(
     Column("id", LargeBinary, primary_key=True),
     Column("task", Text, ForeignKey("tasks.name"), nullable=False),
     Column("token", LargeBinary, nullable=False),
-    Column("nonce", LargeBinary, nullable=False),
+    Column("nonce", LargeBinary),  # once it was sent
+    Column("promise", LargeBinary, nullable=False),
     Column("expires", BigInteger, nullable=False),
     Column("stage", Text, nullable=False),
     Column("reason", Text, nullable=False),
@@ -130,6 +132,7 @@ class Database:
         if backend == "sqlite":
             if not (create or Path(parsed.database or "").is_file()):
                 raise BadInput(f"there is no database {parsed.database!r}; use the URL of the server")
+            make_private(_file(parsed.database))
             database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
@@ -157,6 +160,12 @@ class Database:
     def close(self) -> None:
         self.writer.dispose()
         self.reader.dispose()
+
+
+def _file(name: str | None) -> str:
+    if not name or name.startswith(("file:", ":memory:")):
+        raise BadInput(f"the database {name!r} is not a file; write sqlite:///collect.db")
+    return name
 
 
 def upgrade(connection: Connection) -> None:
@@ -205,7 +214,11 @@ PAGE = 1000  # rows that are read at a time
 _OF_TOKEN = (sessions.c.task == bindparam("of_task")) & (sessions.c.token == bindparam("of_token"))
 _FIND = select(sessions).where(_OF_TOKEN)
 _AT_STAGE = (sessions.c.id == bindparam("of_id")) & (sessions.c.stage == bindparam("before"))
-_COMMITTED = update(sessions).where(_AT_STAGE).values(stage=bindparam("after"), commitment=bindparam("with_commitment"))
+_COMMITTED = (
+    update(sessions)
+    .where(_AT_STAGE)
+    .values(stage=bindparam("after"), commitment=bindparam("with_commitment"), nonce=bindparam("with_nonce"))
+)
 _OPENED = (
     update(sessions)
     .where(_AT_STAGE)
@@ -216,12 +229,12 @@ _OPENED = (
         reason=bindparam("with_reason"),
     )
 )
-_NEW = ("id", "task", "token", "nonce", "expires", "stage", "reason")
+_NEW = ("id", "task", "token", "promise", "expires", "stage", "reason")
 _INVITED = select(
     bindparam("new_id", type_=LargeBinary),
     tokens.c.task,
     tokens.c.token,
-    bindparam("new_nonce", type_=LargeBinary),
+    bindparam("new_promise", type_=LargeBinary),
     bindparam("new_expires", type_=BigInteger),
     literal(str(SessionStage.INVITED)),
     literal(""),
@@ -274,9 +287,9 @@ def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> N
 # -------------------------------------------------------------------------------------------------------- sessions
 
 
-def invite(connection: Connection, task: Task, token: bytes, now: float) -> Session:
+def invite(connection: Connection, task: Task, token: bytes, now: float, keys: NonceKeys) -> Session:
     """The one session of the token, begun now if there is none yet."""
-    if now < task.expires and (begun := _begin(connection, task, token, now)) is not None:
+    if now < task.expires and (begun := _begin(connection, task, token, now, keys)) is not None:
         return begun
     found = _find(connection, task, token)
     if found is None:
@@ -287,12 +300,12 @@ def invite(connection: Connection, task: Task, token: bytes, now: float) -> Sess
     return found
 
 
-def _begin(connection: Connection, task: Task, token: bytes, now: float) -> Session | None:
+def _begin(connection: Connection, task: Task, token: bytes, now: float, keys: NonceKeys) -> Session | None:
     """A new session of the token; None if it has one, or is none of the task's."""
     context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
     expires = min(int(now) + task.session_seconds, task.expires)
-    session = Session(context, secrets.token_bytes(NONCE_BYTES), expires)
-    new = {"new_id": context.session, "new_nonce": session.nonce, "new_expires": expires}
+    session = Session(context, b"", expires, promised=promise(context, keys.new(context)))
+    new = {"new_id": context.session, "new_promise": session.promised, "new_expires": expires}
     written = connection.execute(
         _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
     ).rowcount
@@ -315,14 +328,18 @@ def put_commit(
     commit: Commit,
     now: float,
     checks: Checks,
+    keys: NonceKeys,
     cached: Session | None = None,
 ) -> Session:
     """The session with this commitment. One that is `cached` is tried before the database is asked."""
     for before in _states(connection, task, token, now, cached):
         after = before.committed(commit, now, checks)
-        if after is before or _advance(
-            connection, _COMMITTED, after, SessionStage.INVITED, with_commitment=commit.commitment
-        ):
+        if after is before:
+            return after
+        if not after.nonce:
+            after = replace(after, nonce=keys.promised(after.context, after.promised))
+        new = {"with_commitment": commit.commitment, "with_nonce": after.nonce}
+        if _advance(connection, _COMMITTED, after, SessionStage.INVITED, **new):
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
@@ -373,10 +390,11 @@ def _session(task: Task, row: Row[tuple[object, ...]]) -> Session:
     identity = bytes(row.id)
     session = Session(
         Context(task.digest, identity),
-        bytes(row.nonce),
+        b"" if row.nonce is None else bytes(row.nonce),
         row.expires,
         None if row.commitment is None else Commit(task.digest, identity, bytes(row.commitment)),
         None if row.opening is None else decode(bytes(row.opening), Opening),
+        promised=bytes(row.promise),
     )
     outputs = None if row.outputs is None else msgpack.unpackb(row.outputs)
     return session.decided(SessionStage(row.stage), row.reason, outputs)
@@ -397,6 +415,7 @@ class TaskCounts:
 
     attendance: Attendance
     rejected: dict[str, int]
+    abort_rate: float
 
 
 def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
@@ -413,7 +432,8 @@ def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
         counts[stage if decided else f"{'expired' if late else 'pending'} {stage}"] += count
         if stage == SessionStage.REJECTED:
             rejected[reason] = rejected.get(reason, 0) + count
-    return TaskCounts(attendance(counts), rejected)
+    found = attendance(counts)
+    return TaskCounts(found, rejected, found.abort_rate(task.protocol))
 
 
 def support(connection: Connection, task: Task) -> tuple[int, list[int]]:

@@ -17,7 +17,7 @@ from veridp.errors import BadInput
 from veridp.local.defences import weight_law
 from veridp.local.frequency import GRR, OUE, SUE, BitReports, SubsetSelection
 from veridp.local.hashing import OLH, REPORT
-from veridp.local.oracle import Counts, Floats, PureOracle, Reports
+from veridp.local.oracle import Counts, Floats, FrequencyOracle, PureOracle, Reports
 
 # -------------------------------------------------------------------------------------------------------------- attack
 # What an attack is: users who do not do as the oracle says, the gain they aim at, and the freedoms they need.
@@ -338,7 +338,7 @@ def _craft_seed(oracle: OLH, targets: Sequence[int], rng: Generator, *, mimic: b
 class FrequencyAttack(Attack[Counts]):
     """Fake users that promote the targets."""
 
-    oracle: PureOracle
+    oracle: FrequencyOracle
     targets: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -355,8 +355,8 @@ class FrequencyAttack(Attack[Counts]):
 
     @property
     @abstractmethod
-    def supported(self) -> float:
-        """S: how many targets a fake report supports on average."""
+    def pushed(self) -> float:
+        """What a fake report adds to the estimated frequencies of the targets on average, times all users."""
 
     def collect(self, values: ArrayLike, rng: Generator) -> Attacked[Counts]:
         column = np.asarray(values)
@@ -371,13 +371,33 @@ class FrequencyAttack(Attack[Counts]):
 
     def expected_gain(self, frequencies: Floats) -> float:
         """The gain that theory gives, where the values have these true frequencies."""
-        p, q = self.oracle.p, self.oracle.q
-        pushed = (self.supported - len(self.targets) * q) / (p - q)
-        return self.beta * (pushed - float(frequencies[list(self.targets)].sum()))
+        return self.beta * (self.pushed - float(frequencies[list(self.targets)].sum()))
 
 
 @dataclass(frozen=True)
-class RPA(FrequencyAttack):
+class SupportAttack(FrequencyAttack):
+    """Fake users whose reports are made up, for oracles whose reports support sets of values."""
+
+    oracle: PureOracle
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.oracle, PureOracle):
+            raise BadInput(f"{self.name} is not available for {self.oracle}; use GRR, SUE, OUE, OLH or subsets")
+        super().__post_init__()
+
+    @property
+    @abstractmethod
+    def supported(self) -> float:
+        """S: how many targets a fake report supports on average."""
+
+    @property
+    def pushed(self) -> float:
+        p, q = self.oracle.p, self.oracle.q
+        return (self.supported - len(self.targets) * q) / (p - q)
+
+
+@dataclass(frozen=True)
+class RPA(SupportAttack):
     """Random perturbed-value attack: a report drawn uniformly from all there are."""
 
     name: ClassVar[str] = "rpa"
@@ -393,7 +413,7 @@ class RPA(FrequencyAttack):
 
 @dataclass(frozen=True)
 class RIA(FrequencyAttack):
-    """Random item attack: a random target as the value, perturbed as the oracle says."""
+    """Random item attack: a random target as the value, perturbed as the oracle says: for any unbiased oracle."""
 
     name: ClassVar[str] = "ria"
     needs: ClassVar[frozenset[Freedom]] = frozenset({Freedom.INPUT})
@@ -402,12 +422,12 @@ class RIA(FrequencyAttack):
         return self.oracle.perturb(np.asarray(self.targets)[rng.integers(len(self.targets), size=count)], rng)
 
     @property
-    def supported(self) -> float:
-        return self.oracle.p + (len(self.targets) - 1) * self.oracle.q
+    def pushed(self) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)
-class MGA(FrequencyAttack):
+class MGA(SupportAttack):
     """Maximal gain attack: reports that support as many targets as a report can.
 
     For OLH they are the best hash functions that a search over some millions finds; `seed` fixes that search.

@@ -1,0 +1,107 @@
+"""The server's secret keys, which are kept in a file and never in the database.
+
+A nonce that is known before the commitment lets a client choose what is selected. So nonces are not stored before they
+are sent: they are derived from a key and the session. Who reads the database, or a backup of it, learns none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from veridp.collect.messages import NONCE_BYTES, Context, Reason, Refused, promise
+from veridp.errors import BadInput
+
+KEY_BYTES = 32
+PRIVATE = 0o600  # the mode of files that only their owner may read
+
+
+@dataclass(frozen=True)
+class NonceKeys:
+    """The keys that nonces are derived from: the first for new sessions, all others for those that have begun."""
+
+    keys: tuple[bytes, ...] = field(repr=False)
+
+    def new(self, context: Context) -> bytes:
+        """The nonce of a new session."""
+        return _nonce(self.keys[0], context)
+
+    def promised(self, context: Context, promised: bytes) -> bytes:
+        """The nonce that was promised in a session; refused where no key gives it."""
+        for key in self.keys:
+            if promise(context, nonce := _nonce(key, context)) == promised:
+                return nonce
+        raise Refused(Reason.UNAVAILABLE, "this server lacks the key of the session; start it with the old key file")
+
+    @classmethod
+    def open(cls, file: str, database: str) -> NonceKeys:
+        """The keys of a file: one a line, in hexadecimal digits, the newest first.
+
+        Without a name it is the file beside an SQLite database, which is made if it is missing. Servers that share a
+        PostgreSQL must share the keys, so there the file has to be named and to exist.
+        """
+        if file:
+            return cls(_read(Path(file)))
+        url = make_url(database)
+        if url.get_backend_name() != "sqlite" or not url.database:
+            raise BadInput(
+                "no key file; make one for all servers of the database with: "
+                "(umask 077; openssl rand -hex 32 > collect.key), and give --key-file collect.key"
+            )
+        path = Path(url.database + ".key")
+        if not path.exists():
+            _make(path)
+        return cls(_read(path))
+
+
+def _nonce(key: bytes, context: Context) -> bytes:
+    parts = context.task + context.session  # both of fixed length
+    return blake2b(parts, digest_size=NONCE_BYTES, key=key, person=b"veridp nonce").digest()
+
+
+def _make(path: Path) -> None:
+    """Write a new key; of servers that start together, all read the one that was first."""
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; give --key-file") from None
+
+
+def _read(path: Path) -> tuple[bytes, ...]:
+    try:
+        shared, lines = path.stat().st_mode & 0o077, path.read_text(encoding="ascii").split()
+        keys = tuple(map(bytes.fromhex, lines))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; give a key file that can be read") from None
+    except ValueError:
+        keys, shared = (), 0
+    if not keys or any(len(key) != KEY_BYTES for key in keys):
+        raise BadInput(f"{path} is not a key file; make one with: openssl rand -hex {KEY_BYTES}")
+    if shared:
+        raise BadInput(f"others can read the key file {path}; make it private with: chmod 600 {path}")
+    return keys
+
+
+def make_private(database: str) -> None:
+    """See to it that only their owner can read the files of an SQLite database; makes the file if it is missing."""
+    try:
+        os.close(os.open(database, os.O_RDWR | os.O_CREAT, PRIVATE))
+        for name in (database, f"{database}-wal", f"{database}-shm"):  # SQLite gives new ones the mode of the first
+            with contextlib.suppress(FileNotFoundError):
+                if os.stat(name).st_mode & 0o077:
+                    os.chmod(name, PRIVATE)
+    except OSError as error:
+        raise BadInput(f"cannot open the database {database}: {error.strerror}; give a file of your own") from None
