@@ -1,10 +1,10 @@
 """Data that a mechanism sees through a continuous function which is affine on pieces: a sort, a largest entry, a clamp.
 
-Part of the checker. The pieces are polyhedra that make up all data, and on each of them every value is an affine
-function of the data. Let x and x + δ be neighbours. The segment between them runs through pieces, a share λ of it in
-each. As the function is continuous, it changes by the sum of what it changes in these: Σ λ A δ, where A is the matrix
-of a piece. So the values of neighbours differ by a mean of the vectors A c, over all pieces and all corners c of the
-differences δ.
+Part of the checker. The pieces are polyhedra that make up all data, or all those of a domain, and on each of them every
+value is an affine function of the data. Let x and x + δ be neighbours. The segment between them runs through pieces, a
+share λ of it in each; in a domain it stays there, as this is convex. As the function is continuous, it changes by the
+sum of what it changes in these: Σ λ A δ, where A is the matrix of a piece. So the values of neighbours differ by a mean
+of the vectors A c, over all pieces and all corners c of the differences δ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AffinePiece:
     conditions: tuple[LinearCondition, ...]
     values: tuple[LinearForm, ...]
 
-    def moved(self, move: Sequence[int]) -> Vector:
+    def moved(self, move: Sequence[Fraction | int]) -> Vector:
         """By how much the values change in it where the data move so."""
         return tuple(sum((c * move[i] for i, c in value.data.items()), start=ZERO) for value in self.values)
 
@@ -49,10 +49,11 @@ class AffinePiece:
 
 @dataclass(frozen=True)
 class PiecewiseMap:
-    """A function of data of this size that is affine on each of the pieces."""
+    """A function of data of this size that is affine on each of the pieces; of records of the domain, if it has one."""
 
     size: int
     pieces: tuple[AffinePiece, ...]
+    domain: tuple[Fraction, Fraction] | None = None
 
     @property
     def count(self) -> int:
@@ -70,12 +71,13 @@ class PiecewiseMap:
 
     def ways(self, adjacency: str) -> list[tuple[frozenset[Vector]]]:
         """The vectors of whose means the values of neighbours differ, in one direction: apart where one entry moves."""
-        least, most = MOVES[adjacency]
-        if adjacency == "l1":
-            units = [[int(i == k) for i in range(self.size)] for k in range(self.size)]
+        if adjacency == "l1" or self.domain is not None:  # one entry moves, a record from one end to the other
+            step = Fraction(1) if self.domain is None else self.domain[1] - self.domain[0]
+            moves = [[step if i == k else ZERO for i in range(self.size)] for k in range(self.size)]
             return [
-                (frozenset([(ZERO,) * self.count, *(piece.moved(unit) for piece in self.pieces)]),) for unit in units
+                (frozenset([(ZERO,) * self.count, *(piece.moved(move) for piece in self.pieces)]),) for move in moves
             ]
+        least, most = MOVES[adjacency]
         if 2**self.size > MAX_CORNERS:
             raise CertificateFlaw("/records", f"data of size {self.size} have too many corners of differences")
         corners = list(itertools.product((least, most), repeat=self.size))
@@ -84,9 +86,10 @@ class PiecewiseMap:
     def check(self) -> None:
         """The pieces make up all data, and any two agree on the data that are on the boundary of both, or in both."""
         regions = [[relation_of(condition) for condition in piece.conditions] for piece in self.pieces]
+        inside = [relation_of(bound) for bound in self._bounds()]
 
         def covered(ask: Ask) -> bool:
-            return any(all(map(ask, relations)) for relations in regions)
+            return not all(map(ask, inside)) or any(all(map(ask, relations)) for relations in regions)
 
         found = counterexample("/records", "the pieces cover all data", covered, bool)
         if found is not None:
@@ -95,10 +98,16 @@ class PiecewiseMap:
             for jump in _jumps(one, other):
                 system = LinearSystem()
                 with deciding("/records", f"pieces {a} and {b} agree where they meet"):
-                    relations = [*one.closed(), *other.closed(), jump]
+                    relations = [*inside, *one.closed(), *other.closed(), jump]
                     point = system.point() if all(system.assume(relation) for relation in relations) else None
                 if point is not None:
                     raise CertificateFlaw("/records", f"pieces {a} and {b} differ where they meet: {in_words(point)}")
+
+    def _bounds(self) -> Iterator[LinearCondition]:
+        """That each record is of the domain."""
+        if self.domain is not None:
+            for (sign, end), i in itertools.product(zip((1, -1), self.domain, strict=True), range(self.size)):
+                yield LinearCondition(LinearForm({}, {i: Fraction(sign)}, -sign * end), ">=")
 
 
 def _jumps(one: AffinePiece, other: AffinePiece) -> Iterator[LinearRelation]:
@@ -114,13 +123,13 @@ def _stands(value: Fraction, relation: str) -> bool:
     return value >= 0 if relation == ">=" else value > 0 if relation == ">" else value == 0
 
 
-def map_in(node: DocumentNode, size: int) -> PiecewiseMap:
+def map_in(node: DocumentNode, size: int, domain: tuple[Fraction, Fraction] | None) -> PiecewiseMap:
     """The function in the document."""
     nodes = node.fields("pieces")["pieces"].entries()
     pieces = tuple(_piece(each, size) for each in nodes)
     if not pieces or len({len(piece.values) for piece in pieces}) != 1:
         raise node.flaw("there have to be pieces, all with the same number of values")
-    return PiecewiseMap(size, pieces)
+    return PiecewiseMap(size, pieces, domain)
 
 
 def _piece(node: DocumentNode, size: int) -> AffinePiece:

@@ -233,7 +233,7 @@ def fields_in(document: object, *names: str) -> dict[str, DocumentNode]:
     """The fields of a certificate: those of all kinds, these, and `records` where it is for records of an interval.
 
     One number of an interval may be taken for one record, and numbers that move by up to 1 for as many. Without an
-    interval, such numbers may be seen through a function that is affine on pieces.
+    interval, such numbers may be seen through a function that is affine on pieces, and so may records under replace.
     """
     node = DocumentNode(document)
     found = node.mapping()
@@ -259,8 +259,8 @@ def records_in(field: Mapping[str, DocumentNode], stated: Stated) -> tuple[Seen,
     nodes = node.entries()
     if len(nodes) != len(sizes):
         raise node.flaw(f"{len(sizes)} needed, one for each size of the data, not {len(nodes)}")
-    if stated.domain is None:
-        return (map_in(nodes[0], sizes[0]),)
+    if stated.domain is None or (stated.adjacency == "replace" and "pieces" in nodes[0].mapping()):
+        return (map_in(nodes[0], sizes[0], stated.domain),)
     found = tuple(_sums(each, size, stated) for each, size in zip(nodes, sizes, strict=True))
     if len({len(each.constants) for each in found}) > 1:
         raise node.flaw("as many sums are needed for each size")

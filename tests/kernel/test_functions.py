@@ -123,6 +123,13 @@ def test_functions_are_equal_if_their_names_and_arguments_are():
     assert isinstance(copied, Derived)
 
 
+def counted_at(rng):
+    counts = np.zeros((2, 3))
+    np.add.at(counts, ([0, 1, 0], [2, 0, 2]), 1)  # the first entry is counted twice
+    np.subtract.at(counts, (slice(None), 1), rng.laplace(size=2))
+    return counts + rng.laplace()
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -137,6 +144,12 @@ def test_functions_are_equal_if_their_names_and_arguments_are():
         lambda rng, data: np.std(rng.laplace(size=4)) + np.percentile(rng.laplace(size=4), 30),
         lambda rng, data: np.linalg.lstsq(np.array([[1.0], [2.0]]), rng.laplace(size=2), rcond=None)[0],
         lambda rng, data: "high" if rng.laplace() * rng.laplace() > 1 else rng.laplace() ** 2,
+        lambda rng, data: np.polyfit([0, 1, 2], rng.laplace(size=3), 1),
+        lambda rng, data: np.convolve([0.5, 0.5], rng.laplace(size=4), mode="valid"),
+        lambda rng, data: np.trace(np.diag(rng.laplace(size=3))) + np.inner([1, 2], rng.laplace(size=2)),
+        lambda rng, data: np.maximum.accumulate(rng.laplace(size=3)),
+        lambda rng, data: np.multiply.accumulate(rng.laplace(size=(2, 2)), axis=1),
+        lambda rng, data: counted_at(rng),
     ],
 )
 def test_plain_runs_compute_what_functions_say(mechanism):

@@ -23,7 +23,9 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.tuples(inner, inner)
-        | st.dictionaries(texts | st.sampled_from([1, 2.5, True, None]), inner, max_size=2)
+        | st.dictionaries(
+            texts | st.sampled_from([1, 2.5, True, None, (1, "a"), ("a", 1.0), (True, "a")]), inner, max_size=2
+        )
     ),
     max_leaves=6,
 )

@@ -424,16 +424,102 @@ def test_normal_noise_has_no_epsilon(function: Function) -> None:
         lambda data: data[0] + random.betavariate(1, 2),
         lambda data: data[0] + np.random.zipf(2.0),
         lambda data: data[0] + secrets.token_bytes(1)[0],
-        lambda data: data[0] + random.getrandbits(200) / 2**200,
         lambda data: data[0] + float(np.random.get_state()[2]) + np.random.laplace(),
-        lambda data: data[0] + random.Random(random.getrandbits(64)).random(),
-        lambda data, rng: data[0] + np.random.default_rng(rng.integers(2**32)).laplace(),
+        lambda data, rng: data[0] + np.random.default_rng([rng.integers(2**32), 1]).laplace(),
+        lambda data, rng: data[0] + copy.deepcopy(rng.spawn(1)[0]).laplace() + rng.laplace(),
         lambda data: data[0] + pickle.loads(pickle.dumps(DICE)).random(),  # noqa: S301
     ],
 )
 def test_what_the_kernel_does_not_know_is_refused_and_sampled(function: Function) -> None:
     with pytest.raises(NotExplorable):
         veridp.explore(function, [0.0])
+
+
+def seeded_with_many_bits(data):
+    return data[0] + np.random.default_rng(secrets.randbits(128)).laplace(scale=SCALE)
+
+
+def seeded_bits_of_a_generator(data):
+    return data[0] + np.random.Generator(np.random.PCG64(random.getrandbits(64))).laplace(scale=SCALE)
+
+
+def seeded_state_at_random(data, rng):
+    return data[0] + np.random.RandomState(int(rng.integers(2**32))).laplace(scale=SCALE)
+
+
+def seeded_global_at_random(data):
+    np.random.seed(secrets.randbelow(2**31))
+    return data[0] + np.random.laplace(scale=SCALE)
+
+
+def spawned(data, rng):
+    first, second = rng.spawn(2)
+    return data[0] + first.laplace(scale=SCALE), second.laplace()
+
+
+def seeded_by_spawned_seeds(data, rng):
+    seeds = rng.integers(2**32, size=2)
+    first, second = (np.random.default_rng(seed) for seed in seeds)
+    return data[0] + first.laplace(scale=SCALE), second.laplace()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        seeded_with_many_bits, seeded_bits_of_a_generator, seeded_state_at_random, seeded_global_at_random, spawned,
+        seeded_by_spawned_seeds,
+    ],
+    ids=lambda function: function.__name__,
+)  # fmt: skip
+def test_a_generator_with_a_random_seed_or_a_child_draws_new_numbers(function: Function) -> None:
+    assert veridp.prove(function, 1, adjacency="l1").epsilon == 1 / SCALE
+
+
+def released_seed(data):
+    seed = secrets.randbits(64)
+    return data[0] + random.Random(seed).gauss(0, 1), seed
+
+
+def compared_seed(data, rng):
+    seed = rng.integers(2**32)
+    return data[0] + np.random.default_rng(seed).laplace() if seed > 9 else 0.0
+
+
+def seed_used_twice(data, rng):
+    seed = rng.integers(2**32)
+    return data[0] + np.random.default_rng(seed).laplace(), np.random.default_rng(seed).laplace()
+
+
+def related_seeds(data, rng):
+    seed = int(rng.integers(2**32))
+    return data[0] + np.random.default_rng(seed).laplace(), random.Random(seed + 1).gauss(0, 1)
+
+
+def part_of_a_seed(data):
+    seed = secrets.randbits(64)
+    return data[0] + np.random.default_rng(seed).laplace(), seed % 16
+
+
+@pytest.mark.parametrize("function", [released_seed, compared_seed, seed_used_twice, related_seeds, part_of_a_seed])
+def test_a_seed_that_tells_of_its_numbers_is_refused(function: Function) -> None:
+    with pytest.raises(NotExplorable):
+        veridp.explore(function, [0.0])
+
+
+def few_seeds(data, rng):
+    return data[0] + np.random.default_rng(rng.integers(5)).laplace()
+
+
+def test_few_seeds_hide_little() -> None:
+    assert veridp.exact.compare(few_seeds, [0.0], [1.0]).epsilon == math.inf
+
+
+def test_a_child_of_another_class_is_noticed() -> None:
+    def noticing(data, rng):
+        return data[0] + rng.spawn(1)[0].laplace(scale=1 if type(rng) is np.random.Generator else 5)
+
+    with pytest.raises(ExplorationDisagrees):
+        veridp.prove(noticing, 1, adjacency="l1")
 
 
 def test_such_a_draw_is_sampled_from_the_seed() -> None:

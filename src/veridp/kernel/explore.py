@@ -35,13 +35,14 @@ from veridp.kernel.expressions import (
     settle,
 )
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.generator import Size, StandInGenerator
+from veridp.kernel.generator import MIN_SEEDS, Size, StandInGenerator
 from veridp.kernel.loops import MAX_VISITS, Added, LoopHead, LoopPlace, Loops, Visit, Visits, watched_loops
 from veridp.kernel.modules import seeing_stand_ins
-from veridp.kernel.noise import Geometric
+from veridp.kernel.noise import Geometric, Integers
 from veridp.kernel.output import Raised, failed, leaf_key
 from veridp.kernel.output import raised as raised_output
 from veridp.kernel.path import PLAIN, Again, Fork, Option, Path, Step, entries_of, map_leaves, outline_of, output_text
+from veridp.kernel.recognition import expressions_in
 from veridp.kernel.retries import Retries, rational
 from veridp.kernel.site import Site, here, raised_at
 from veridp.kernel.stand_ins import RAISED, Symbolic
@@ -223,6 +224,8 @@ class Run(StandInGenerator, Decider):
         self.marks: dict[str, WrittenNumber] = {}  # numbers that were written into texts, by their marks
         self.tape: list[tuple[object, Any]] | None = None  # what was drawn since the generator was first copied
         self.position = 0  # on the tape
+        self.seeds: set[Noise] = set()  # what generators were seeded with
+        self.branched = False  # whether other generators draw from this one
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -279,7 +282,7 @@ class Run(StandInGenerator, Decider):
         return answer
 
     def __deepcopy__(self, memo: object) -> _Copy:
-        if (adoption := CURRENT.get()) is not None and adoption.sources.names:
+        if self.branched or ((adoption := CURRENT.get()) is not None and adoption.sources.names):
             self.refuse("a copy of one of several generators draws the same numbers again")
         if self.tape is None:
             self.tape = []
@@ -396,6 +399,47 @@ class Run(StandInGenerator, Decider):
                 f"or use an engine that samples"
             )
         )
+
+    # ------------------------------------------------------------------------------------- other generators
+
+    def spawn(self, n_children: int) -> list[Any]:
+        self._branch()
+        return super().spawn(n_children)
+
+    def _branch(self) -> None:
+        self.branched = True
+        if self.tape is not None:
+            self.refuse("a copy of one of several generators draws the same numbers again")
+
+    def takes_as_seed(self, seed: Any) -> bool:
+        """Whether a generator with this seed may draw from here: it is a number that was drawn, of very many."""
+        seed = settle(seed)
+        if not isinstance(seed, Affine):
+            return False
+        drawn = [symbol for symbol in seed.terms if isinstance(symbol, Noise)]
+        ranges = [n.distribution.count for n in drawn if isinstance(n.distribution, Integers)]
+        if len(ranges) < len(seed.terms) or math.prod(ranges) < MIN_SEEDS:
+            return False
+        if not self.seeds.isdisjoint(drawn):
+            self.refuse("two generators have the same seed, or one that depends on it")
+        self._branch()
+        self.seeds.update(drawn)
+        return True
+
+    def as_one(self, number: Any) -> Any:
+        """The number, which was drawn in parts."""
+        return number
+
+    def check_seeds(self, output: Any) -> None:
+        """Raise NotAffine where the seed of a generator is used for something else too, which tells of its numbers."""
+        said = expressions_in(
+            output, [c for step in self.steps if isinstance(step, Fork) for c in step.option.conditions]
+        )
+        for seed in self.seeds.intersection(s for e in said for s in drawn_in(e.terms)):
+            raise NotAffine(
+                f"{seed.site}: the random seed of a generator is released or compared, so its numbers are no secret; "
+                f"use it as a seed alone, or use an engine that samples"
+            )
 
     # ------------------------------------------------------------------------------------------------- loops
 
@@ -591,6 +635,8 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
             f"{entropy[0]}: {name} asks the operating system for randomness (secrets, an unseeded generator); "
             f"draw from rng instead"
         )
+    if run.seeds:
+        run.check_seeds(output)
     if run.back is not None:
         output = run.back
     if run.place < run.given:

@@ -322,7 +322,7 @@ class _Ufunc:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._ufunc, name)
-        return _given_arrays(found) if name in ("reduce", "accumulate", "outer") else found
+        return _given_arrays(found) if name in ("reduce", "accumulate", "outer", "at") else found
 
 
 NUMPY = _NumPy(

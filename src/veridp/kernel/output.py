@@ -381,7 +381,9 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     if kind is not None:
         return leaf(value, kind)
     if isinstance(value, Mapping):
-        pairs = sorted(((_key(key), entry) for key, entry in value.items()), key=lambda pair: _key_order(pair[0]))
+        if not all(kind_of(key) is not None for key in value):
+            return tree_of(_with_keys_as_entries(value), leaf, special)
+        pairs = sorted(((constant(key), entry) for key, entry in value.items()), key=lambda pair: _key_order(pair[0]))
         return DictItems((key, tree_of(entry, leaf, special)) for key, entry in pairs)
     if isinstance(value, Symbolic):
         raise Nondeterministic("it keeps noise of one run and uses it in another; keep nothing between runs")
@@ -427,10 +429,9 @@ def _opened_frame(value: Any, name: str) -> Any:
     return {CLASS: name, "entries": entries, **({} if index is None else {"index": index})}
 
 
-def _key(key: object) -> Scalar:
-    if kind_of(key) is None:
-        raise BadOutput(f"returned a dict with a key {shown(key)} of type {type(key).__name__}; use strings or numbers")
-    return constant(key)
+def _with_keys_as_entries(value: Mapping[Any, Any]) -> dict[str, Any]:
+    """A mapping whose keys are containers, tuples say, as one of its entries in the order of the keys."""
+    return {CLASS: "dict", "entries": sorted(map(list, value.items()), key=lambda entry: str(identity(entry[0])))}
 
 
 def _key_order(key: Scalar) -> tuple[str, Any]:

@@ -45,7 +45,7 @@ def may_recognise(path: Path) -> bool:
     """Whether a rule could apply to the path; most paths have nothing that one begins with."""
     if any(isinstance(noise.distribution, Exponential | Gamma) for noise in path.noises):
         return True
-    return any(True for expression in _expressions(path.output, path.conditions) for _ in _functions(expression))
+    return any(True for expression in expressions_in(path.output, path.conditions) for _ in _functions(expression))
 
 
 def recognised(paths: Sequence[Path]) -> Sequence[Path]:
@@ -113,7 +113,7 @@ class _Draft:
         self.mentioned = Counter(s for e in self.expressions() for s in drawn_in(e.terms))
 
     def expressions(self) -> list[Affine]:
-        return _expressions(self.output, [c for conditions in self.conditions for c in conditions])
+        return expressions_in(self.output, [c for conditions in self.conditions for c in conditions])
 
     def fate(self, noise: Noise) -> object:
         """What became of a draw: equal where the same did."""
@@ -273,7 +273,7 @@ class _Draft:
         if ratio > 0 and shapes != [1, 1]:
             together: Distribution = Gamma(one.scale, exact(sum(map(Fraction, shapes))))  # type: ignore[attr-defined]
             formula = f"({_told(first)} + {_told(second)})"
-        elif ratio < 0 and shapes == [1, 1] and any(first in e.terms for e in _expressions(self.output, ())):
+        elif ratio < 0 and shapes == [1, 1] and any(first in e.terms for e in expressions_in(self.output, ())):
             together, formula = Laplace(one.scale), f"{_told(first)} - {_told(second)}"  # type: ignore[attr-defined]
         else:
             return False
@@ -520,7 +520,8 @@ class _Word(NamedTuple):
 # --------------------------------------------------------------------------------------------------- substitution
 
 
-def _expressions(output: Any, conditions: Iterable[Condition]) -> list[Affine]:
+def expressions_in(output: Any, conditions: Iterable[Condition]) -> list[Affine]:
+    """What a path says: the affine expressions of its output and its conditions."""
     found = [condition.slack for condition in conditions]
     for leaf in leaves(output):
         found += _parts(leaf)
@@ -626,7 +627,7 @@ def _asked(path: Path) -> set[Noise]:
 
 def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
     """What the path says but for the sign of a draw, and that sign; None where it does not name the draw."""
-    parts = (part for e in _expressions(path.output, path.conditions) for part in _within(e))
+    parts = (part for e in expressions_in(path.output, path.conditions) for part in _within(e))
     factor = next((part.terms[noise] for part in parts if noise in part.terms), None)
     if factor is None:
         return None, True

@@ -21,7 +21,7 @@ import copy
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import CodeType
@@ -173,6 +173,7 @@ class _Replayer:
         self.tries: dict[object, int] = {}  # of a point beside a boundary; as many as there may be once one was found
         self.points: dict[Path, dict[Symbol, float] | None] = {}  # inside paths that others go on as
         self.rng, self.runs = rng, 0
+        self.branched = False  # whether generators that it makes draw from the one that it is given
         self.met: set[tuple[int, ...]] = set()  # ways through it that were compared
         self.entered: set[tuple[CodeType, int]] = set()  # blocks of user code, by plain runs
         self.complete = len(listing.sample) == listing.count <= MAX_PATHS  # whether all paths are replayed
@@ -284,8 +285,12 @@ class _Replayer:
             except TooManyDraws:
                 clear += 1
                 continue
-            genuine = self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
             point = _Point(recorded.draws, recorded.picks, place)
+            if recorded.branched:  # NumPy's own generators draw other numbers then: they are compared as samples
+                self.branched = True
+                clear += self._compare(point, ordinary=True) is not None
+                continue
+            genuine = self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
             if _difference(genuine, again) is not None:
                 self._disagree("a subclass of Generator is treated differently", again, genuine, point)
             clear += self._compare(point, ordinary=True) is not None
@@ -309,13 +314,17 @@ class _Replayer:
 
         They draw other numbers, so their outputs are compared as samples, and the instructions as a whole.
         """
-        if not isinstance(self.plain, Adopting) or self.plain.sources == Sources():
+        genuinely: AbstractContextManager[Callable[..., Any]] = nullcontext(self._genuinely)
+        if isinstance(self.plain, Adopting) and self.plain.sources != Sources():
+            genuinely = self.plain.unadopted()
+        elif not self.branched:
             return
         point = _Point([], [], place)
         seeds = self.rng.integers(2**32, size=runs).tolist()
-        usual = [self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place) for seed in seeds]
+        kind = ScriptedGenerator if self.branched else np.random.Generator
+        usual = [self._run_plainly(kind(np.random.PCG64(seed)), place) for seed in seeds]
         genuine: list[Any] = []
-        with self.plain.unadopted() as unadopted:
+        with genuinely as unadopted:
             for seed, output in zip(seeds, usual, strict=True):
                 with traced() as trace:
                     genuine.append(self._outcome(unadopted, seed, place))
@@ -380,6 +389,9 @@ class _Replayer:
             output = self._run_plainly(rng, point.place)
         self.entered.update(trace.blocks)
         return output, trace, rng.asked
+
+    def _genuinely(self, seed: int, data: Any) -> Any:
+        return self.plain(np.random.default_rng(seed), data)
 
     def _run_plainly(self, rng: np.random.Generator, place: Place) -> Any:
         return self._outcome(self.plain, rng, place)

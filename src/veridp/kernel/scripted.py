@@ -14,6 +14,7 @@ import numpy as np
 from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, IntegerNoise, Number, ScaledNoise, exact
 from veridp.kernel.generator import MAX_LISTED, NoiseMethods
 from veridp.kernel.noise import Integers, Uniform
+from veridp.mechanism.randomness import sharing
 
 Size = int | tuple[int, ...] | None
 Draw = Callable[[Distribution], float]
@@ -51,12 +52,28 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
         self._tape: list[Any] = []  # draws and choices in their order, shared with copies, which draw the same again
         self._place = 0
         self._genuine: Any = None  # what NumPy drew for the call that is under way
+        self._seeds: set[int] = set()  # drawn from long ranges
+        self.branched = False  # whether others draw from it that would have numbers of their own
 
     def __deepcopy__(self, memo: object) -> ScriptedGenerator:
         twin = ScriptedGenerator(copy.deepcopy(self.bit_generator), self._draw, self._pick, self.most)
         twin.draws, twin.picks, twin.asked = self.draws, self.picks, self.asked
-        twin._tape, twin._place = self._tape, self._place
+        twin._tape, twin._place, twin._seeds = self._tape, self._place, self._seeds
         return twin
+
+    def spawn(self, n_children: int) -> list[Any]:  # as exploration has it
+        self.branched = True
+        return [sharing(self) for _ in range(n_children)]
+
+    def takes_as_seed(self, seed: Any) -> bool:
+        taken = isinstance(seed, int | np.integer) and int(seed) in self._seeds
+        self.branched |= taken
+        return taken
+
+    def as_one(self, number: int) -> int:
+        """The number, which was drawn in parts."""
+        self._seeds.add(number)
+        return number
 
     def _next(self, make: Callable[[], Any], into: list[Any]) -> Any:
         """What comes next: what a copy has drawn before from here, or something new."""
@@ -147,13 +164,16 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
         first, last = (0, low) if high is None else (low, high)
         if self.scripted:
             shape = _shape(size, first, last)
-            ends = [np.broadcast_to(np.asarray(end), shape).flat for end in (first, last)]
-            drawn = [int(a) + self._integer_below(int(b) + endpoint - int(a)) for a, b in zip(*ends, strict=True)]
+            ends = [np.broadcast_to(np.asarray(end), shape).ravel().tolist() for end in (first, last)]
+            drawn = [a + self._integer_below(b + endpoint - a) for a, b in zip(*ends, strict=True)]
+            self._seeds |= {n for n, a, b in zip(drawn, *ends, strict=True) if b - a > MAX_LISTED}
             return _plain(np.array(drawn).reshape(shape).astype(dtype), size, first, last)
         values = self._numpy.integers(low, high, size, dtype, endpoint)
         counts = np.broadcast_to(np.asarray(last) + endpoint - np.asarray(first), np.shape(values))
         for x, count in zip((np.asarray(values) - np.asarray(first)).flat, counts.flat, strict=True):
             self._record([int(x)], self.picks if count <= MAX_LISTED else self.draws)
+        if np.any(counts > MAX_LISTED):
+            self._seeds.update(map(int, np.ravel(values)))
         return values
 
     def _integer_below(self, count: int) -> int:

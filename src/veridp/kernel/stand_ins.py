@@ -390,6 +390,8 @@ def _ordinary(value: Any) -> Any:
 
 def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
     out = options.pop("out", None)
+    if method == "at":
+        return _applied_at(ufunc, *inputs)
     if not _any_symbolic(inputs):
         answer = getattr(ufunc, method)(*map(_ordinary, inputs), **options)
         return answer if out is None else _written(answer, out[0], inputs)
@@ -399,14 +401,25 @@ def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict
         answer = _map(partial(_applied, ufunc), *inputs)
     elif method == "reduce":
         answer = _reduced(ufunc, *inputs, **options)
-    elif method == "accumulate" and ufunc is np.add and not set(options) - {"axis"}:
-        answer = _cumulative_sum(*inputs, **{"axis": 0, **options})
+    elif method == "accumulate" and ufunc.nin == 2 and not set(options) - {"axis"}:
+        answer = _accumulated(ufunc, *inputs, **options)
     elif method == "outer" and not options:
         left, right = (_boxed(value) for value in inputs)
         answer = _map(partial(_applied, ufunc), left.reshape(left.shape + (1,) * right.ndim), right)
     else:
         _refuse(inputs, f"np.{ufunc.__name__} with these options, or its method {method}, is not modelled")
     return answer if out is None else _written(answer, out[0], inputs)
+
+
+def _applied_at(ufunc: np.ufunc, target: Any, index: Any, *operand: Any) -> None:
+    """What `ufunc.at` does: in place, and once for every time that the index names an entry."""
+    if not isinstance(target, Vector):
+        _refuse([*operand, index], "noise cannot be written into an array of plain numbers; make a new array instead")
+    places = np.arange(target.size).reshape(target.shape)[_index(index)]
+    columns = [np.broadcast_to(_boxed(value), places.shape) for value in operand]
+    for at, place in np.ndenumerate(places):
+        entry = np.unravel_index(place, target.shape)
+        target[entry] = _applied(ufunc, target[entry], *(column[at] for column in columns))
 
 
 def _written(answer: Any, out: Any, inputs: Sequence[Any]) -> Any:
@@ -482,18 +495,22 @@ def _extreme(values: Sequence[Any], largest: bool) -> Any:
 
 
 def _cumulative_sum(array: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    boxed = _boxed(array)
     if dtype is not None or out is not None:
         _refuse(array, "np.cumsum with these options is not modelled")
-    boxed = boxed.ravel() if axis is None else boxed
-    (place,) = normalize_axis_tuple(axis or 0, boxed.ndim)
-    sums = np.empty(boxed.shape, dtype=object)
-    lines, totals = np.moveaxis(boxed, place, -1), np.moveaxis(sums, place, -1)
+    return _accumulated(np.add, _boxed(array).ravel() if axis is None else array, axis or 0)
+
+
+def _accumulated(ufunc: np.ufunc, array: Any, axis: Any = 0) -> Any:
+    """What the ufunc makes of the first entries along an axis, of one, two and so on."""
+    boxed = _boxed(array)
+    (place,) = normalize_axis_tuple(axis, boxed.ndim)
+    found = np.empty(boxed.shape, dtype=object)
+    lines, totals = np.moveaxis(boxed, place, -1), np.moveaxis(found, place, -1)
     for index in np.ndindex(lines.shape):
-        value = _cast(lines[index], DTYPES["i"]) if _kind(lines[index]) == "b" else lines[index]
+        value = _cast(lines[index], DTYPES["i"]) if ufunc is np.add and _kind(lines[index]) == "b" else lines[index]
         before = (*index[:-1], index[-1] - 1)
-        totals[index] = _applied(np.add, totals[before], value) if index[-1] else value
-    return Vector.of(list(sums.ravel()), sums.shape)
+        totals[index] = _applied(ufunc, totals[before], value) if index[-1] else value
+    return Vector.of(list(found.ravel()), found.shape)
 
 
 def _matrix_product(left: Any, right: Any) -> Any:
@@ -721,6 +738,40 @@ def _average(a: Any, axis: Any = None, weights: Any = None, **options: Any) -> A
     return np.mean(a, axis=axis) if weights is None else np.divide(np.sum(np.multiply(a, weights)), np.sum(weights))
 
 
+def _linear(function: Callable[..., Any], *places: int) -> Callable[..., Any]:
+    """The function of NumPy, where one of these arguments alone holds stand-ins; it is affine in each of them.
+
+    So its values at 0 and at the unit vectors are all there is to know of it.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        held = [place for place, value in enumerate(args) if _any_symbolic([value])]
+        boxed = _boxed(args[held[0]]) if held else np.empty(0)
+        kind = _kind_of_all(boxed.flat) if boxed.size else "b"
+        if len(held) != 1 or held[0] not in places or _any_symbolic(kwargs.values()) or kind == "b":
+            _refuse([*args, *kwargs.values()], f"np.{function.__name__} of noise in these arguments is not modelled")
+        plain = {name: _ordinary(value) for name, value in kwargs.items()}
+
+        def at(numbers: Any) -> Any:
+            answer = function(*(numbers if k in held else _ordinary(arg) for k, arg in enumerate(args)), **plain)
+            if not isinstance(answer, np.ndarray | np.number):
+                _refuse(args, f"np.{function.__name__} with these options is not modelled")
+            return answer
+
+        origin = answer = at(np.zeros(boxed.shape, DTYPES[kind]))
+        for place in np.ndindex(boxed.shape):
+            unit = np.zeros(boxed.shape, DTYPES[kind])
+            unit[place] = 1
+            answer = np.add(answer, np.multiply(np.subtract(at(unit), origin), boxed[place]))
+        return answer
+
+    return call
+
+
+_BILINEAR = (np.convolve, np.correlate, np.inner, np.vdot, np.tensordot, np.kron)
+FUNCTIONS |= {function: _linear(function, 0, 1) for function in _BILINEAR}
+FUNCTIONS |= {function: _linear(function, 0) for function in (np.trace, np.gradient, np.diag, np.triu, np.tril)}
+FUNCTIONS[np.polyfit] = _linear(np.polyfit, 1)
 FUNCTIONS |= {np.linalg.lstsq: _least_squares, np.linalg.solve: _solved, np.average: _average}
 COMPUTED: frozenset[Any] = frozenset(  # of numbers alone, with answers of a shape that depends on shapes alone
     (np.var, np.std, np.percentile, np.quantile, np.prod, np.cumprod, np.linalg.norm, np.linalg.det, np.interp, np.cov)

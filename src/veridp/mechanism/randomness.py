@@ -99,6 +99,11 @@ def _below(rng: Any, count: int) -> Any:
 
 
 def _getrandbits(rng: Any, k: int) -> Any:
+    if k > 62 and hasattr(rng, "takes_as_seed"):
+        parts = -(-k // 62)
+        bits = [k // parts + (part < k % parts) for part in range(parts)]
+        places = itertools.accumulate([0, *bits[:-1]])
+        return rng.as_one(sum(_below(rng, 1 << n) * (1 << place) for n, place in zip(bits, places, strict=True)))
     size = -(-k // 8)
     return _below(rng, 1 << k) if k <= 62 else int.from_bytes(rng.bytes(size), "little") >> (8 * size - k)
 
@@ -186,7 +191,7 @@ class _Adopted:
     fixed: Any = None  # the genuine generator, once it has a seed
 
     def seed(self, a: Any = None, version: int = 2) -> None:
-        self.fixed = None if a is None else seeded(self.genuine, a)
+        self.fixed = None if a is None or was_drawn(self.rng, a) else seeded(self.genuine, a)
 
     def get_state(self) -> Any:
         return getattr(self._on_its_own(), self._state("get"))()
@@ -291,8 +296,13 @@ def _interface(kind: type, rng: Any) -> Any:
         return AdoptedState(rng)
     if issubclass(kind, Random):
         return AdoptedRandom(rng, issubclass(kind, SystemRandom))
+    return sharing(rng)
+
+
+def sharing(rng: Any) -> Any:
+    """Another generator, which shares the stream and all that `rng` remembers."""
     own: Any = type(rng)
-    twin = own.__new__(own)  # another object, which shares the stream and all that rng remembers
+    twin = own.__new__(own)
     if issubclass(own, Generator):
         Generator.__init__(twin, Generator.bit_generator.__get__(rng))
     if hasattr(rng, "__dict__"):
@@ -358,6 +368,8 @@ class Adoption:
             return self.drawing(kind, seed.generator)
         if seed is getattr(self.rng, "bit_generator", None):
             return self.drawing(kind)
+        if was_drawn(self.rng, seed):
+            return self.rng.bit_generator if issubclass(kind, BitGenerator) else self.drawing(kind)
         return seeded(kind, *arguments, **named)
 
     def default_rng(self, seed: Any = None) -> Any:
@@ -368,14 +380,24 @@ class Adoption:
             seed = seed._bit_generator
         if isinstance(seed, BitGenerator | Bits | None):
             return self.make(Generator, seed)
-        return seeded(_DEFAULT_RNG, seed)
+        return self.drawing(Generator) if was_drawn(self.rng, seed) else seeded(_DEFAULT_RNG, seed)
+
+
+def was_drawn(rng: Any, seed: Any) -> bool:
+    """Whether the running function drew this seed, and `rng` takes the numbers of its generator for new draws.
+
+    Where they are explored or replayed, they do: the seed of a good generator tells nothing about its numbers, as long
+    as it is used for nothing else.
+    """
+    return hasattr(rng, "takes_as_seed") and rng.takes_as_seed(seed)
 
 
 def seeded(kind: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """The genuine generator with this seed, which is the same in every run unless it was drawn."""
     seed = next(iter([*arguments, *named.values()]))
-    if hasattr(type(seed), "as_python"):
-        seed.refuse("a generator is seeded with a random number, on which its own depend in no simple way")
+    for part in seed if isinstance(seed, list | tuple) else [seed]:
+        if hasattr(type(part), "as_python"):
+            part.refuse("a generator is seeded with a random number, on which its own depend in no simple way")
     if (listener := ON_SEED.get()) is not None:
         listener(seed)
     return _genuine(kind, seed, *arguments[1:])

@@ -73,6 +73,21 @@ def test_no_neighbours_lose_more(function):
         assert compare(mech, left.tolist(), right.tolist()).epsilon <= proved + 1e-9
 
 
+# Records from -1 to 4, one of which is replaced: the same for a step of 5.
+@pytest.mark.parametrize("function", [largest, middle, is_wide, in_order, twice_the_best])
+def test_a_replaced_record_moves_from_one_end_to_the_other(function):
+    rng = np.random.default_rng(6)
+    mech = mechanism(adjacency="replace", domain=(-1, 4), size=3)(function)
+    proof = prove(mech)
+    assert proof.epsilon == 5 * COSTS[function][0]
+    assert proof.restriction == "for records from -1 to 4"
+    assert spot_check(check(proof.certificate), function, 100, seed=2).verified
+    for _ in range(5):
+        left = rng.uniform(-1, 4, 3).round(2).tolist()
+        right = [float(rng.choice([-1.0, 4.0])), *left[1:]]
+        assert compare(mech, left, right).epsilon <= proof.epsilon + 1e-9
+
+
 def jumping(rng, data):
     return (data[0] if data[0] > data[1] else 0.0) + rng.laplace()
 
@@ -88,6 +103,8 @@ def sometimes_bare(rng, data):
 @pytest.mark.parametrize("function", [jumping, noise_by_order, sometimes_bare])
 def test_what_jumps_or_draws_by_the_data_is_not_proved(function):
     assert math.isinf(prove(mechanism(adjacency="l1", size=2)(function)).epsilon)
+    if function is not jumping:  # whose records are sums on either side of its jump
+        assert math.isinf(prove(mechanism(adjacency="replace", domain=(0, 1), size=2)(function)).epsilon)
 
 
 def forged(change):
@@ -158,6 +175,45 @@ def test_a_forged_function_is_rejected(change):
     assert not check(forged(change)).verified
 
 
+def widen_the_domain(document, pieces):
+    document["domain"] = ["0", "3"]
+
+
+def take_another_relation_of_records(document, pieces):
+    document["adjacency"] = "replace-unordered"
+
+
+def bend_a_piece_outside(document, pieces):
+    """The pieces agree where the records are of the domain, and say nothing of others: that is no flaw."""
+    pieces.append(
+        {
+            "conditions": [{"noise": {}, "data": {"0": "1"}, "constant": "-3", "relation": ">"}],
+            "values": [{"noise": {}, "data": {}, "constant": "7"}],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "verified"),
+    [
+        (shift_a_piece, False),
+        (turn_a_piece, False),
+        (steepen, False),
+        (leave_out_a_piece, False),
+        (smaller_polytopes, False),
+        (widen_the_domain, False),
+        (take_another_relation_of_records, False),
+        (bend_a_piece_outside, True),
+    ],
+)
+def test_functions_of_records_are_checked_in_their_domain(change, verified):
+    mech = mechanism(adjacency="replace", domain=(0, 2), size=2)(largest)
+    document = copy.deepcopy(prove(mech).certificate)
+    assert check(document).verified
+    change(document, document["records"][0]["pieces"])
+    assert check(document).verified == verified
+
+
 def random_program(seed):
     """A random combination of continuous functions, of jumps now and then, with noise."""
     rng = np.random.default_rng(seed)
@@ -194,3 +250,14 @@ def test_random_programs_are_never_proved_below_their_exact_loss(seed):
         left = rng.uniform(-2, 2, 2).round(1)
         move = rng.choice([-1.0, 1.0, 0.3], 2) if seed % 2 else rng.permutation([rng.choice([-1.0, 1.0]), 0.0])
         assert compare(mech, left.tolist(), (left + move).tolist()).epsilon <= proved + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_of_records_are_never_proved_below_their_exact_loss(seed):
+    rng = np.random.default_rng(seed)
+    mech = mechanism(adjacency="replace", domain=(-2, 2), size=2)(random_program(seed))
+    proved = prove(mech).epsilon
+    for _ in range(12):
+        left = rng.uniform(-2, 2, 2).round(1).tolist()
+        right = [left[0], float(rng.choice([-2.0, 2.0, 0.5]))]
+        assert compare(mech, left, right).epsilon <= proved + 1e-9

@@ -525,6 +525,11 @@ def test_functions_of_numbers_that_move_by_1(function, place):
         assert compare(mech, left, right).epsilon <= proof.epsilon + 1e-9
 
 
+def test_powers_of_numbers_that_move_by_1_have_no_proof():
+    mech = mechanism(adjacency="l1", domain=(0, 50), size=1)(lambda rng, data: data[0] ** 2 + rng.laplace())
+    assert math.isinf(prove(mech).epsilon)
+
+
 @pytest.mark.parametrize("adjacency", ["l1", "linf", "monotone"])
 def test_certified_differences_have_those_of_all_numbers(adjacency):
     """What neighbours' sums differ by is in a polytope: tried on many, and where one is smaller it is rejected."""

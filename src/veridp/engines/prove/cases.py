@@ -34,9 +34,9 @@ def interval_of(mechanism: Mechanism, summed: Sequence[object] | bool = False) -
 
     Under all relations, where the data are `summed` up as records are, and not seen through a function of all of them.
     """
-    if summed and not isinstance(summed, bool) and isinstance(summed[0], PiecewiseMap):
-        return None
     relation = mechanism.adjacency
+    if summed and not isinstance(summed, bool) and isinstance(summed[0], PiecewiseMap) and not relation.on_records:
+        return None
     match mechanism.domain:
         case (int() | float() as low, int() | float() as high) if (
             (summed or relation.single or relation.on_records) and is_interval(mechanism.domain) and low < high

@@ -27,7 +27,7 @@ from veridp.kernel.path import Fork, Option, OutputForm, Path, Step, map_leaves
 from veridp.kernel.piecewise import Piece, plus, signs
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown
 from veridp.numerics.rational import echelon
-from veridp_check.document import CertificateFlaw, LinearCondition, LinearForm
+from veridp_check.document import MOVES, CertificateFlaw, LinearCondition, LinearForm
 from veridp_check.maps import AffinePiece, PiecewiseMap
 from veridp_check.records import RecordCell, RecordSums, Seen, Vector, bounds_of, ends_of, sums_of, ways_to_differ
 
@@ -310,6 +310,8 @@ def _summary(grids: Sequence[_Grid], adjacency: str) -> Summary:
     basis = echelon([[column.get(name, ZERO) for column in columns] for name in rows] or [[ZERO]])
     chosen = [[each[k] for k in basis.pivots] for each in found]  # sums that all others are combinations of
     sums = tuple(_record_sums(grid, mine, chosen[0]) for grid, mine in zip(grids, chosen, strict=True))
+    if adjacency in MOVES and any(power > 1 for power in _powers(sums)):
+        raise _NotSums  # by how much a power moves with its number is not bounded by corners
     entries: list[Symbol] = [Unknown(f"sum[{e}]") for e in range(len(basis.pivots))]
     forms = (
         {entry: row[k] for entry, row in zip(entries, basis.rows, strict=True) if row[k]} for k in range(len(columns))
@@ -317,6 +319,11 @@ def _summary(grids: Sequence[_Grid], adjacency: str) -> Summary:
     paths = [grids[0].base[key] for key in keys]
     on_sums = tuple(path.on_sums(list(itertools.islice(forms, len(path.forms)))) for path in paths)
     return Summary(sums, on_sums, adjacency)
+
+
+def _powers(sums: Sequence[RecordSums]) -> Iterator[int]:
+    cells = (cell for each in sums for place in each.places for cell in place)
+    return (power for cell in cells for terms in cell.terms for power in terms)
 
 
 def _coordinates(sums: Sequence[_Sum]) -> dict[object, Fraction]:
@@ -363,15 +370,16 @@ def _refined(cell: _Cell, added: Sequence[Added]) -> Iterator[RecordCell]:
 # --------------------------------------------------------------------------------------- continuous functions of data
 
 
-def mapped(paths: Sequence[Path], size: int, adjacency: str) -> Summary | None:
-    """The mechanism whose paths are listed as one of a continuous function of its data that is affine on the regions
-    which data alone tell apart; None where it is none."""
+def mapped(paths: Sequence[Path], size: int, adjacency: str, ends: Ends | None = None) -> Summary | None:
+    """The mechanism whose paths are listed as one of a continuous function of its data, or records between the ends,
+    that is affine on the regions which data alone tell apart; None where it is none."""
     try:
-        regions = regions_of(paths)
+        regions = regions_of(paths, () if ends is None else _within(size, ends))
         tables = [_table(here) for _, here in regions]
         keys = list(tables[0])
         if any(table.keys() != set(keys) for table in tables):
             return None
+        asked = [tuple(map(_on_entries, conditions)) for conditions, _ in regions]
     except (_NotSums, NotExplorable):
         return None
     forms = [[form for key in keys for form in table[key].forms] for table in tables]
@@ -383,14 +391,14 @@ def mapped(paths: Sequence[Path], size: int, adjacency: str) -> Summary | None:
     rows = list(dict.fromkeys(name for column in columns for name in column))
     basis = echelon([[column.get(name, ZERO) for column in columns] for name in rows] or [[ZERO]])
     pieces = []
-    for r, (conditions, _) in enumerate(regions):
+    for r, conditions in enumerate(asked):
         chosen = [columns[k] for k in basis.pivots]
         values = [
             LinearForm({}, {i: c for i in range(size) if (c := column.get((r, i), ZERO))}, column.get((r, None), ZERO))
             for column in chosen
         ]
-        pieces.append(AffinePiece(tuple(map(_on_entries, conditions)), tuple(values)))
-    seen = PiecewiseMap(size, tuple(pieces))
+        pieces.append(AffinePiece(conditions, tuple(values)))
+    seen = PiecewiseMap(size, tuple(pieces), ends)
     try:
         seen.check()
     except CertificateFlaw:  # it jumps
@@ -409,11 +417,21 @@ def _table(paths: Sequence[Path]) -> dict[object, _Skeleton]:
     found: dict[object, _Skeleton] = {}
     for path in paths:
         skeleton = _Skeleton(path, is_on_data)
-        if any(isinstance(s, Derived) for expression in skeleton.expressions for s in expression.terms):
+        symbols = [s for expression in skeleton.expressions for s in expression.terms]
+        if any(isinstance(s, Derived) or (isinstance(s, Unknown) and s.source is not None) for s in symbols):
             raise _NotSums
         if found.setdefault(skeleton.key, skeleton) is not skeleton:
             raise _NotSums
     return found
+
+
+def _within(size: int, ends: Ends) -> list[Condition]:
+    """That each record is between the ends."""
+    records = [Unknown(f"data[{i}]") for i in range(size)]
+    slacks = [
+        Affine(-sign * end, {record: sign}) for record in records for sign, end in zip((1, -1), ends, strict=True)
+    ]
+    return [Condition(slack, Relation.AT_LEAST) for slack in slacks]
 
 
 def _on_entries(condition: Condition) -> LinearCondition:

@@ -59,6 +59,7 @@ from veridp_check.records import Seen
 # where any two data are neighbours, or value by value.
 
 
+REPLACE = "replace"  # as certificates call it
 KIND_RUNS = 32  # in which values of a list are compared with floats
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
@@ -217,8 +218,12 @@ def _may_be_summed(mechanism: Mechanism, paths: Sequence[Path]) -> bool:
     known = mechanism.adjacency.single or certified_word(mechanism.adjacency) in MOVES
     if not known or interval_of(mechanism, summed=True) is None:
         return False
-    decided = any(is_on_data(condition) for path in paths for condition in path.conditions)
-    return decided or any(_is_of_data(leaf) for path in paths for leaf in leaves(path.output))
+    return _data_decide(paths) or any(_is_of_data(leaf) for path in paths for leaf in leaves(path.output))
+
+
+def _data_decide(paths: Sequence[Path]) -> bool:
+    """Whether data alone decide something."""
+    return any(is_on_data(condition) for path in paths for condition in path.conditions)
 
 
 def _is_of_data(leaf: Any) -> bool:
@@ -265,9 +270,13 @@ def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     What one record decides is taken for a function of it, where the code can do with that; else path by path.
     """
     try:
-        return _prove_sums(mechanism, size, delta, folds=True)
+        proof = _prove_sums(mechanism, size, delta, folds=True)
     except (NotExplorable, ExplorationDisagrees, MechanismFailed):
         return _prove_sums(mechanism, size, delta, folds=False)
+    if not math.isfinite(proof.epsilon) and certified_word(mechanism.adjacency) == REPLACE:
+        with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed):
+            return _prove_sums(mechanism, size, delta, folds=False)
+    return proof
 
 
 def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -> Proof:
@@ -282,6 +291,8 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -
         _check_returns(mechanism, each, data[each], paths)
     released = {each: [releasing_arguments(path) for path in paths] for each, paths in found.items()}
     summary = summarised(list(released.values()), size, ends, word)
+    if word == REPLACE and not folds and (summary is None or _data_decide(summary.paths)):
+        summary = mapped(released[size], size, word, ends) or summary
     if summary is None and len(listed) == 1 and not folds:
         summary = unsummarised(released[size], size, ends, word)
     if summary is None or (mechanism.adjacency.any_order and not summary.in_any_order):
@@ -299,8 +310,7 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -
 
 def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path], segments: tuple[Polytope, ...]) -> Proof:
     """A proof by couplings, where chance or data alone decide something, and that is cheaper than to keep it."""
-    on_data = any(is_on_data(condition) for path in paths for condition in path.conditions)
-    if not on_data and all(piece_of(event).weight == 1 for event in proof.events):
+    if not _data_decide(paths) and all(piece_of(event).weight == 1 for event in proof.events):
         return proof
     try:
         coupled = prove_on_regions(proof.mechanism, proof.size, paths, segments, proof.records)
