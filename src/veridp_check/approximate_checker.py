@@ -152,7 +152,7 @@ def _carried(
     bound = total_loss(carried.noises, range(len(shift.moves)), shift.moves)
     if not bound.squared and not bound.lost and bound.pure <= cost:
         return exp_above(bound.pure - cost), Fraction(0)
-    moving = [noise.kind for noise, move in zip(carried.noises, shift.moves, strict=True) if move]
+    moving = [noise for noise, move in zip(carried.noises, shift.moves, strict=True) if move]
     return Fraction(1), delta_above(cost, bound, moving)
 
 

@@ -33,7 +33,7 @@ from veridp_check.alignment_checker import (
 )
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
-from veridp_check.enclosures import exp_between, gaussian_delta_above
+from veridp_check.enclosures import gaussian_delta_above
 from veridp_check.noise import POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
 from veridp_check.shifts import (
     MAX_RULE_ENTRIES,
@@ -163,22 +163,18 @@ def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
     The weight of an event that depends on the data adds to its loss.
     """
     noises = certificate.noises
-    moving = [noises[row].kind for row, column in group.columns.items() if _is_moved(column)]
+    moving = [noises[row] for row, column in group.columns.items() if _is_moved(column)]
     return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving)
 
 
-def delta_above(epsilon: Fraction, bound: ShiftLoss, moving: Sequence[str]) -> Fraction:
-    """A rational just above E[(1 - e^(ε - L))₊] of a loss within the bound, of noise of these kinds that moves.
+def delta_above(epsilon: Fraction, bound: ShiftLoss, moving: Sequence[NoiseDraw]) -> Fraction:
+    """A rational just above E[(1 - e^(ε - L))₊] of a loss within the bound, of this noise that moves.
 
     With a normal number N as `ShiftLoss` says, it is at most `lost` + E[(1 - e^(ε - pure - N))₊], and grows with each
     part of the bound.
-
-    Where one Laplace noise alone is moved, by Δ, its loss is pure = |Δ|/scale at most, and E[(1 - e^(ε - L))₊] is
-    1 - e^((ε - pure)/2) for ε between -pure and pure, and less for any smaller shift.
     """
-    if list(moving) == ["laplace"] and abs(epsilon) <= bound.pure:
-        return 1 - exp_between((epsilon - bound.pure) / 2)[0]
-    return bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared)
+    alone = moving[0].delta_alone(bound.pure, epsilon) if len(moving) == 1 else None
+    return bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared) if alone is None else alone
 
 
 def _is_moved(column: Column) -> bool:

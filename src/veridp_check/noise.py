@@ -18,6 +18,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "exponential": ("scale",),
     "normal": ("scale",),
     "uniform": ("scale",),
+    "truncatedlaplace": ("scale", "low", "high"),
     "gumbel": ("scale",),
     "logistic": ("scale",),
     "cauchy": ("scale",),
@@ -38,6 +39,8 @@ STEEPNESS_BOUNDED = ("laplace", "logistic")
 UPWARDS = ("exponential", "gumbel")
 # f is a power of 1 + x²/a²; see `NoiseDraw.price_up_to`.
 POWER_TAILED = ("cauchy", "studentt")
+# Laplace noise given that it lies between `low` and `high`.
+TRUNCATED = "truncatedlaplace"
 MAX_BITS = 5_000_000  # of a probability that is computed as a power
 MAX_TRIALS = 2000  # of binomial noise whose probabilities are summed
 
@@ -68,6 +71,8 @@ class NoiseDraw:
             return None if 0 < value <= 1 else f"a probability above 0 and up to 1 is needed, not {value}"
         if name in ("trials", "count"):
             return None if value >= 1 and value.denominator == 1 else f"a whole number above 0 is needed, not {value}"
+        if name == "low":
+            return None if value < 0 else f"a number below 0 is needed, not {value}"
         return None if value > 0 else f"a number above 0 is needed, not {value}"
 
     @property
@@ -86,6 +91,8 @@ class NoiseDraw:
             return Fraction(0), self.parameters[0]
         if self.kind == "integers":
             return Fraction(0), self.parameters[0] - 1
+        if self.kind == TRUNCATED:
+            return self.parameters[1], self.parameters[2]
         return None, None
 
     def price(self, move: Fraction) -> ShiftPrice | None:
@@ -111,13 +118,48 @@ class NoiseDraw:
 
         Normal noise: ln f(η)/f(η + Δ) = (Δη + Δ²/2)/σ², which is normal with mean μ²/2 and variance μ² for μ = Δ/σ.
         Uniform noise: 0 where η + Δ is in the support, and the rest has probability |Δ|/scale.
+        Truncated Laplace noise: at most |Δ|/scale where η + Δ is in the support. The rest lies within |Δ| of an end. In
+        scales, let the nearer end be at a distance a from 0, and p = |Δ|/scale: e^(p - a)/2 - e^-a/2 is what Laplace
+        noise has there, if p <= a, and more than that else. It is convex in Δ, and is divided by the probability that
+        Laplace noise lies in the interval.
         """
         if self.kind == "normal":
             return ShiftLoss(squared=(move / self.parameters[0]) ** 2)
         if self.kind == "uniform":
             return ShiftLoss(lost=min(abs(move) / self.parameters[0], Fraction(1)))
+        if self.kind == TRUNCATED:
+            pure = abs(move) / self.parameters[0]
+            near, kept = self._truncation()
+            if pure > near + 1:  # then it is above 1, and nothing is proved
+                return ShiftLoss(pure=pure, lost=Fraction(1))
+            left = (exp_between(pure)[1] - 1) * exp_between(-near)[1] / 2 / kept
+            return ShiftLoss(pure=pure, lost=min(left, Fraction(1)))
         price = self.price(move)
         return None if price is None else ShiftLoss(pure=price.amount)
+
+    def _truncation(self) -> tuple[Fraction, Fraction]:
+        """How many scales the nearer end is from 0; and just below the probability that Laplace noise is between."""
+        low, high = (end / self.parameters[0] for end in self.parameters[1:])
+        return min(-low, high), 1 - (exp_between(low)[1] + exp_between(-high)[1]) / 2
+
+    def delta_alone(self, pure: Fraction, epsilon: Fraction) -> Fraction | None:
+        """Just above E[(1 - e^(ε - L))₊] for moves of this noise alone, of up to `pure` scales; None where not known.
+
+        In scales, a move by p = `pure` has the loss L(η) = |η + p| - |η|, which grows with η: it exceeds ε, with
+        |ε| < p, where η > t = (ε - p)/2. So the expectation is P[η > t] - e^ε P[η > t + p], which grows with p; for
+        Laplace noise it is 1 - e^((ε - p)/2). Of truncated noise this is within the support if (|ε| + p)/2 is no more
+        than the distance a of the nearer end from 0. Up to the farther end both probabilities have e^-a/2 less at
+        most: for ε >= 0 that makes it (1 - e^((ε - p)/2) + (e^ε - 1) e^-a/2)/kept at most.
+        """
+        if self.kind not in ("laplace", TRUNCATED) or abs(epsilon) > pure:
+            return None
+        whole = 1 - exp_between((epsilon - pure) / 2)[0]
+        if self.kind == "laplace":
+            return whole
+        near, kept = self._truncation()
+        if epsilon < 0 or (epsilon + pure) / 2 > near:
+            return None
+        return (whole + (exp_between(epsilon)[1] - 1) * exp_between(-near)[1] / 2) / kept
 
     def _power_tail(self) -> tuple[Fraction, Fraction]:
         """The degrees of freedom, 1 of Cauchy noise; and a rational just below a = scale · √degrees."""

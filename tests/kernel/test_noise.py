@@ -28,9 +28,10 @@ NOISES: list[d.Distribution] = [
     d.Normal(SCALE),
     d.Poisson(Fraction(7, 2)),
     d.StudentT(SCALE, 3),
+    d.TruncatedLaplace(SCALE, -4, Fraction(11, 2)),
     d.Uniform(SCALE),
 ]
-WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT)
+WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT, d.TruncatedLaplace)
 every = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.kind)
 POINTS = np.arange(-30.0, 61.0) / 2  # in which integers are halfway or on a point
 

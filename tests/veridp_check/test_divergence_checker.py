@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from scipy.integrate import quad
 from scipy.stats import norm
 
 from veridp_check.checker import KINDS, check
@@ -59,6 +61,7 @@ RELEASED = [event([0], [linear({"0": "1"}, {"0": "1"})], [rule({"0": "-1"})])]
 GAUSSIAN = certificate([noise("normal", "4")], RELEASED, "1", "1/100000")  # the least ε is 0.9263
 LAPLACE = certificate([noise("laplace", "1")], RELEASED, "1/2", "2212/10000")
 UNIFORM = certificate([noise("uniform", "10")], RELEASED, "0", "1/10")
+TRUNCATED = certificate([noise("truncatedlaplace", "1") | {"low": "-6", "high": "7"}], RELEASED, "1/2", "2225/10000")
 BOTH = certificate(  # data[0] with Laplace noise, and with normal noise
     [noise("laplace", "2"), noise("normal", "3", draw=1)],
     [event([0, 1], [linear({n: "1"}, {"0": "1"}) for n in "01"], [rule({"0": "-1"}, {"0": "-1"})])],
@@ -80,7 +83,7 @@ ASKED = certificate(
 )
 
 
-@pytest.mark.parametrize("document", [GAUSSIAN, LAPLACE, UNIFORM, BOTH, ASKED])
+@pytest.mark.parametrize("document", [GAUSSIAN, LAPLACE, UNIFORM, TRUNCATED, BOTH, ASKED])
 def test_true_certificates_are_verified(document):
     checked = check(document)
     assert checked.rejection is None
@@ -91,12 +94,28 @@ def delta_of_normal(epsilon: float, mu: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
 
 
+def delta_of_truncated(epsilon: float, scale: float, low: float, high: float) -> float:
+    """Σ (f(x) - e^ε f(x ± 1))₊ over intervals that end where the densities have kinks or meet, by quadrature."""
+
+    def f(x: float) -> float:
+        return math.exp(-abs(x) / scale) if low <= x <= high else 0.0
+
+    def lost(sign: int) -> float:
+        kinks = sorted({low, -1.0 * sign, 0.0, (epsilon * scale - 1) / 2 * sign, low - sign, high - sign, high})
+        ends = [x for x in kinks if low <= x <= high]
+        parts = itertools.pairwise(ends)
+        return math.fsum(quad(lambda x: max(f(x) - math.exp(epsilon) * f(x + sign), 0.0), *part)[0] for part in parts)
+
+    return max(lost(1), lost(-1)) / (quad(f, low, 0)[0] + quad(f, 0, high)[0])
+
+
 @pytest.mark.parametrize(
     ("document", "truth"),
     [
         (GAUSSIAN, lambda epsilon: delta_of_normal(epsilon, 1 / 4)),
         (LAPLACE, lambda epsilon: 1 - math.exp((epsilon - 1) / 2)),
         (UNIFORM, lambda epsilon: 0.1),
+        (TRUNCATED, lambda epsilon: delta_of_truncated(epsilon, 1, -6, 7)),
         (BOTH, lambda epsilon: delta_of_normal(epsilon - 1 / 2, 1 / 3)),
         (ASKED, lambda epsilon: delta_of_normal(epsilon, 1 / 4)),
     ],
@@ -188,6 +207,14 @@ FORGERIES = [
     ("two outputs of one text", changed(ASKED, outputs=["True", "True"]), "outputs"),
     ("another Laplace noise at the price of one", changed(LAPLACE, noises=[noise("logistic", "1")]), "delta"),
     ("less room for uniform noise", changed(UNIFORM, noises=[noise("uniform", "9")]), "delta"),
+    (
+        "less room for truncated noise",
+        changed(TRUNCATED, noises=[TRUNCATED["noises"][0] | {"high": "3"}]),
+        "delta",
+    ),
+    ("truncated noise without 0", changed(TRUNCATED, noises=[TRUNCATED["noises"][0] | {"low": "1"}]), "reading"),
+    ("no end of truncated noise", changed(TRUNCATED, noises=[noise("truncatedlaplace", "1")]), "reading"),
+    ("ρ of truncated noise", changed(TRUNCATED, rho="100"), "notions"),
     ("ρ where noise leaves its support", changed(UNIFORM, rho="100"), "notions"),
     ("μ where noise leaves its support", changed(UNIFORM, mu="100"), "notions"),
     ("ρ of noise that moves one way", with_one_way_noise(), "notions"),

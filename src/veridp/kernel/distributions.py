@@ -290,6 +290,11 @@ class Distribution(ABC):
         """The privacy loss of a shift that `price_with_delta` allows."""
         return LossBound(pure=self.price.of(move) * (ROUNDED_UP if self.price.rounded else 1))
 
+    def delta_alone(self, pure: Any, epsilon: Any) -> Any:
+        """E[(1 - e^(ε - L))₊] in balls, for shifts of this noise alone whose loss is at most `pure`; None where `pure`
+        is all that is known of them."""
+        return None
+
     def sum_key(self, factor: Number) -> object:
         """Equal for draws, each times its factor, whose sum has a known distribution; None where none is known."""
         return None

@@ -634,7 +634,7 @@ def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
     turned = path if factor > 0 else _turned(path, noise)
     conditions = frozenset((c.relation, _key(c.slack)) for c in turned.conditions)
     shown: list[object] = []
-    structure = map_leaves(lambda leaf: shown.append(_leaf_key(leaf)), turned.output)
+    structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), turned.output)
     return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
 
 
@@ -642,15 +642,15 @@ def _key(expression: Affine) -> object:
     return expression.constant, frozenset(expression.terms.items())
 
 
-def _leaf_key(leaf: Any) -> object:
+def leaf_key(leaf: Any) -> object:
     if isinstance(leaf, Affine):
         return _key(leaf)
     if isinstance(leaf, Condition):
         return leaf.relation, _key(leaf.slack)
     if isinstance(leaf, Select):
-        return tuple(map(_leaf_key, (leaf.condition, leaf.then, leaf.other)))
+        return tuple(map(leaf_key, (leaf.condition, leaf.then, leaf.other)))
     if isinstance(leaf, NoisyText):
-        return tuple(map(_leaf_key, leaf.parts))
+        return tuple(map(leaf_key, leaf.parts))
     if isinstance(leaf, WrittenNumber):
         return leaf.form, _key(leaf.number)
     return type(leaf), repr(leaf)

@@ -113,9 +113,9 @@ class Retries:
             raise NotExplorable("how often a loop retries depends on data, or on what was drawn before it")
         chance = self.mass(since.conditions)
         self.rounded |= isinstance(chance, float)
-        return self._factor(path, head) * Fraction(since.weight) * Fraction(chance)
+        return self.factor(path, head) * Fraction(since.weight) * Fraction(chance)
 
-    def _factor(self, path: Path, within: RetryHead | None = None) -> Fraction:
+    def factor(self, path: Path, within: RetryHead | None = None) -> Fraction:
         """How much likelier the loops on its way make it; those within another alone, where one is given."""
         inner = [head for head in self.factors if within is None or head > within]
         return Fraction(math.prod(self.factors[head] for head in inner if head.leads_to(path)))
@@ -123,7 +123,7 @@ class Retries:
     def accepted(self) -> Iterator[Path]:
         """The paths that end, each with the weight that it has if the mechanism retries until one does."""
         for path in self.paths:
-            factor = self._factor(path)
+            factor = self.factor(path)
             fork = Fork((Option((), exact(factor), rounded=self.rounded),), 0, HERE)
             if not isinstance(path.output, Again):
                 yield path if factor == 1 else Path((*path.steps, fork), path.output)

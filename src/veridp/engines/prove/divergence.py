@@ -38,7 +38,6 @@ from veridp.engines.prove.shifts import (
     requirements_of,
 )
 from veridp.kernel.distributions import LossBound
-from veridp.kernel.noise import Laplace
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, number_text
 from veridp.mechanism import Mechanism
@@ -60,11 +59,6 @@ class GroupLoss:
     weighted: bool = False  # whether the weights of the events depend on the data
 
     @property
-    def is_one_laplace(self) -> bool:
-        """Whether one Laplace noise alone moves: then the distribution of its loss is known."""
-        return not self.weighted and len(self.moving) == 1 and isinstance(self.moving[0].distribution, Laplace)
-
-    @property
     def is_two_sided(self) -> bool:
         """Whether its loss is bounded on either side, but for what is normal."""
         return not self.weighted and not self.bound.lost and all(map(_moves_freely, self.moving))
@@ -73,8 +67,10 @@ class GroupLoss:
         """E[(1 - e^(ε - L))₊], or a bound above it."""
         pure, squared, lost = (ball(part) for part in (self.bound.pure, self.bound.squared, self.bound.lost))
         left = epsilon - pure
-        if self.is_one_laplace and self.bound.pure:
-            return lost if left >= 0 else 1 - (left / 2).exp()
+        if len(self.moving) == 1 and not self.weighted:
+            alone: arb | None = self.moving[0].distribution.delta_alone(pure, epsilon)
+            if alone is not None:
+                return alone
         if not self.bound.squared:
             return lost if left >= 0 else lost + 1 - left.exp()
         mu = squared.sqrt()

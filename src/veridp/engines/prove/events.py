@@ -24,6 +24,7 @@ from veridp.kernel.retries import probability, without_retries
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_constant
 from veridp.kernel.text import NoisyText
+from veridp.kernel.truncation import with_truncated_noise
 from veridp.mechanism import Mechanism
 from veridp_check.noise import parameters_of
 
@@ -48,7 +49,8 @@ def ended(paths: Sequence[Path]) -> Sequence[Path]:
     Retries are counted by the steps of the code itself, so they go first. What is left are paths with weights, and
     noise is recognised on each of them by itself, whatever its weight is.
     """
-    return recognised(without_retries(paths))
+    truncated = with_truncated_noise(paths)
+    return recognised(without_retries(paths) if truncated is None else truncated)
 
 
 def check_noise(paths: Sequence[Path]) -> None:

@@ -13,6 +13,7 @@ from veridp.kernel.noise.logistic import Logistic
 from veridp.kernel.noise.normal import Normal
 from veridp.kernel.noise.poisson import Poisson
 from veridp.kernel.noise.student import StudentT
+from veridp.kernel.noise.truncated import TruncatedLaplace
 from veridp.kernel.noise.uniform import Uniform
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "Normal",
     "Poisson",
     "StudentT",
+    "TruncatedLaplace",
     "Uniform",
 ]

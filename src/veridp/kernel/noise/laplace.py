@@ -74,6 +74,10 @@ class Laplace(ExponentialNoise):
         """|Δ|/scale either way."""
         return self.steepness_price
 
+    def delta_alone(self, pure: Any, epsilon: Any) -> Any:
+        """1 - e^((ε - pure)/2) for -pure <= ε <= pure."""
+        return 1 - ((epsilon - pure) / 2).exp() if -pure <= epsilon and epsilon <= pure else None
+
     def sum_key(self, factor: Number) -> object:
         return Laplace, abs(Fraction(factor)) * self.scale
 
