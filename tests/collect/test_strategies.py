@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,11 @@ from veridp.collect.harmless import Harmless, InvitationDraw
 from veridp.collect.strategies import strategies
 from veridp.errors import BadInput
 
-FEW = {"vgrr": {"items": ("a", "b", "c")}, "volh": {"items": ("a", "b")}, "grr-ho": {"resolution": 3}}
+FEW: dict[str, dict[str, Any]] = {
+    "vgrr": {"items": ("a", "b", "c")},
+    "volh": {"items": ("a", "b")},
+    "grr-ho": {"resolution": 3},
+}
 
 
 def of(mechanism: str, small_task: Callable[..., Task]) -> Harmless:

@@ -16,6 +16,7 @@ from veridp.collect.service import store
 from veridp.collect.service.background import Known
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.store import Database
+from veridp.collect.task import Session
 from veridp.errors import BadInput
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
@@ -56,7 +57,7 @@ def test_files_that_others_could_read_become_private(tmp_path: Path) -> None:
     assert modes(tmp_path) == {0o600}
 
 
-def begun(database: Database, keys: NonceKeys) -> store.Session:
+def begun(database: Database, keys: NonceKeys) -> Session:
     with database.writer.begin() as connection:
         store.put_task(connection, TASK)
         store.put_tokens(connection, TASK, [TOKEN])

@@ -127,7 +127,7 @@ def test_sessions_under_way_go_on_after_the_migration(database: str) -> None:
         assert challenged.nonce == sessions[0].nonce
         opening = clients[1].open(store.get_session(connection, TASK, tokens[1]).challenge)
         decided = store.put_opening(connection, TASK, tokens[1], opening, now, TASK.verifier)
-        assert decided.stage == store.SessionStage.ACCEPTED
+        assert decided.stage == SessionStage.ACCEPTED
         assert store.get_session(connection, TASK, tokens[2]).verdict == sessions[2].verdict
     opened.close()
 
