@@ -32,3 +32,11 @@ def test_the_matrix_runs_every_python_that_is_promised() -> None:
 def test_all_has_every_extra(extra: str) -> None:
     (everything,) = PROJECT["optional-dependencies"]["all"]
     assert extra in re.split(r"[\[\],]", everything)
+
+
+def test_the_contributors_guide_names_files_that_exist() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w./]+\.(?:py|json|toml|md))`", guide))
+    known = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.*") if ".venv" not in path.parts]
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in known)] == []

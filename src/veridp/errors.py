@@ -5,7 +5,7 @@ VeridpError
 │   ├── BadTarget         a target such as `file.py:function` names no mechanism
 │   └── MissingExtra      what was asked for needs a package that is not installed
 ├── MechanismError        the mechanism itself misbehaved
-│   ├── MechanismFailed   it raised an exception in every run, or one that is no output of its own
+│   ├── MechanismFailed   it raised an exception in every run, or one that is not an output
 │   ├── MechanismHung     it did not return within the time limit
 │   ├── WorkerLost        it ended the process that ran it
 │   ├── BadOutput         it returned a value that has no columns, or nothing but None
@@ -14,7 +14,7 @@ VeridpError
 │   ├── ExplorationDisagrees  a plain run contradicts the paths: the code tells stand-ins from numbers
 │   ├── NotAffine         it did to noise what no affine expression can say
 │   ├── TooManyPaths      it has more paths than the budget allows
-│   └── NotInductive      it is no loop of steps that are all alike, as far as can be seen
+│   └── NotInductive      it was not seen to be a loop of steps that are all alike
 ├── BudgetSpent           what is asked would cost more than is left of a privacy budget; nothing was drawn
 ├── NotExact              its paths are known, but their probabilities are out of reach of the exact engine
 │   └── NotSolved         a linear program of a proof has no exact answer within its limit of steps
@@ -68,7 +68,7 @@ class MechanismError(VeridpError):
 
 
 class MechanismFailed(MechanismError):
-    """The mechanism raised an exception in every run, or one that is no output of its own."""
+    """The mechanism raised an exception in every run, or one that is not an output."""
 
 
 class MechanismHung(MechanismError):
@@ -104,7 +104,7 @@ class TooManyPaths(NotExplorable):
 
 
 class NotInductive(NotExplorable):
-    """The mechanism is no loop of steps that are all alike, as far as can be seen."""
+    """The mechanism was not seen to be a loop of steps that are all alike."""
 
 
 class BudgetSpent(VeridpError):

@@ -13,7 +13,7 @@ MOVED = 1e-6  # by how much rounding may change the difference of two entries, r
 
 
 def tidied(pair: Pair, adjacency: Adjacency, domain: Domain) -> Pair:
-    """The pair with rounded numbers; as it is where these would be no neighbours, or leave the domain.
+    """The pair with rounded numbers; unchanged where rounded ones would not be neighbours, or leave the domain.
 
     What was computed or counted for a pair does not hold for the tidied one: tidy first.
     """
@@ -27,7 +27,7 @@ def tidied(pair: Pair, adjacency: Adjacency, domain: Domain) -> Pair:
 
 
 def tidied_number(value: float) -> float:
-    """The number with ten digits, none of them past the ninth decimal; as it is where that is another number.
+    """The number with ten digits, none of them past the ninth decimal; unchanged where that is another number.
 
     >>> tidied_number(7.99e-12), tidied_number(0.30000000000000004), tidied_number(1 / 3)
     (0.0, 0.3, 0.3333333333333333)

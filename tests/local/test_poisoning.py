@@ -27,7 +27,7 @@ from veridp.local import (
     Moments,
     SubsetSelection,
 )
-from veridp.local.defences import weight_law
+from veridp.local.defences import weight_distribution
 from veridp.local.poisoning import (
     IPA,
     MGA,
@@ -152,7 +152,7 @@ def test_adaptive_reports_weigh_what_honest_ones_do() -> None:
     oracle, count = OUE(SIZE, 1.0), 20_000
     reports = AdaptiveMGA(BETA, oracle, (1, 2, 3), boldness=1.0).reports(count, np.random.default_rng(3))
     seen = np.bincount(oracle.support(reports).sum(axis=1), minlength=SIZE + 1) / count
-    law = weight_law(oracle)
+    law = weight_distribution(oracle)
     assert law.sum() == pytest.approx(1)
     assert np.all(np.abs(seen - law) < 5.5 * np.sqrt(law / count) + 1e-4)
 
@@ -163,7 +163,7 @@ def test_honest_weights_follow_their_law(kind: Any) -> None:
     oracle, count = kind(20, 1.0), 20_000
     reports = oracle.perturb(np.arange(count) % 20, np.random.default_rng(4))
     seen = np.bincount(oracle.support(reports).sum(axis=1), minlength=21) / count
-    law = weight_law(oracle)
+    law = weight_distribution(oracle)
     assert np.all(np.abs(seen - law) < 5.5 * np.sqrt(law / count) + 1e-4)
 
 

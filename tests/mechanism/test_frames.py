@@ -110,7 +110,7 @@ def test_a_frame_may_be_drawn() -> None:
     ages = [age for age, _ in rows]
     proof = veridp.prove(total_age, adjacency="replace", size=1, domain=rows)
     assert proof.epsilon == pytest.approx((max(ages) - min(ages)) / 44)
-    with pytest.raises(BadInput, match="list is no data frame; give one of pandas or polars"):
+    with pytest.raises(BadInput, match="list is not a data frame; give one of pandas or polars"):
         veridp.Rows(lambda rng: [1, 2])
 
 

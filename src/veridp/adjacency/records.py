@@ -20,7 +20,7 @@ MANY_POSITIONS = 16  # past this, records are replaced at the start, in the midd
 
 
 def _surplus(left: object, right: object) -> tuple[int, int] | None:
-    """How many records only the left has, and only the right; None where either is no collection of records."""
+    """How many records only the left has, and only the right; None where either is not a collection of records."""
     try:
         before, after = Counter(_records(left)), Counter(_records(right))
     except TypeError:
@@ -52,7 +52,7 @@ class Rows(Sequence[Any]):
     def __init__(self, example: Any, *, seed: int = 0, **bounds: tuple[Any, Any]) -> None:
         drawn = example(np.random.default_rng(seed)) if callable(example) else example
         if not is_frame(drawn):
-            raise BadInput(f"rows: {type(drawn).__name__} is no data frame; give one of pandas or polars")
+            raise BadInput(f"rows: {type(drawn).__name__} is not a data frame; give one of pandas or polars")
         names = list(drawn.columns)
         unknown = [name for name in bounds if name not in names]
         if unknown:
@@ -179,7 +179,7 @@ def _alternating(one: object, other: object, size: int) -> list[object]:
 
 
 def _in_order(left: object, right: object) -> tuple[list[object], list[object]] | None:
-    """The records of both, the fewer first; None where either is no collection of records."""
+    """The records of both, the fewer first; None where either is not a collection of records."""
     try:
         shorter, longer = sorted((_records(left), _records(right)), key=len)
     except TypeError:

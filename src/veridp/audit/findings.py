@@ -44,7 +44,7 @@ class Findings:
         self.exact = False  # whether the exact engine can speak of this mechanism
         self.running = ""  # the step under way
         self.began = 0.0  # when it began, by the clock that all processes share
-        self.closed: set[str] = set()  # the steps that came to their end, or were cut short
+        self.closed: set[str] = set()  # the steps that ended, or were cut short
         self._reporter = Reporter(progress)
 
     # -------------------------------------------------------------------------------------------- step by step

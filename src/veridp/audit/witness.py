@@ -103,7 +103,7 @@ MOST_SECONDS = 1.0
 
 
 def rounded_witness(case: AuditCase, witness: Witness) -> Witness:
-    """The witness with its inputs and the ends of its event rounded; as it is where that would weaken it.
+    """The witness with its inputs and the ends of its event rounded; unchanged where that would weaken it.
 
     Only a computed witness is rounded: its paths are replayed, and its probabilities are enclosed anew.
     """

@@ -260,7 +260,7 @@ class _Watch(Generic[T]):
             _live(work, deadline, _Remote(theirs, references, progress is not None))
         watched.append(self.pid)
         theirs.close()
-        with suppress(OSError):  # the child does the same: whoever comes first
+        with suppress(OSError):  # the child does the same, in either order
             os.setpgid(self.pid, self.pid)
 
     def ended(self) -> Ended[T]:

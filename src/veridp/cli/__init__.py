@@ -58,7 +58,7 @@ def main() -> None:
     try:
         status = _status()
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # whoever read the result went away; typer exits with 1 then
+    except (BrokenPipeError, SystemExit):  # the reader of the result went away; typer exits with 1 then
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = NOT_JUDGED
     sys.exit(status)

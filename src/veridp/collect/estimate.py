@@ -47,7 +47,7 @@ class Robustness:
     on all that the session shows, and a session that is left counts as if it had been completed. Robust: what is
     accepted is no better than an honest input. Semi-robust: it is better, but block by block and for each invitation
     it is not, so only relations among the parts of a report, or of the input to the invitation, are forged. Not
-    robust: a part alone has a law that no input gives it.
+    robust: a part alone has a distribution that no input gives it.
     """
 
     best_input: Fraction
@@ -195,9 +195,9 @@ LARGEST = 200_000
 
 @dataclass(frozen=True)
 class Leak:
-    """How much more than the report the verifier's view tells: the largest distance between two laws of it.
+    """How much more than the report the verifier's view tells: the largest distance between two distributions of it.
 
-    0 means that given the report, the view has the same law for every input: it could be made up from the report.
+    0 means that given the report, the view has the same distribution for every input: it can be simulated from it.
     """
 
     distance: Fraction
@@ -214,16 +214,16 @@ def leak(protocol: Harmless, rule: Rule | None = None, session: bytes = SOME_SES
     """The leak of a block of the protocol, where clients open by the rule (its own, if none is given).
 
     Blocks are drawn and opened independently, so the worst block is that of the whole report, for each other one
-    has the same law. Closed commitments are taken to hide; the enumeration is over all vectors, selections and
+    has the same distribution. Closed commitments are taken to hide; the enumeration is over all vectors, selections and
     openings, so it is for small protocols.
     """
     compositions = sorted({counts for chosen in range(protocol.inputs) for counts in protocol.counts(chosen, session)})
     rule = protocol.layout.openings if rule is None else rule
-    laws = {counts: _laws(counts, rule) for counts in compositions}
+    distributions = {counts: _distributions(counts, rule) for counts in compositions}
     worst = Leak(Fraction(0))
     for left, right in itertools.combinations(compositions, 2):
-        for output in set(laws[left]) & set(laws[right]):
-            distance = _distance(laws[left][output], laws[right][output])
+        for output in set(distributions[left]) & set(distributions[right]):
+            distance = _distance(distributions[left][output], distributions[right][output])
             if distance > worst.distance:
                 worst = Leak(distance, output, left, right)
     return worst
@@ -240,8 +240,8 @@ def arrangements(counts: Counts) -> Iterator[tuple[int, ...]]:
                 yield (value, *tail)
 
 
-def _laws(counts: Counts, rule: Rule) -> dict[int, dict[View, Fraction]]:
-    """For each report, the law of the view given it, of a client whose block has these counts."""
+def _distributions(counts: Counts, rule: Rule) -> dict[int, dict[View, Fraction]]:
+    """For each report, the distribution of the view given it, of a client whose block has these counts."""
     number = math.factorial(sum(counts)) // math.prod(map(math.factorial, counts))
     if number > LARGEST:
         raise BadInput(f"{number} vectors are too many to enumerate; take a protocol with a shorter vector")
@@ -252,12 +252,12 @@ def _laws(counts: Counts, rule: Rule) -> dict[int, dict[View, Fraction]]:
             for opened in sets:
                 view = (selected, opened, tuple(vector[i] for i in opened))
                 joint[output][view] += Fraction(1, len(sets))
-    return {output: _normalised(law) for output, law in joint.items()}
+    return {output: _normalised(distribution) for output, distribution in joint.items()}
 
 
-def _normalised(law: dict[View, Fraction]) -> dict[View, Fraction]:
-    total = sum(law.values(), Fraction(0))
-    return {view: mass / total for view, mass in law.items()}
+def _normalised(distribution: dict[View, Fraction]) -> dict[View, Fraction]:
+    total = sum(distribution.values(), Fraction(0))
+    return {view: mass / total for view, mass in distribution.items()}
 
 
 def _distance(left: dict[View, Fraction], right: dict[View, Fraction]) -> Fraction:

@@ -22,39 +22,39 @@ from veridp.local.postprocess import norm_sub
 
 
 @singledispatch
-def weight_law(oracle: PureOracle) -> Floats:
+def weight_distribution(oracle: PureOracle) -> Floats:
     """P[an honest report supports k values], for k = 0..d. It does not depend on the user's value."""
     raise BadInput(f"the weights of {oracle} are not available; use GRR, SUE, OUE, OLH or subset selection")
 
 
-@weight_law.register
+@weight_distribution.register
 def _one(oracle: GRR) -> Floats:
     return _always(1, oracle.size)
 
 
-@weight_law.register
+@weight_distribution.register
 def _fixed(oracle: SubsetSelection) -> Floats:
     return _always(oracle.count, oracle.size)
 
 
-@weight_law.register(SUE)
-@weight_law.register(OUE)
-@weight_law.register(OLH)
+@weight_distribution.register(SUE)
+@weight_distribution.register(OUE)
+@weight_distribution.register(OLH)
 def _independent(oracle: PureOracle) -> Floats:
     """The own value with rate p, each of d - 1 others with rate q, independently (for OLH: over the hash functions)."""
     from scipy.stats import binom
 
     others = binom.pmf(np.arange(oracle.size), oracle.size - 1, oracle.q)
-    law = np.zeros(oracle.size + 1)
-    law[:-1] += (1 - oracle.p) * others
-    law[1:] += oracle.p * others
-    return law
+    distribution = np.zeros(oracle.size + 1)
+    distribution[:-1] += (1 - oracle.p) * others
+    distribution[1:] += oracle.p * others
+    return distribution
 
 
 def _always(weight: int, size: int) -> Floats:
-    law = np.zeros(size + 1)
-    law[weight] = 1.0
-    return law
+    distribution = np.zeros(size + 1)
+    distribution[weight] = 1.0
+    return distribution
 
 
 # ------------------------------------------------------------------------------------------------------------ recovery
@@ -233,7 +233,7 @@ def _supporters(oracle: PureOracle, reports: Reports, targets: tuple[int, ...]) 
 # Are reports as heavy as honest ones? The weights of reports against the distribution that the oracle gives them.
 #
 # An honest report supports a random number of values whose distribution is known and does not depend on the value
-# (`weight_law`). Crafted reports are often all alike, or too heavy. In the manner of DiffStats.
+# (`weight_distribution`). Crafted reports are often all alike, or too heavy. In the manner of DiffStats.
 
 
 MIN_EXPECTED_REPORTS = 5.0  # expected reports below which weights are pooled, the usual rule of the χ² test
@@ -273,11 +273,11 @@ def weigh(oracle: PureOracle, reports: Reports) -> Weighing:
 
     if not len(reports):
         raise BadInput(f"{oracle}: there are no reports to weigh")
-    law = weight_law(oracle)
-    if law.max() == 1:
+    distribution = weight_distribution(oracle)
+    if distribution.max() == 1:
         raise BadInput(f"{oracle}: all reports have the same weight, honest or not; use the estimates instead")
     observed = np.bincount(weights(oracle, reports), minlength=oracle.size + 1)
-    expected = law * len(reports)
+    expected = distribution * len(reports)
     pooled_observed, pooled_expected = _pooled(observed, expected)
     statistic = float((np.square(pooled_observed - pooled_expected) / pooled_expected).sum())
     freedom = len(pooled_expected) - 1
@@ -308,10 +308,10 @@ def thinned(oracle: PureOracle, reports: Reports, rng: Generator) -> NDArray[np.
     """
     weight = weights(oracle, reports)
     observed = np.bincount(weight, minlength=oracle.size + 1)
-    law = weight_law(oracle)
+    distribution = weight_distribution(oracle)
     seen = observed > 0
     # the most reports that can be kept if weights with enough reports keep their proportions
-    usual = seen & (law * len(reports) >= MIN_HONEST_REPORTS)
-    most = float((observed[usual] / law[usual]).min()) if usual.any() else float(len(reports))
-    allowed = np.minimum(law * most / np.maximum(observed, 1), 1.0)
+    usual = seen & (distribution * len(reports) >= MIN_HONEST_REPORTS)
+    most = float((observed[usual] / distribution[usual]).min()) if usual.any() else float(len(reports))
+    allowed = np.minimum(distribution * most / np.maximum(observed, 1), 1.0)
     return np.asarray(rng.random(len(reports)) < allowed[weight])

@@ -277,7 +277,7 @@ class Hadamard(Sized, FrequencyOracle):
 
     @cached_property
     def _odds(self) -> float:
-        """How much likelier a favoured point is than another: e^ε, but for rounding."""
+        """How much likelier a favoured point is than another: e^ε, up to rounding."""
         half = self.block // 2
         return ((1 - self.lie) / half) / (self.lie / (self.points - half))
 

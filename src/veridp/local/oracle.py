@@ -375,7 +375,7 @@ class Labelled:
         return {label: place for place, label in enumerate(self.labels)}
 
     def code(self, label: object) -> int | None:
-        """The number of the label; None where the domain has it not."""
+        """The number of the label; None where it is not in the domain."""
         return self._places.get(label)
 
     def codes(self, column: Sequence[object]) -> NDArray[np.int64]:

@@ -125,7 +125,7 @@ class PM(MeanOracle):
         return self._as_mechanism(respond_piecewise, self.ends, low=low, high=high, window=window, lie=self.lie)
 
     def grid_mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
-        """The mechanism as it is on the grid, on these values or all; engines that list outputs need few levels."""
+        """The mechanism on the grid, on these values or all; engines that list outputs need few levels."""
         low, high = self.ends
         return self._as_mechanism(
             respond_on_grid,
@@ -254,7 +254,7 @@ class HM(MeanOracle):
         )
 
     def grid_mechanism(self, values: Sequence[float] | None = None) -> Mechanism:
-        """As that of PM: the mechanism as it is on the grid."""
+        """The mechanism on the grid, like that of PM."""
         low, high = self.ends
         return self._as_mechanism(
             respond_hybrid_on_grid,

@@ -499,7 +499,7 @@ def mechanism(
     rdp: Any = None,
     tradeoff: Any = None,
 ) -> Mechanism | Callable[[Function], Mechanism]:
-    """A decorator, with or without parentheses, that adds a claim and settings to a function, which stays as it is.
+    """A decorator, with or without parentheses, that adds a claim and settings to a function, itself unchanged.
 
     The claim is `epsilon` (and `delta`), or one of `rho`, `mu`, `rdp` and `tradeoff`. What is not stated is assumed:
     adjacency "linf", domain (-10, 10), size 5. Verdicts say so.

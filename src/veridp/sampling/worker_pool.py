@@ -295,7 +295,7 @@ def first_done(
 def _end_late_worker(executor: ProcessPoolExecutor) -> None:
     """End the processes of a broken pool of Python's.
 
-    It ends its workers itself, but for one that was being started when it broke: for that one its shutdown waits
+    It ends its workers itself, except one that was being started when it broke: for that one its shutdown waits
     without end.
     """
     for process in list((getattr(executor, "_processes", None) or {}).values()):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy import integrate, stats
 
 from veridp.engines.exact import elimination
@@ -24,7 +24,7 @@ KINDS = [d.Laplace, d.Exponential, d.Uniform, d.Normal, d.Gumbel, d.Logistic]
 CLOSE = 1e-12
 
 
-def form(terms: dict[int, float], constant: float | Sequence[float]) -> RowForm:
+def form(terms: dict[int, float], constant: ArrayLike) -> RowForm:
     return RowForm(tuple(terms.items()), np.atleast_1d(np.asarray(constant, dtype=float)))
 
 

@@ -23,7 +23,7 @@ from veridp.mechanism import Mechanism
 # ------------------------------------------------------------------------------------------------------- neighbourhood
 # Where pairs come from: patches of a relation, or where it has none, pairs that are drawn and changed.
 #
-# A domain that is no interval has no patches; its pairs are drawn, and changed one entry at a time.
+# A domain that is not an interval has no patches; its pairs are drawn, and changed one entry at a time.
 
 
 Array = NDArray[np.float64]
@@ -32,7 +32,7 @@ MOST_CORNERS = 64  # of a relation of one's own, past which its hull is not used
 
 
 def patches(mechanism: Mechanism, size: int, domain: Domain) -> list[Patch] | None:
-    """The patches that make up the neighbourhood; None where it has no polytope, or the domain is no interval."""
+    """The patches that make up the neighbourhood; None where it has no polytope, or the domain is not an interval."""
     if not is_interval(domain):
         return None
     low, high = (float(end) for end in domain)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def _of_corners(relation: Adjacency, size: int, domain: tuple[float, float]) -> 
 
 
 class PairSource(ABC):
-    """Pairs of a neighbourhood that is no polytope."""
+    """Pairs of a neighbourhood that is not a polytope."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Pair:

@@ -39,7 +39,7 @@ SLACK_TOLERANCE = 1e-9  # how far rounding may carry a slack that is 0
 
 
 class SlackReading(ABC):
-    """The slacks, a row each, and what comparisons with 0 mean; every node's value is worked out once."""
+    """The slacks, a row each, and what comparisons with 0 mean; every node's value is computed once."""
 
     def __init__(self, slacks: Array) -> None:
         self.slacks = slacks
@@ -60,7 +60,7 @@ class SlackReading(ABC):
 
 
 class Hard(SlackReading):
-    """Every comparison as it is: 0 or 1."""
+    """Comparisons without relaxation: 0 or 1."""
 
     def at_least(self, atom: int) -> Array:
         return np.asarray(self.slacks[atom] >= 0, dtype=float)

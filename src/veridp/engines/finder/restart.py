@@ -256,7 +256,7 @@ class Searcher:
     def _climb_pairs(
         self, source: PairSource, problem: Problem, climb: Climb, deadline: Deadline
     ) -> tuple[Problem, float | None]:
-        """The pair changed one entry at a time, as long as its ε grows; and the exact one that it came to.
+        """The pair changed one entry at a time, as long as its ε grows; and the exact ε of the last pair.
 
         Where that is out of reach, a lower estimate of the event's is climbed on.
         """
@@ -323,7 +323,7 @@ class Searcher:
 
 
 def _some(forms: Forms, turn: int, count: int, rng: np.random.Generator) -> Sequence[EventForm]:
-    """So many forms: all, where they are no more; a single one in turn; a random one for a count of 0."""
+    """This many forms: all of them if there are not more, one in turn if it is 1, a random one if it is 0."""
     if forms.listed is None or not count:
         return [forms.draw(rng) for _ in range(max(count, 1))]
     if count == 1:

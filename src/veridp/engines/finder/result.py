@@ -26,7 +26,7 @@ from veridp.result import LowerBound
 from veridp.sampling.sample import tally
 
 # -------------------------------------------------------------------------------------------------------------- result
-# What a restart is about and what it came to: plain values that go from process to process.
+# The settings and results of restarts: plain values that go from process to process.
 
 
 Array = NDArray[np.float64]
@@ -63,7 +63,7 @@ class StartingPoint:
 
 @dataclass(frozen=True)
 class Restart:
-    """What one restart came to: the pair and the event, and ε by the relaxed estimate, unrelaxed, and verified.
+    """The result of one restart: the pair and the event, and ε by the relaxed estimate, unrelaxed, and verified.
 
     `unrelaxed` is an estimate from fresh noise, and `interval` where it lies by the multivariate central limit
     theorem; `verified` is exact, for this very event, and None where the exact engine cannot evaluate it.
@@ -186,7 +186,7 @@ class FinderResult(LowerBound):
 
 
 # -------------------------------------------------------------------------------------------------------------- verify
-# The last word on what was found: computed where the exact engine can, else on fresh samples.
+# Confirms what was found: exactly where the exact engine can, else on fresh samples.
 
 
 MOST_SAMPLES = 10**7

@@ -1,4 +1,4 @@
-"""The search: restarts, the best of them climbed on exactly, and the last word by the exact engine or by samples."""
+"""The search: restarts, the best of them refined on the exact loss and confirmed exactly or on fresh samples."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ class Number(Feature):
 
     @abstractmethod
     def part(self, table: FeatureTable, form: Template, rows: Rows) -> Array | None:
-        """Its values for the outputs of a form; None where they have it not."""
+        """Its values for the outputs of a form; None where they have no such number."""
 
     def column(self, table: FeatureTable) -> Array:
         column = np.full(len(table.outputs), np.nan)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from veridp.errors import BadInput
 
 # ------------------------------------------------------------------------------------------------------- distributions
-# The two laws of the hypothesis test, in logarithms, for many parameters at once: a row of an array each.
+# The two distributions of the hypothesis test, in logarithms, for many parameters at once: a row of an array each.
 #
 # Log-probabilities are Loader's ("Fast and Accurate Computation of Binomial Probabilities", 2000): differences of large
 # logarithms of factorials, which lose digits as the counts grow, do not occur.
@@ -26,10 +26,10 @@ SURE = -80.0  # the logarithm of what is taken for 1 - e^-ε at ε = 0: e^-80 is
 
 
 class LogConcave(ABC):
-    """A log-concave law on 0..last."""
+    """A log-concave distribution on 0..last."""
 
     def rows(self, rows: NDArray[np.intp]) -> Self:
-        """The laws of these rows alone."""
+        """The distributions of these rows alone."""
         return type(self)(*(part[rows] for part in vars(self).values()))
 
     def lines(self) -> Self:
@@ -101,7 +101,7 @@ class Exceeded(LogConcave):
     """Of `total` left and `total` right runs in random order, how many left ones come before right one `count` + 1.
 
     Negative hypergeometric. Its tail is Fisher's: P[H >= x] for H hypergeometric, `total` of 2 `total` runs among which
-    x + `count` are successes, is P[this >= x], since adding a success changes the tail by one mass of this law.
+    x + `count` are successes, is P[this >= x], since one more success changes the tail by one mass of this.
     """
 
     count: Array  # below total
@@ -264,15 +264,15 @@ def _log_reaches(upper: LogConcave, lower: LogConcave, ahead: int) -> Array:
     return answers
 
 
-def _log_masses(law: LogConcave, values: Array) -> Array:
+def _log_masses(distribution: LogConcave, values: Array) -> Array:
     """ln P along lines of consecutive values: one mass, near the mode's side of the line, and steps from there."""
-    inside = np.clip(values, 0, law.last)
-    steps = np.cumsum(law.log_step(np.minimum(inside, np.maximum(law.last - 1, 0)))[:, :-1], axis=1)
+    inside = np.clip(values, 0, distribution.last)
+    steps = np.cumsum(distribution.log_step(np.minimum(inside, np.maximum(distribution.last - 1, 0)))[:, :-1], axis=1)
     rise = np.concatenate([np.zeros((len(values), 1)), steps], axis=1)
-    anchor = np.argmax(np.where(values <= law.last, rise, -math.inf), axis=1)[:, None]
-    known = law.log_mass(np.take_along_axis(inside, anchor, axis=1))
+    anchor = np.argmax(np.where(values <= distribution.last, rise, -math.inf), axis=1)[:, None]
+    known = distribution.log_mass(np.take_along_axis(inside, anchor, axis=1))
     masses = known + (rise - np.take_along_axis(rise, anchor, axis=1))
-    return np.where((values >= 0) & (values <= law.last), masses, -math.inf)
+    return np.where((values >= 0) & (values <= distribution.last), masses, -math.inf)
 
 
 # ---------------------------------------------------------------------------------------------------------- windows
@@ -297,7 +297,7 @@ def _window(upper: LogConcave, lower: LogConcave, ahead: int) -> tuple[Array, Ar
 
     peak = _first(falls, least, most)
     floor = bound(peak) - NEGLIGIBLE
-    # So far a normal law falls; where G falls more slowly, the step is doubled until it has fallen.
+    # So far a normal distribution falls; where G falls more slowly, the step is doubled until it has fallen.
     step = math.sqrt(2 * NEGLIGIBLE) * np.maximum(upper.spread, lower.spread) + NEGLIGIBLE
 
     def fallen(towards: int, end: Array) -> Array:

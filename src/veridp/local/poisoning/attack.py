@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from veridp.errors import BadInput
-from veridp.local.defences import weight_law
+from veridp.local.defences import weight_distribution
 from veridp.local.frequency import GRR, OUE, SUE, BitReports, SubsetSelection
 from veridp.local.hashing import OLH, REPORT
 from veridp.local.oracle import Counts, Floats, FrequencyOracle, PureOracle, Reports
@@ -275,13 +275,13 @@ def _craft_set(oracle: BitReports, targets: Sequence[int], rng: Generator, *, mi
 
     To mimic, the weight is drawn from the honest distribution, and a light report leaves targets out.
     """
-    law = weight_law(oracle)
+    distribution = weight_distribution(oracle)
     if not (mimic or isinstance(oracle, SubsetSelection)):
-        expected = round(float(law @ np.arange(len(law))))
-        law = np.zeros_like(law)
-        law[max(expected, len(targets))] = 1.0
-    supported = float(law @ np.minimum(np.arange(len(law)), len(targets)))
-    return _Sets(oracle, tuple(targets), supported, law)
+        expected = round(float(distribution @ np.arange(len(distribution))))
+        distribution = np.zeros_like(distribution)
+        distribution[max(expected, len(targets))] = 1.0
+    supported = float(distribution @ np.minimum(np.arange(len(distribution)), len(targets)))
+    return _Sets(oracle, tuple(targets), supported, distribution)
 
 
 @dataclass(frozen=True, eq=False)
