@@ -33,7 +33,7 @@ from veridp_check.alignment_checker import (
 )
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
-from veridp_check.enclosures import exp_between, gaussian_delta_above
+from veridp_check.enclosures import exp_below, gaussian_delta_above
 from veridp_check.noise import POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
 from veridp_check.shifts import (
     MAX_RULE_ENTRIES,
@@ -177,7 +177,7 @@ def delta_above(epsilon: Fraction, bound: ShiftLoss, moving: Sequence[str]) -> F
     1 - e^((ε - pure)/2) for ε between -pure and pure, and less for any smaller shift.
     """
     if list(moving) == ["laplace"] and abs(epsilon) <= bound.pure:
-        return 1 - exp_between((epsilon - bound.pure) / 2)[0]
+        return 1 - exp_below((epsilon - bound.pure) / 2)
     return bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared)
 
 
