@@ -40,7 +40,7 @@ from veridp_check.coupling_checker import (
 from veridp_check.coupling_reader import Cases, EventTransport
 from veridp_check.divergence_checker import delta_above, total_loss
 from veridp_check.document import CertificateFlaw, LinearCondition, decimal_of, text_of
-from veridp_check.enclosures import exp_above, exp_between
+from veridp_check.enclosures import exp_above, exp_below
 from veridp_check.noise import OPAQUE, NoiseDraw, probability_bounds
 from veridp_check.shifts import check_kept, count
 
@@ -163,7 +163,7 @@ def _given_up(use: CouplingUse, mine: Sequence[IntegratedPiece], theirs: Sequenc
     if any(each.piece.event.numbers for each in (*mine, *theirs)):
         return likely
     other = sum((each.bounds(noises)[0] for each in theirs), start=Fraction(0))
-    return max(likely - exp_between(use.coupling.cost)[0] * other, Fraction(0))
+    return max(likely - exp_below(use.coupling.cost) * other, Fraction(0))
 
 
 def check_totals(certificate: Cases) -> str:

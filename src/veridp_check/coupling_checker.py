@@ -19,13 +19,12 @@ from veridp_check.cases import check_cases, check_neighbours
 from veridp_check.coupling_reader import Cases, CouplingCase, CouplingEvent, CouplingPair, EventTransport, PartCoupling
 from veridp_check.coverage import check_runs, counterexample, in_words, noise_name, relation_of, supports_of
 from veridp_check.document import NUMERIC, CertificateFlaw, LinearCondition, LinearForm, decimal_of, text_of
-from veridp_check.enclosures import exp_above, log_above
+from veridp_check.enclosures import MAX_EXPONENT, exp_above, log_above
 from veridp_check.linear import Ask
 from veridp_check.noise import OPAQUE, NoiseDraw, probability_between
 from veridp_check.records import bounds_of
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 
-MAX_EXPONENT = 10_000  # e to more than this has too many digits to compute with
 BETWEEN_VALUES = DifferenceHull(((),))  # two given values: nothing is left open that could move
 
 

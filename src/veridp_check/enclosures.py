@@ -11,6 +11,7 @@ from functools import cache
 
 BITS = 160  # of the fixed-point number that bounds a logarithm
 ONE = 1 << (2 * BITS)  # 1 in the fixed point of exponentials and normal probabilities
+MAX_EXPONENT = 10_000  # e to more than this has too many digits to compute with
 FAR = 20  # normal noise passes so many standard deviations with a probability below 2^-290
 
 
@@ -56,14 +57,23 @@ def exp_above(x: Fraction) -> Fraction:
     return exp_between(x)[1]
 
 
+def exp_below(x: Fraction) -> Fraction:
+    """A rational just below e^x; far below it past e^MAX_EXPONENT; 1 at 0."""
+    return exp_between(min(x, Fraction(MAX_EXPONENT)))[0]
+
+
 def exp_between(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Rationals just below and just above e^x; 1 at 0.
+    """Rationals just below and just above e^x, for x <= MAX_EXPONENT; 0 and e^-MAX_EXPONENT for what is less; 1 at 0.
 
     |x| is halved until it is at most 1/2, where the first terms of the series bound e^|x| from below, and those with
     twice the next term from above; the result is squared as often. For x < 0 they are 1 over these bounds.
     """
     if not x:
         return Fraction(1), Fraction(1)
+    if abs(x) > MAX_EXPONENT:
+        if x > 0:
+            raise OverflowError(f"e^{float(x):g} has too many digits to compute with")
+        return Fraction(0), exp_between(Fraction(-MAX_EXPONENT))[1]
     size, halvings = abs(x), 0
     while size > Fraction(1, 2):
         size, halvings = size / 2, halvings + 1
@@ -143,7 +153,7 @@ def gaussian_delta_above(epsilon: Fraction, squared: Fraction) -> Fraction:
     it is no less at a rational just above μ.
     """
     if not squared:
-        return max(1 - exp_between(epsilon)[0], Fraction(0))
+        return max(1 - exp_below(epsilon), Fraction(0))
     mu = root_below(squared) + Fraction(1, 1 << BITS)
     gained = normal_between(mu / 2 - epsilon / mu)[1]
-    return max(gained - exp_between(epsilon)[0] * normal_between(-mu / 2 - epsilon / mu)[0], Fraction(0))
+    return max(gained - exp_below(epsilon) * normal_between(-mu / 2 - epsilon / mu)[0], Fraction(0))

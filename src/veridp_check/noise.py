@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.enclosures import exp_between, log_above, normal_between, root_below
+from veridp_check.enclosures import MAX_EXPONENT, exp_between, log_above, normal_between, root_below
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "laplace": ("scale",),
@@ -130,7 +130,7 @@ class NoiseDraw:
         if self.kind == TRUNCATED:
             pure = abs(move) / self.parameters[0]
             near, kept = self._truncation()
-            if pure > near + 1:  # then it is above 1, and nothing is proved
+            if pure > min(near + 1, MAX_EXPONENT):  # then it is above 1, or too large to compute: nothing is proved
                 return ShiftLoss(pure=pure, lost=Fraction(1))
             left = (exp_between(pure)[1] - 1) * exp_between(-near)[1] / 2 / kept
             return ShiftLoss(pure=pure, lost=min(left, Fraction(1)))
@@ -157,7 +157,7 @@ class NoiseDraw:
         if self.kind == "laplace":
             return whole
         near, kept = self._truncation()
-        if epsilon < 0 or (epsilon + pure) / 2 > near:
+        if not 0 <= epsilon <= MAX_EXPONENT or (epsilon + pure) / 2 > near:
             return None
         return (whole + (exp_between(epsilon)[1] - 1) * exp_between(-near)[1] / 2) / kept
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.errors import BadOutput
 from veridp.kernel.output import Kind, Raised, Slot, Template, identity
+from veridp.kernel.path import map_leaves
 from veridp.sampling.encode import encode
 
 texts = st.sampled_from(["", "#", "1", "1.0", "True", "None", "nan", "[1, 2]", "'", "\\x23", "raises E", "{'a': 1}"])
@@ -102,6 +106,65 @@ def test_what_is_the_same(left: Any, right: Any) -> None:
 )
 def test_what_is_not(left: Any, right: Any) -> None:
     assert identity(left) != identity(right)
+
+
+class Listed(list):  # type: ignore[type-arg]
+    """A list with room for attributes."""
+
+
+class Slotted(list):  # type: ignore[type-arg]
+    __slots__ = ("raw",)
+
+
+class Measured(float):
+    """A number with room for attributes."""
+
+
+@dataclasses.dataclass
+class Count:
+    count: int
+
+
+def carrying(value: Any, raw: float) -> Any:
+    value.raw = raw
+    return value
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda raw: carrying(Listed([1]), raw),
+        lambda raw: carrying(Slotted([1]), raw),
+        lambda raw: carrying(Measured(1), raw),
+        lambda raw: carrying(Count(1), raw),
+        lambda raw: [carrying(Listed(), raw)],
+        lambda raw: np.ma.masked_array([raw], mask=[True]),
+        lambda raw: np.zeros(1, dtype=[(f"field {raw}", float)]),
+        lambda raw: np.zeros((0, int(raw))),
+        lambda raw: pd.Series([0], name=str(raw)),
+        lambda raw: pd.Series([0], index=pd.Index([0], name=str(raw))),
+        lambda raw: pd.Series(pd.Categorical(["a"], categories=["a", str(raw)])),
+        lambda raw: pd.DataFrame([[0, 1]], columns=["1", 1] if raw > 1 else [1, "1"]),
+        lambda raw: carrying_attributes(pd.DataFrame({"a": [0]}), raw),
+    ],
+)
+def test_what_an_output_carries_besides_its_entries_is_of_it(made: Any) -> None:
+    """Attributes, masked numbers, names of fields, shapes of nothing: who gets the output sees them too."""
+    assert identity(made(1.0)) == identity(made(1.0))
+    assert identity(made(1.0)) != identity(made(2.0))
+    assert map_leaves(lambda leaf: leaf, made(1.0)) != map_leaves(lambda leaf: leaf, made(2.0))
+
+
+def carrying_attributes(frame: Any, raw: float) -> Any:
+    frame.attrs["raw"] = raw
+    return frame
+
+
+def test_a_class_that_adds_nothing_is_the_plain_one() -> None:
+    assert identity(Listed([1, 2])) == identity([1, 2])
+    assert identity(Measured(1.5)) == identity(1.5)
+    assert identity(collections.Counter("a")) == identity({"a": 1})
+    assert identity(np.zeros((2, 0))) != identity(np.zeros((0, 2)))
 
 
 def test_a_number_has_another_text_than_a_string_with_its_mark() -> None:

@@ -8,6 +8,7 @@ import random
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -166,6 +167,27 @@ def entropy_on_a_late_path(rng, data):
     return data[0] if uuid.uuid4().int % 1000 == 0 else noisy
 
 
+def warnings_as_errors(rng, data):
+    noisy = data[0] + rng.laplace()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            np.log(noisy)
+        except RuntimeWarning:  # of numbers below 0, which have none
+            return data[0]
+    return noisy
+
+
+def errors_of_numpy(rng, data):
+    noisy = data[0] + rng.laplace()
+    with np.errstate(invalid="raise"):
+        try:
+            np.sqrt(noisy)
+        except FloatingPointError:
+            return data[0]
+    return noisy
+
+
 COUNTER = {"runs": 0}
 
 
@@ -198,6 +220,8 @@ def counting_global(rng, data):
         method_of_floats,
         counting_default,
         entropy_on_a_late_path,
+        warnings_as_errors,
+        errors_of_numpy,
         counting_global,
     ],
 )
@@ -206,6 +230,36 @@ def test_code_that_notices_stand_ins_gets_no_verdict_from_paths(function):
         veridp.prove(function, 2)
     with pytest.raises((NotExplorable, Nondeterministic)):
         veridp.exact.compare(function, [1.0, 2.0], [2.0, 3.0])
+
+
+def sign_of_a_zero(rng, data):
+    return math.copysign(1.0, data[0] * 0.0)
+
+
+def text_of_a_zero(rng, data):
+    return str(data[0] * 0.0)
+
+
+def angle_of_a_zero(rng, data):
+    return math.atan2(data[0] * 0.0, -1.0)
+
+
+def bit_of_a_zero(rng, data):
+    return bool(np.signbit(data[0] * 0.0))
+
+
+def text_of_a_zero_in_the_tail(rng, data):
+    noisy = data[0] + rng.laplace()
+    return f"{data[0] * 0.0}" if noisy > 30 else "none"
+
+
+@pytest.mark.parametrize(
+    "function", [sign_of_a_zero, text_of_a_zero, angle_of_a_zero, bit_of_a_zero, text_of_a_zero_in_the_tail]
+)
+def test_the_sign_of_a_zero_tells_of_the_data(function):
+    """Floats have -0.0, which paths do not: each path is replayed on data on either side of the middle."""
+    with pytest.raises(NotExplorable):
+        veridp.prove(function, 1)
 
 
 def test_indexing_by_noisy_truth_values_is_explored_as_numpy_does_it():
@@ -266,7 +320,7 @@ def test_ordinary_code_passes(function):
 
 def test_open_data_are_filled_in():
     found = replay(lambda rng, data: data[0] > data[1] + rng.laplace(), unknowns("data", 2))
-    assert str(found) == "all 2 paths replayed by 20 plain runs"
+    assert str(found) == "all 2 paths replayed by 22 plain runs"
 
 
 @pytest.mark.parametrize("name", sorted(set(veridp.catalogue) - {"svt34_parallel", "svt5", "svt6"}))

@@ -595,6 +595,12 @@ def setting_of_the_interpreter(rng):
 
 
 @leaks
+def settings_of_numpy(rng):
+    np.set_printoptions(precision=np.get_printoptions()["precision"] + 1)
+    return np.get_printoptions()["precision"]
+
+
+@leaks
 def arithmetic_context(rng):
     decimal.getcontext().prec += 1
     return decimal.getcontext().prec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -349,7 +350,20 @@ def test_a_batch_that_draws_from_something_else_is_refused(function: Any) -> Non
         batch(function, data=[0.0])
 
 
-@pytest.mark.parametrize("function", [scale_by_type, chance_by_type, threshold_by_type, scale_by_generator])
+def warnings_as_errors(rng, data):
+    noisy = data[0] + rng.laplace()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            np.log(-abs(noisy) - 1)
+        except RuntimeWarning:  # always: numbers below 0 have no logarithm
+            return noisy
+    return data[0]
+
+
+@pytest.mark.parametrize(
+    "function", [scale_by_type, chance_by_type, threshold_by_type, scale_by_generator, warnings_as_errors]
+)
 def test_what_is_sampled_is_what_the_plain_function_gives(function: Any) -> None:
     found = sample(function, [0.0], 2000, seed=1)
     assert found.reading == "one-by-one"

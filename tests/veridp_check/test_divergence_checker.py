@@ -154,6 +154,14 @@ def test_other_notions_are_verified_just_where_they_hold(document, rho, mu):
         assert check(document | {name: less}).rejection.place == f"/{name}"
 
 
+def test_numbers_far_out_are_checked_in_no_time():
+    for document in (GAUSSIAN, LAPLACE, BOTH):
+        assert check(changed(document, epsilon=str(10**300))).verified
+    for kind in ("laplace", "normal", "logistic"):
+        little = changed(LAPLACE, noises=[noise(kind, f"1/{10**300}")])
+        assert check(little).rejection.place == "/delta"
+
+
 def changed(document: Document, **fields: Any) -> Document:
     return copy.deepcopy(document) | fields
 

@@ -8,7 +8,15 @@ from fractions import Fraction
 import pytest
 from flint import arb, ctx, fmpq
 
-from veridp_check.enclosures import exp_between, gaussian_delta_above, log_above, normal_between, root_below
+from veridp_check.enclosures import (
+    MAX_EXPONENT,
+    exp_below,
+    exp_between,
+    gaussian_delta_above,
+    log_above,
+    normal_between,
+    root_below,
+)
 
 POINTS = [Fraction(p, q) for p, q in [(0, 1), (1, 3), (-5, 2), (7, 10**9), (10, 1), (-10, 1), (199, 10), (-20, 1)]]
 
@@ -41,6 +49,19 @@ def test_an_exponential_lies_between_its_bounds(x):
     low, high = exp_between(x)
     assert high <= low * (1 + Fraction(1, 10**80))
     assert (ball(low) <= ball(x).exp() <= ball(high)) or x == 0
+
+
+def test_exponentials_of_endless_digits_are_bounded_without_them():
+    """e^1000000000 has a billion bits: a certificate with such an ε, or so little noise, must not take for ever."""
+    far, limit = Fraction(10**300), Fraction(MAX_EXPONENT)
+    assert exp_below(far) == exp_between(limit)[0]
+    assert ball(exp_below(far)) <= ball(limit).exp()
+    assert exp_between(-far) == (0, exp_between(-limit)[1])
+    assert exp_below(-far) == 0
+    with pytest.raises(OverflowError):
+        exp_between(far)
+    assert 0 <= gaussian_delta_above(far, Fraction(1)) < Fraction(1, 2**280)
+    assert gaussian_delta_above(-far, Fraction(1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import functools
 import gc
 import hashlib
 import io
+import locale
 import logging
 import marshal
 import mmap
@@ -133,7 +134,10 @@ def _global_randomness() -> tuple[Any, ...]:
 def _settings() -> tuple[Any, ...]:
     context = decimal.getcontext()
     arithmetic = (context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp)
-    return sys.getrecursionlimit(), sys.getswitchinterval(), gc.get_threshold(), os.getcwd(), np.geterr(), arithmetic
+    interpreter = (sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits(), gc.get_threshold())
+    traps = tuple(name for name, is_set in context.traps.items() if is_set)
+    arrays = (np.geterr(), np.geterrcall(), np.getbufsize(), np.get_printoptions())
+    return *interpreter, os.getcwd(), locale.setlocale(locale.LC_ALL), arithmetic, traps, *arrays
 
 
 # ---------------------------------------------------------------------------------------------------- reading

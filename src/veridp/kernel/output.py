@@ -6,8 +6,11 @@ import collections
 import dataclasses
 import enum
 import math
+import threading
 import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -148,6 +151,21 @@ def output_of(function: Callable[[Any, Any], Any], rng: Any, data: object) -> An
         return function(rng, data)
     except (Exception, SystemExit) as error:
         return raised(error)
+
+
+_warned = threading.RLock()
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Show no warnings of what runs here, which may overflow far out.
+
+    NumPy's error state stays as it is: code may turn its warnings into exceptions, and handle them. Filters of warnings
+    are those of the process, so one thread at a time changes them.
+    """
+    with _warned, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def raised(error: Exception | SystemExit) -> Raised:
@@ -363,8 +381,10 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     `special` names the kind of a value that is no ordinary scalar but stands for one, and None for all others.
     Raises BadOutput for a value that has no columns, Nondeterministic for the stand-in of an earlier run.
     """
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
+    if type(value) not in _EXACT and (opened := opened_subclass(value)) is not None:
+        value = opened
+    if isinstance(value, np.ndarray | np.void):
+        value = opened_array(value)
     if isinstance(value, DictItems):  # a row of Outputs
         return DictItems((key, tree_of(entry, leaf, special)) for key, entry in value)
     if isinstance(value, list | tuple):
@@ -396,12 +416,63 @@ def tree_of(value: object, leaf: Callable[[Any, Kind], Tree], special: Callable[
     )
 
 
+_EXACT = frozenset({list, tuple, dict, np.ndarray, *_KINDS})
+_BASES: tuple[type[Any], ...] = (
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    collections.deque,
+    str,
+    bytes,
+    bytearray,
+    int,
+    float,
+    complex,
+)
+
+
+def opened_subclass(value: Any) -> Any:
+    """A value whose class adds something of its own to a list, a number, an array, …, as a dict that has all of it.
+
+    None where it adds nothing: whoever sees an output sees its attributes too, and what is under a mask.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return {CLASS: type(value).__qualname__, "data": value.data, "mask": np.ma.getmaskarray(value)}
+    base = next((base for base in _BASES if isinstance(value, base)), None)
+    library = type(value).__module__.partition(".")[0]
+    if base is None or isinstance(value, enum.Enum) or library in ("builtins", "collections", "numpy", "veridp"):
+        return None
+    own = _attributes(value)
+    return {CLASS: type(value).__qualname__, "value": base(value), **own} if own else None
+
+
+def opened_array(array: NDArray[Any] | np.void) -> Any:
+    """An array as lists; where it has named fields, as a dict of these; where it is empty, its shape."""
+    if array.dtype.names is not None:
+        return {name: array[name] for name in array.dtype.names}
+    if array.ndim > 1 and not array.size:
+        return {CLASS: "ndarray", "shape": list(array.shape)}
+    return array.tolist()
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    """The attributes of an object: those in its dict and in slots."""
+    found = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names = [slots] if isinstance(slots, str) else slots
+        found |= {name: getattr(value, name) for name in names if name[:2] != "__" and hasattr(value, name)}
+    return found
+
+
 def opened_container(value: object) -> Any:
     """A container of another type as one of dicts, lists and scalars, with its type's name; None where it is none."""
     name = type(value).__qualname__
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {CLASS: name, **fields}
+        return {CLASS: name, **fields, **_attributes(value)}
     if isinstance(value, types.SimpleNamespace):
         return {CLASS: name, **vars(value)}
     if isinstance(value, set | frozenset) and not any(isinstance(entry, Symbolic) for entry in value):
@@ -419,14 +490,23 @@ FRAME_LIBRARIES = ("pandas", "polars")
 
 
 def _opened_frame(value: Any, name: str) -> Any:
-    """A data frame or a column of pandas or polars, with its index where it has one."""
-    if hasattr(value, "columns"):
-        columns = value.columns.tolist() if hasattr(value.columns, "tolist") else value.columns
-        entries: Any = {str(column): list(value[column]) for column in columns}
-    else:
-        entries = list(value)
-    index = value.index.tolist() if hasattr(value, "index") else None
-    return {CLASS: name, "entries": entries, **({} if index is None else {"index": index})}
+    """A data frame or a column of pandas or polars, with its index, names and attributes where it has them."""
+    index = {"index": value.index.tolist(), "names": list(value.index.names)} if hasattr(value, "index") else {}
+    more = {what: found for what in ("name", "attrs") if (found := getattr(value, what, None))}
+    if not hasattr(value, "columns"):
+        return {CLASS: name, **_column(value), **index, **more}
+    labels = value.columns.tolist() if hasattr(value.columns, "tolist") else list(value.columns)
+    if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels):
+        entries = {label: _column(value[label]) for label in labels}
+        plain = {label: column["entries"] for label, column in entries.items() if len(column) == 1}
+        return {CLASS: name, "entries": entries | plain, **index, **more}
+    columns = [value.iloc[:, place] for place in range(len(labels))]
+    return {CLASS: name, "columns": labels, "entries": [_column(column) for column in columns], **index, **more}
+
+
+def _column(column: Any) -> dict[str, Any]:
+    categories = getattr(getattr(column, "cat", None), "categories", None)
+    return {"entries": list(column), **({} if categories is None else {"categories": list(categories)})}
 
 
 def _with_keys_as_entries(value: Mapping[Any, Any]) -> dict[str, Any]:

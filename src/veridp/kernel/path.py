@@ -23,7 +23,9 @@ from veridp.kernel.output import (
     constant,
     kind_of,
     leaf_text,
+    opened_array,
     opened_container,
+    opened_subclass,
     tree_of,
     tree_text,
 )
@@ -156,8 +158,10 @@ def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
     """The output with the function applied to each of its leaves; arrays become lists, NumPy scalars plain ones."""
     if type(output) in PLAIN:
         return function(output)
-    if isinstance(output, np.ndarray):
-        return map_leaves(function, output.item() if output.ndim == 0 else list(output))
+    if type(output) not in (list, tuple) and (opened := opened_subclass(output)) is not None:
+        output = opened
+    if isinstance(output, np.ndarray | np.void):
+        return map_leaves(function, _entries(output))
     if isinstance(output, list | tuple):
         mapped = [function(entry) if type(entry) in PLAIN else map_leaves(function, entry) for entry in output]
         return mapped if isinstance(output, list) else _like_tuple(output, mapped)
@@ -165,6 +169,13 @@ def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
         return {key: map_leaves(function, entry) for key, entry in output.items()}
     opened = opened_container(output)
     return function(_plain(output)) if opened is None else map_leaves(function, opened)
+
+
+def _entries(array: Any) -> Any:
+    """What an array of objects holds, one level down."""
+    if array.dtype.names is not None or (array.ndim > 1 and not array.size):
+        return opened_array(array)
+    return array.item() if array.ndim == 0 else list(array)
 
 
 def _like_tuple(output: tuple[Any, ...], entries: list[Any]) -> tuple[Any, ...]:

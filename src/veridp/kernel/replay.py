@@ -37,7 +37,7 @@ from veridp.kernel.expressions import Affine, Condition, Select, is_whole, settl
 from veridp.kernel.feasibility import Inside
 from veridp.kernel.loops import Added, LoopHead, Loops, Visit
 from veridp.kernel.modules import seeing_stand_ins
-from veridp.kernel.output import Raised, leaf_key
+from veridp.kernel.output import Raised, leaf_key, without_warnings
 from veridp.kernel.path import Again, Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
 from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import Trace, site_of, traced
@@ -182,10 +182,21 @@ class _Replayer:
 
     def ordinary_place(self) -> Place:
         """Values for what is open, within the domain where that is an interval."""
-        domain = self.mechanism.domain
-        interval = isinstance(domain, tuple) and len(domain) == 2
-        low, high = map(float, domain) if interval else (-1.0, 1.0)  # type: ignore[arg-type]
+        low, high = self._ends
         return {unknown: float(np.round(self.rng.uniform(low, high), 3)) for unknown in self.unknowns}
+
+    def opposite(self, place: Place) -> Place:
+        """The values as far on the other side of the middle: floats have a sign that paths do not, as of a 0."""
+        low, high = self._ends
+        return {symbol: float(np.round(low + high - value, 3)) for symbol, value in place.items()}
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        domain = self.mechanism.domain
+        if not isinstance(domain, tuple) or len(domain) != 2:
+            return -1.0, 1.0
+        low, high = map(float, domain)
+        return low, high
 
     def place_of(self, data: Any) -> Place:
         """The values of what is open at these data."""
@@ -196,7 +207,8 @@ class _Replayer:
 
     def path(self, path: Path, sides: int) -> bool:
         """Compare plain runs inside the path, on either side of what it compared; whether it has an inside."""
-        inside = Inside(path, self.ordinary_place(), self.rng)
+        place = self.ordinary_place()
+        inside = Inside(path, place, self.rng)
         undecided = None
         for _ in range(MAX_UNCLEAR):  # where a path asks for a function of the draws, they may be those of another
             values = inside.point()
@@ -221,6 +233,9 @@ class _Replayer:
             if values is not None:
                 self._meet(path, values)
                 self.tries[_boundary(condition)] = MAX_TRIES
+        across = Inside(path, self.opposite(place), self.rng).point() if place else None
+        if across is not None:
+            self._meet(path, across)
         return True
 
     def _meet(self, path: Path, values: Mapping[Symbol, float]) -> list[Condition] | None:
@@ -398,7 +413,7 @@ class _Replayer:
 
     def _outcome(self, function: Callable[..., Any], rng: Any, place: Place) -> Any:
         try:
-            with np.errstate(all="ignore"):  # far out, a function of the noise may overflow
+            with without_warnings():
                 return map_leaves(lambda leaf: leaf, function(rng, _filled(self.data, place)))
         except (Exception, SystemExit) as error:
             return Raised.by(error)

@@ -27,6 +27,7 @@ from veridp.kernel.output import (
     output_of,
     raised,
     tree_of,
+    without_warnings,
 )
 from veridp.kernel.stand_ins import Vector, as_numpy
 from veridp.sampling.batch_number import ACCEPTED, PLAIN, Batch
@@ -429,7 +430,7 @@ def _plain(function: Mechanism, data: object, generator: BatchGenerator, tape: T
     """What the plain function returns or raises on the draws of one row, or that it asks for other draws."""
     rng = RowGenerator(generator, tape.places(row))
     try:
-        with np.errstate(all="ignore"):
+        with without_warnings():
             returned = output_of(function, rng, data)
     except Stop:
         return _Diverged(rng.diverged)

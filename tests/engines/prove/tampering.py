@@ -91,3 +91,58 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *wor
         main()
     printed = capfd.readouterr()
     return end.value.code, printed.out, printed.err
+
+
+def changes(old: Any) -> Iterator[Any]:
+    """What a value is changed to."""
+    if isinstance(old, bool) or old is None:
+        yield "1"
+    elif isinstance(old, int):
+        yield from {old + 1, max(old - 1, 0)} - {old}
+    elif isinstance(old, str):
+        try:
+            number = Fraction(old)
+        except ValueError:
+            words = (
+                ">=",
+                ">",
+                "==",
+                "logistic",
+                "exponential",
+                "linf",
+                "l1",
+                "monotone",
+                "any",
+                "whole",
+                "True",
+                "False",
+            )
+            yield from (word for word in words if word != old)
+        else:
+            yield from map(str, {-number, number / 2, number * 2, number + 1, Fraction(0)} - {number})
+
+
+def mutants(document: Document) -> Iterator[tuple[str, Document]]:
+    """The document with one value changed, left out, doubled, or swapped with the next."""
+    for pointer in pointers(document):
+        if pointer in ("/format", "/version", "/kind"):
+            continue
+        parent, _, last = pointer.rpartition("/")
+        old = at(document, pointer)
+        for new in () if isinstance(old, dict | list) else changes(old):
+            forged = copy.deepcopy(document)
+            put(pointer, new)(forged)
+            yield f"{pointer} = {new!r}", forged
+        forged = copy.deepcopy(document)
+        drop(pointer)(forged)
+        yield f"{pointer} left out", forged
+        if isinstance(at(document, parent or "/"), list):
+            place = int(last)
+            forged = copy.deepcopy(document)
+            at(forged, parent).insert(place, copy.deepcopy(old))
+            yield f"{pointer} doubled", forged
+            if place:
+                forged = copy.deepcopy(document)
+                holder = at(forged, parent)
+                holder[place - 1], holder[place] = holder[place], holder[place - 1]
+                yield f"{pointer} swapped", forged
