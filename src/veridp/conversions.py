@@ -35,16 +35,20 @@ def epsilon_of_rdp(rdp: Array, orders: Array, delta: float) -> float:
     Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), Proposition 12:
     ε = D - (ln δ + ln α) / (α - 1) + ln(1 - 1/α).
     """
-    if delta <= 0:
-        return math.inf
-    epsilons = rdp - (math.log(delta) + np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
-    return max(0.0, float(np.min(epsilons)))
+    return math.inf if delta <= 0 else max(0.0, float(np.min(_epsilons(rdp, orders, delta))))
+
+
+def _epsilons(rdp: Array, orders: Array, delta: float) -> Array:
+    return np.asarray(rdp - (math.log(delta) + np.log(orders)) / (orders - 1) + np.log1p(-1 / orders))
 
 
 def delta_of_rdp(rdp: Array, orders: Array, epsilon: float) -> float:
     """The least δ at this ε that follows from Rényi divergences at these orders: the same, solved for δ."""
-    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    return math.exp(min(0.0, float(np.min(logs))))
+    return math.exp(min(0.0, float(np.min(_log_deltas(rdp, orders, epsilon)))))
+
+
+def _log_deltas(rdp: Array, orders: Array, epsilon: float) -> Array:
+    return np.asarray((orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders))
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
@@ -56,8 +60,8 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     if delta >= 1:
         return 0.0
     middle = 0.5 * math.log(-math.log(delta) / rho)  # the best order of the simpler conversion ρ + 2 sqrt(ρ ln 1/δ)
-    found = _least(lambda order: epsilon_of_rdp(rho * order, order, delta), middle)
-    return min(found, rho + 2 * math.sqrt(-rho * math.log(delta)))
+    found = _least(lambda orders: _epsilons(rho * orders, orders, delta), middle)
+    return min(max(0.0, found), rho + 2 * math.sqrt(-rho * math.log(delta)))
 
 
 def delta_of_zcdp(rho: float, epsilon: float) -> float:
@@ -67,20 +71,24 @@ def delta_of_zcdp(rho: float, epsilon: float) -> float:
     if math.isinf(rho):
         return 1.0
     middle = math.log(max((epsilon - rho) / (2 * rho), 0.01))  # the best order of e^((α-1)(ρα-ε))
-    return _least(lambda order: delta_of_rdp(rho * order, order, epsilon), middle)
+    return math.exp(min(0.0, _least(lambda orders: _log_deltas(rho * orders, orders, epsilon), middle)))
 
 
-def _least(value: Callable[[Array], float], middle: float) -> float:
+def _least(values: Callable[[Array], Array], middle: float) -> float:
     """The least value over the orders 1 + e^x with x near the middle; every order gives a valid bound."""
     from scipy.optimize import minimize_scalar
 
-    def at(x: float) -> float:
-        return value(np.array([1 + math.exp(x)]))
-
     grid = middle + np.linspace(-6.0, 6.0, 49)
-    best = min(grid, key=at)
+    best = float(grid[np.argmin(values(1 + np.exp(grid)))])
     ends = best - 0.25, best + 0.25  # its neighbours in the grid
-    return float(minimize_scalar(at, bounds=ends, method="bounded", options={"xatol": 1e-10}).fun)
+    return float(
+        minimize_scalar(
+            lambda x: float(values(np.array([1 + math.exp(x)]))[0]),
+            bounds=ends,
+            method="bounded",
+            options={"xatol": 1e-10},
+        ).fun
+    )
 
 
 def zcdp_within(epsilon: float, delta: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -39,9 +39,11 @@ from veridp.numerics.privacy_loss_distribution import (
 
 Array = NDArray[np.float64]
 FINE = 600  # steps to the standard deviation of a part's losses, where the step is ours to choose
-FEWEST_POINTS = 1 << 17  # over the window of the sum, and
+FEWEST_POINTS = 1 << 15  # over the window of the sum, and
 ENOUGH_POINTS = 1 << 21  # no more, where it is ours
 LEVELS = 1 << 13  # on which the losses of a pair are looked at, for the same
+FEW_LEVELS = 1 << 9  # to choose a step by
+LAST_LEVELS, NEGLIGIBLE = 1 << 6, -40.0  # how many levels may contribute so little, as ln of a share, to be the end
 DENSE = 1e-4  # of the width of the losses: within this of 0, levels for moments are evenly spaced, beyond ever less
 RARE = 1e-15  # the mass of losses that need not be inside the window for which a step is chosen
 CUT = 1e-100  # the mass of losses that a span may leave out
@@ -57,9 +59,15 @@ class Part:
 
 def log_moments(pair: DominatingPair, tilts: Array) -> Array:
     """ln E[e^(tilt · loss)] over the finite losses of a pair, at tilts > 0: exactly where these are few, else from
-    above."""
+    above; inf where the last of the losses in sight, of which there is no largest, still contribute."""
     found = sketched(pair)
-    return np.full(len(tilts), math.inf) if found is None else found.log_moments(tilts)
+    if found is None:
+        return np.full(len(tilts), math.inf)
+    moments = found.log_moments(tilts)
+    if not math.isinf(pair.largest_finite):
+        return moments
+    last = Sketch(found.losses[-LAST_LEVELS:], found.masses[-LAST_LEVELS:]).log_moments(tilts)
+    return np.where(last > moments + NEGLIGIBLE, math.inf, moments)
 
 
 def sketched(pair: DominatingPair, count: int = 1) -> Sketch | None:
@@ -153,19 +161,27 @@ def _chosen_step(parts: Sequence[Part], spans: Sequence[LossSpan]) -> float:
 
 
 def _usual(part: Part) -> Sketch:
-    """The losses of a part but for those on either side that weigh less than RARE over all its times."""
-    found, span = sketched(part.pair, part.count), _span(part, RARE / part.count)
+    """The losses of a part but for those on either side that weigh less than RARE over all its times; a few, to choose
+    a step by."""
+    found = sketched(part.pair, part.count)
     if found is None:
+        span = part.pair.span
         return Sketch(np.array([span.low, span.high]), np.full(2, 0.5), part.count)
-    kept = (found.losses >= span.low) & (found.losses <= span.high)
-    return replace(found, losses=found.losses[kept], masses=found.masses[kept])
+    span = _span_of(found, RARE / part.count)
+    kept = (found.losses >= span.low) & (found.losses <= span.high) & (found.masses > 0)
+    losses, masses = found.losses[kept], found.masses[kept]
+    starts = np.arange(0, len(losses), math.ceil(len(losses) / FEW_LEVELS))
+    sums = np.add.reduceat(masses, starts)
+    return Sketch(np.add.reduceat(masses * losses, starts) / sums, sums, part.count)
 
 
 def _span(part: Part, mass: float) -> LossSpan:
     """Where the losses of a part lie but for about this mass on either side."""
     found = sketched(part.pair) if mass > 0 else None
-    if found is None:
-        return part.pair.span
+    return part.pair.span if found is None else _span_of(found, mass)
+
+
+def _span_of(found: Sketch, mass: float) -> LossSpan:
     below = np.cumsum(found.masses) - found.masses
     above = np.cumsum(found.masses[::-1])[::-1] - found.masses
     return LossSpan(float(found.losses[below <= mass][-1]), float(found.losses[above <= mass][0]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.audit.witness import certified_witness, class_witnesses, exact_witness
 from veridp.budget import time_left
@@ -20,6 +21,7 @@ from veridp.sampling.sample import tally
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Worst
+    from veridp.engines.prove import Proof
 
 
 # ------------------------------------------------------------------------------------------------------------ composed
@@ -104,6 +106,9 @@ def try_to_prove(findings: Findings) -> None:
     with findings.timed("prove") as found:
         try:
             proof = prove(case.mechanism, case.size)
+            if _is_short_of_notion(case, proof):
+                pure = prove(case.mechanism, case.size, delta=0.0)
+                proof = pure if case.claim.covers_proof(pure) else proof
         except (*NO_PATHS, NotExact, BadInput) as reason:
             found.append(f"no proof: {reason}")
             return
@@ -117,6 +122,12 @@ def try_to_prove(findings: Findings) -> None:
         if not findings.proved:
             blame = proof.blame
             findings.remarks += [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]
+
+
+def _is_short_of_notion(case: AuditCase, proof: Proof) -> bool:
+    """Whether a proof at a δ leaves open a claim in another notion, which a pure ε may imply."""
+    asked = case.claim.notion is not None and proof.at_delta and not case.mechanism.takes("delta")
+    return bool(asked) and not case.claim.covers_proof(proof)
 
 
 def prove_every_size(findings: Findings) -> None:

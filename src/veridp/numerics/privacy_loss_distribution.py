@@ -37,6 +37,8 @@ SLACK = 12.0  # ln of how much more a window may hide than at the best of tilts
 TURNS = 12  # of looking for an ε with ever better tilts
 TILT_TOLERANCE = 1e-9
 LONGEST = 700.0  # e to more than this is out of reach of floats
+CACHED = 1 << 14  # floats that stay in the cache
+BLOCK = 512  # losses whose exponentials differ from those of another block by a factor
 MAX_KEPT_TILTS = 8  # of a sum
 LEVELS = 1 << 15  # of the lattice on which cells are put, over the range of the total loss
 LEVEL_TOLERANCE = 1e-6  # of a step: a loss this close to a level is there up to rounding
@@ -156,14 +158,18 @@ class Sketch:
 
 
 def _log_moments(losses: Array, masses: Array, tilts: Array) -> Array:
-    """ln Σ mass · e^(tilt · loss) at each tilt: one after the other, so that all of it stays in the cache."""
+    """ln Σ mass · e^(tilt · loss) at each tilt: a few at once, so that all of it stays in the cache."""
     found = np.empty(len(tilts))
+    rows = max(1, CACHED // len(losses))
     with np.errstate(divide="ignore", under="ignore"):
         logs = np.log(masses)
-        for place, tilt in enumerate(tilts):
-            exponents = tilt * losses + logs
-            top = exponents.max()
-            found[place] = math.log(np.exp(exponents - top).sum()) + top
+        for start in range(0, len(tilts), rows):
+            exponents = np.multiply.outer(tilts[start : start + rows], losses)
+            exponents += logs
+            tops = exponents.max(axis=1)
+            exponents -= tops[:, None]
+            np.exp(exponents, out=exponents)
+            found[start : start + rows] = np.log(exponents.sum(axis=1)) + tops
     return found
 
 
@@ -200,13 +206,28 @@ class Tilted:
 
     def at(self, around: float, unbounded: float) -> Curve:
         """δ as a function of ε, where it is about this ε that it is wanted."""
-        seen = self.losses > around - REACH / (1 + self.tilt)
-        losses = self.losses[seen] - around
+        first = int(np.searchsorted(self.losses, around - REACH / (1 + self.tilt), side="right"))
+        losses = self.losses[first:] - around
         with np.errstate(under="ignore"):
-            masses = self.masses[seen] * np.exp(-self.tilt * losses)
-            sums = [np.append(np.cumsum(side[::-1])[::-1], 0.0) for side in (masses, masses * np.exp(-losses))]
-        cut = not bool(seen[0])
+            masses = self.masses[first:] * _exponentials(losses, -self.tilt)
+            sums = [_sums_upwards(side) for side in (masses, masses * _exponentials(losses, -1.0))]
+        cut = first > 0
         return Curve(around, losses, sums[0], sums[1], self.log_moment - self.tilt * around, unbounded, cut, self.tilt)
+
+
+def _sums_upwards(masses: Array) -> Array:
+    """The sum of the masses from each place upwards, and 0 past the last."""
+    sums = np.zeros(len(masses) + 1)
+    np.cumsum(masses[::-1], out=sums[-2::-1])
+    return sums
+
+
+def _exponentials(losses: Array, factor: float) -> Array:
+    """e^(factor · loss) on a lattice of equal steps, by a product of a few exponentials for each: as right as one."""
+    if len(losses) <= BLOCK:
+        return np.asarray(np.exp(factor * losses))
+    within = np.exp(factor * (losses[:BLOCK] - losses[0]))
+    return np.asarray(np.multiply.outer(np.exp(factor * losses[::BLOCK]), within).ravel()[: len(losses)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,13 +271,22 @@ class Curve:
         target = self._target(delta) - self._hidden(self.around)
         if target <= 0:
             return self.around + float(self.losses[-1])
-        reached = self.left[1:] - np.exp(np.minimum(self.losses, LONGEST)) * self.right[1:] <= target
-        place = int(np.argmax(reached)) if reached.any() else len(self.losses) - 1
+        place = self._first_within(target)
         # between this loss and the one before, δ = left - e^ε right with the sums from here upwards
         above = float(self.left[place]) - target
         if above <= 0 or not self.right[place] > 0:
             return self.lowest  # δ is no more than this already there
         return self.around + math.log(above) - math.log(float(self.right[place]))
+
+    def _first_within(self, target: float) -> int:
+        """The place of the least loss at which the sums come to no more than this, for they fall; the last if none."""
+        low, high = 0, len(self.losses) - 1
+        while low < high:
+            middle = (low + high) // 2
+            grown = math.exp(min(float(self.losses[middle]), LONGEST))
+            within = float(self.left[middle + 1]) - grown * float(self.right[middle + 1]) <= target
+            low, high = (low, middle) if within else (middle + 1, high)
+        return low
 
     def settles(self, epsilon: float, delta: float) -> bool:
         """Whether an ε that was found for this δ lies where was looked, and no more is hidden there than thought."""
@@ -351,9 +381,22 @@ class LossSum:
                 weighed = row.masses * np.exp(tilt * row.losses - moment)
             wrapped = np.bincount((row.first + np.arange(len(weighed))) % points, weights=weighed, minlength=points)
             with np.errstate(under="ignore"):
-                product *= rfft(wrapped) ** row.count
+                product *= _power(rfft(wrapped), row.count)
         masses = np.roll(np.maximum(irfft(product, points), 0.0), -(first % points))
         return Tilted(tilt, offset + (first + np.arange(points)) * self.step, masses, log_moment)
+
+
+def _power(values: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """The values to this power >= 1, by squaring: several times as fast as through logarithms, and no less right."""
+    found = None
+    while True:
+        if count & 1:
+            found = values if found is None else found * values
+        count >>= 1
+        if not count:
+            break
+        values = values * values
+    return found if found is not None else values
 
 
 # ---------------------------------------------------------------------------------------- from below and from above

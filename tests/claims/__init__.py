@@ -1,0 +1,1 @@
+"""Claims in the notions that people state, and whether the audit judges them rightly."""
