@@ -36,6 +36,7 @@ from veridp.collect.service.operations import (
     status_of,
 )
 from veridp.collect.service.store import Database
+from veridp.collect.service.tally import TaskCounts, standing
 from veridp.collect.task import NAME, SessionStage, Task
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
@@ -287,11 +288,11 @@ def _started(settings: ServiceSettings) -> Service:
     keys, database = NonceKeys.open(settings.key_file, settings.database), Database.open(settings.database)
     queue, verifiers = CommitQueue(database), VerifierPool(settings.judges)
 
-    def standings() -> dict[str, store.TaskCounts]:
+    def standings() -> dict[str, TaskCounts]:
         with database.reading() as connection:
             now = time.time()
             found = (store.get_task(connection, name) for name in store.task_names(connection))
-            return {task.name: store.standing(connection, task, now) for task in found}
+            return {task.name: standing(connection, task, now) for task in found}
 
     queue.start()
     verifiers.start()

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -27,9 +27,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
-from veridp.collect.service import store
 from veridp.collect.service.keys import NonceKeys
-from veridp.collect.service.store import Database, TaskCounts
+from veridp.collect.service.store import Database
+from veridp.collect.service.tally import TaskCounts, standing, support
 from veridp.collect.task import Task
 from veridp.errors import BadInput
 
@@ -39,19 +39,18 @@ from veridp.errors import BadInput
 
 def status_of(connection: Connection, task: Task, now: float, confidence: float = 0.95) -> dict[str, Any]:
     """The counts of sessions, and the estimate; or, where the task's rules forbid to publish it, why."""
-    found = store.standing(connection, task, now)
-    accepted, support = store.support(connection, task)
-    return status(task, support, replace(found.attendance, accepted=accepted), found.rejected, confidence)
+    found = standing(connection, task, now)
+    return status(task, support(connection, task), found.attendance, found.rejected, confidence)
 
 
 def status(
-    task: Task, support: list[int], attendance: Attendance, rejected: dict[str, int], confidence: float
+    task: Task, supported: list[int], attendance: Attendance, rejected: dict[str, int], confidence: float
 ) -> dict[str, Any]:
     """The same, from counts."""
     estimated: CollectionEstimate | None = None
     withheld = None
     try:
-        estimated = estimate_from(task, support, attendance, confidence)
+        estimated = estimate_from(task, supported, attendance, confidence)
     except Refused as refusal:
         withheld = {"reason": str(refusal.reason), "message": refusal.found}
     return {
