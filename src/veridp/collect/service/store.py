@@ -61,6 +61,7 @@ from veridp.errors import BadInput
 
 MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
 BUSY_MS = 60_000
+CONNECT_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,8 @@ class Database:
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
             one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            database = cls(
-                create_engine(full, pool_pre_ping=True), create_engine(full, pool_pre_ping=True, **one_moment)
-            )
+            checked = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
+            database = cls(create_engine(full, **checked), create_engine(full, **checked, **one_moment))
         else:
             raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
         try:
