@@ -140,19 +140,25 @@ async def listening(settings: ServiceSettings) -> AsyncIterator[int]:
 
 
 async def trickle(port: int, begin: bytes) -> bytes:
-    """What the server says to a request that begins so and then arrives byte by byte, until it closes."""
+    """What the server says to a request that begins so and then arrives byte by byte, until it closes or resets."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begin)
-    said = asyncio.ensure_future(reader.read())
+    said = bytearray()
+
+    async def listen() -> None:
+        while piece := await reader.read(4096):
+            said.extend(piece)
+
+    listening_task = asyncio.ensure_future(listen())
     with contextlib.suppress(OSError):
-        while not said.done():
+        while not listening_task.done():
             writer.write(b"x")
             await writer.drain()
             await asyncio.sleep(0.02)
     with contextlib.suppress(OSError):
-        writer.close()
-        return await said
-    return b""
+        await listening_task
+    writer.close()
+    return bytes(said)
 
 
 def test_requests_that_trickle_in_are_cut_off(impatient: ServiceSettings) -> None:
