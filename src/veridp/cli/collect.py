@@ -43,6 +43,10 @@ def serve(
     judges: Annotated[int, typer.Option(min=1, help="processes that verify, for each server process")] = 1,
     rate: Annotated[float, typer.Option(min=0.0, help="requests a second for each client; 0: any number")] = 50.0,
     burst: Annotated[int, typer.Option(min=1, help="requests that a client may send at once")] = 100,
+    request_seconds: Annotated[
+        float, typer.Option(help="close connections whose requests take longer to arrive")
+    ] = 20.0,
+    database_seconds: Annotated[float, typer.Option(help="answer 503 if the database takes longer")] = 10.0,
     tls_cert: Annotated[Path | None, typer.Option(help="the server's certificate, in PEM")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="its private key")] = None,
     proxy: Annotated[str | None, typer.Option(help="proxies whose X-Forwarded-For is believed, e.g. 10.0.0.1")] = None,
@@ -52,14 +56,28 @@ def serve(
     token_file: TokenFile = None,
     access_log: Annotated[bool, typer.Option(help="log every request")] = False,
 ) -> int:
-    """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN."""
+    """Serve tasks until stopped. The admin token is in --token-file, or in VERIDP_ADMIN_TOKEN.
+
+    VERIDP_METRICS_TOKEN, if it is set, shows the metrics as well, and nothing else.
+    """
     _need_extra()
     from veridp.collect.service.operations import ServiceSettings, run
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
     admin, keys = _token(token_file, ADMIN_VARIABLE), "" if key_file is None else str(key_file)
-    settings = ServiceSettings(database, admin, judges, rate, burst, key_file=keys, several=processes > 1)
+    settings = ServiceSettings(
+        database,
+        admin,
+        judges,
+        rate,
+        burst,
+        metrics_token=os.environ.get("VERIDP_METRICS_TOKEN", "").strip(),
+        request_seconds=request_seconds,
+        database_seconds=database_seconds,
+        key_file=keys,
+        several=processes > 1,
+    )
     kind = "http" if tls_cert is None else "https"
     typer.echo(f"veridp collect: serving at {kind}://{host}:{port}, from {_without_password(database)}", err=True)
     run(settings, host, port, processes, tls_cert=tls_cert, tls_key=tls_key, proxy=proxy, access_log=access_log)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
 from veridp.collect.messages import SESSION_BYTES, Reason, Refused
@@ -415,7 +416,12 @@ def _hoeffding(protocol: Harmless, total: int, alpha: float) -> float:
 
 def _bernstein(protocol: Harmless, total: int, alpha: float) -> float:
     """√(2 v L / n) + 2 b L / (3 n), with v the largest variance of a report, b its range and L = ln(2/α)."""
-    spread = max(variance(protocol, chosen, 0, SOME_SESSION) for chosen in range(protocol.inputs))
-    largest = float(spread / protocol.scaled.scale**2)
     log = math.log(2 / alpha)
-    return math.sqrt(2 * largest * log / total) + 2 * protocol.highest * log / (3 * total)
+    return math.sqrt(2 * _largest_variance(protocol) * log / total) + 2 * protocol.highest * log / (3 * total)
+
+
+@lru_cache(maxsize=256)
+def _largest_variance(protocol: Harmless) -> float:
+    """The largest variance of the support by an honest report of one column; it takes long for many inputs."""
+    spread = max(variance(protocol, chosen, 0, SOME_SESSION) for chosen in range(protocol.inputs))
+    return float(spread / protocol.scaled.scale**2)

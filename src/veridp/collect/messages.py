@@ -49,6 +49,7 @@ class Reason(StrEnum):
     TOO_FEW_REPORTS = "too-few-reports"
     TOO_MANY_ABORTS = "too-many-aborts"
     TOO_FAST = "too-fast"
+    TOO_SLOW = "too-slow"
     CONFLICT = "conflict"
     WRONG_CONTENT_TYPE = "wrong-content-type"
     NOT_FOUND = "not-found"

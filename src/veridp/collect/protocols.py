@@ -78,7 +78,7 @@ class VGRR(OfItems):
         found: list[int] = np.bincount(outputs[:, 0], minlength=self.inputs).tolist()
         return found
 
-    @property
+    @cached_property
     def scaled(self) -> ScaledMean:
         length = self.layout.length
         return between(Fraction(self.rates.other, length), Fraction(self.rates.held, length))
@@ -111,7 +111,7 @@ class VOUE(OfItems):
         found: list[int] = outputs.sum(axis=0).tolist()
         return found
 
-    @property
+    @cached_property
     def scaled(self) -> ScaledMean:
         return between(Fraction(self.layout.floors[1], self.layout.length), Fraction(1, 2))
 
@@ -181,7 +181,7 @@ class VOLH(OfItems):
         found: list[int] = total.tolist()
         return found
 
-    @property
+    @cached_property
     def scaled(self) -> ScaledMean:
         return between(Fraction(1, self.buckets), Fraction(self.rates.held, self.layout.length))
 
@@ -266,7 +266,7 @@ class OfNumbers(Harmless):
     def highest(self) -> int:
         return self.layout.values - 1
 
-    @property
+    @cached_property
     def scaled(self) -> ScaledMean:
         lowest, span = self._mean_supports
         width = Fraction(self.high) - Fraction(self.low)

@@ -234,16 +234,27 @@ def test_tokens_are_needed_and_only_good_for_their_purpose(server: Any) -> None:
 
 @pytest.mark.slow
 def test_who_asks_too_often_waits(serving: Callable[..., Any], tmp_path: Path) -> None:
-    """Five requests at once and then one in ten seconds, for each client; guesses count against the address."""
+    """Five requests at once and then one in ten seconds, for each client; guesses count against the address.
+
+    What is asked without a token, and by the administrator, is limited apart from that.
+    """
     server = serving(f"sqlite:///{tmp_path}/collect.db", "--rate", "0.1", "--burst", "5")
     task = Task("limited", "vgrr", 1.0, items=("a", "b"))
     sends = [sender(server.url, task, f"guess {i}") for i in range(8)]
     found = [send("session", b"").status_code for send in sends]
     assert found[0] == 404  # there is no such task
     assert found[-1] == 429
-    assert reason(HTTP.get(f"{server.url}/openapi.json"), 429) == "too-fast"
     assert reason(sends[0]("session", b""), 429) == "too-fast"
+    anonymous = [HTTP.get(f"{server.url}/openapi.json").status_code for _ in range(6)]
+    assert (anonymous[0], anonymous[-1]) == (200, 429)
+    assert server.admin("PUT", "/tasks/limited", {"mechanism": "vgrr", "epsilon": 1.0, "items": ["a", "b"]}).is_success
     server.stop()
+
+
+def test_metrics_need_a_token(server: Any) -> None:
+    for headers in ({}, {"Authorization": "Bearer a wrong token"}):
+        assert reason(HTTP.get(f"{server.url}/metrics", headers=headers), 401) == "unknown-token"
+    assert server.admin("GET", "/metrics").status_code == 200
 
 
 def test_an_expired_session_burns_its_token_and_counts_as_aborted(server: Any) -> None:
@@ -259,7 +270,7 @@ def test_an_expired_session_burns_its_token_and_counts_as_aborted(server: Any) -
     status = server.status(task)
     assert (status["expired_invited"], status["expired_challenged"], status["accepted"]) == (1, 1, 0)
     assert status["abort_rate"] == 1.0
-    assert "veridp_expired_total" in HTTP.get(f"{server.url}/metrics").text
+    assert "veridp_expired_total" in server.admin("GET", "/metrics").text
 
 
 def test_a_task_that_is_over_takes_no_new_clients(server: Any) -> None:
@@ -350,7 +361,7 @@ def test_metrics_count_what_happened(server: Any) -> None:
     good.send("open", encode(good.opening()))
     bad.send("open", encode(replace(bad.opening(), proof=b"")))
     bad.send("open", b"nonsense")
-    text = HTTP.get(f"{server.url}/metrics").text
+    text = server.admin("GET", "/metrics").text
     assert f'veridp_accepted_total{{task="{task.name}"}} 1.0' in text
     assert f'veridp_rejected_total{{reason="wrong-length",task="{task.name}"}} 1.0' in text
     assert 'veridp_refused_requests_total{reason="malformed"}' in text

@@ -42,7 +42,7 @@ def test_files_of_a_collection_are_private(tmp_path: Path) -> None:
     keys = NonceKeys.open("", url)
     assert NonceKeys.open("", url) == keys
     database = Database.open(url)
-    with database.writer.begin() as connection:
+    with database.writing() as connection:
         store.put_task(connection, TASK)
         assert len(list(tmp_path.iterdir())) == 4  # the write-ahead log and its index as well
         assert modes(tmp_path) == {0o600}
@@ -58,7 +58,7 @@ def test_files_that_others_could_read_become_private(tmp_path: Path) -> None:
 
 
 def begun(database: Database, keys: NonceKeys) -> Session:
-    with database.writer.begin() as connection:
+    with database.writing() as connection:
         store.put_task(connection, TASK)
         store.put_tokens(connection, TASK, [TOKEN])
         return store.invite(connection, TASK, TOKEN, time.time(), keys)
@@ -82,7 +82,7 @@ def test_keys_can_be_changed_while_sessions_are_under_way(tmp_path: Path) -> Non
     opened = Database.open(f"sqlite:///{tmp_path}/collect.db")
     session = begun(opened, OLD)
     commit = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1)).commit(session.invitation, "dog")
-    with opened.writer.begin() as connection:
+    with opened.writing() as connection:
         with pytest.raises(Refused, match="old key file") as refused:
             store.put_commit(connection, TASK, TOKEN, commit, time.time(), Known(), NEW)
         assert refused.value.reason == Reason.UNAVAILABLE

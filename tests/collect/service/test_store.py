@@ -26,6 +26,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from veridp.collect import Client, MemoryVault, Reason, Refused, Task
 from veridp.collect.attacks import new_session
+from veridp.collect.estimate import Attendance
 from veridp.collect.messages import Commit, Invitation, Opening, decode, encode
 from veridp.collect.service import store
 from veridp.collect.service.app import application
@@ -39,7 +40,9 @@ from veridp.collect.service.background import (
 )
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.operations import Limiter, ServiceSettings
-from veridp.collect.service.store import Database, metadata
+from veridp.collect.service.schema import metadata
+from veridp.collect.service.store import Database
+from veridp.collect.service.tally import standing, support
 from veridp.collect.task import Session, SessionStage
 from veridp.errors import BadInput
 
@@ -119,7 +122,10 @@ def test_sessions_under_way_go_on_after_the_migration(database: str) -> None:
     opened = Database.open(database)
     with opened.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-    with opened.writer.begin() as connection:
+        assert standing(connection, TASK, now).attendance == Attendance(1, 0, 0, 0, 1, 1)
+        assert sessions[2].verdict is not None
+        assert support(connection, TASK) == [int(item == sessions[2].verdict.outputs[0]) for item in range(3)]
+    with opened.writing() as connection:
         invited = store.invite(connection, TASK, tokens[0], now, KEYS)
         assert invited.invitation.promise == sessions[0].invitation.promise
         commit = clients[0].commit(sessions[0].invitation, "dog")
@@ -129,6 +135,9 @@ def test_sessions_under_way_go_on_after_the_migration(database: str) -> None:
         decided = store.put_opening(connection, TASK, tokens[1], opening, now, TASK.verifier)
         assert decided.stage == SessionStage.ACCEPTED
         assert store.get_session(connection, TASK, tokens[2]).verdict == sessions[2].verdict
+    with opened.reading() as connection:
+        assert standing(connection, TASK, now).attendance == Attendance(2, 0, 0, 0, 1, 0)
+        assert sum(support(connection, TASK)) == 2
     opened.close()
 
 
@@ -141,7 +150,7 @@ def test_databases_that_cannot_be_opened_are_said(url: str) -> None:
 
 
 def prepared(database: Database, *tokens: bytes) -> None:
-    with database.writer.begin() as connection:
+    with database.writing() as connection:
         store.put_task(connection, TASK)
         store.put_tokens(connection, TASK, tokens)
 
@@ -150,13 +159,13 @@ def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) ->
     """Two commitments for one session: the second is refused even if both read the session before either wrote."""
     prepared(opened, b"t" * 32)
     rng = random.Random(1)
-    with opened.writer.begin() as connection:
+    with opened.writing() as connection:
         session = store.invite(connection, TASK, b"t" * 32, time.time(), KEYS)
         assert store.invite(connection, TASK, b"t" * 32, time.time(), KEYS) == session
     client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
     other = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
     commits = [c.commit(session.invitation, "dog") for c in (client, other)]
-    with opened.writer.begin() as connection:
+    with opened.writing() as connection:
         other_values = {"with_commitment": b"x", "with_nonce": b"y"}
         after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known(), KEYS)
         assert not store._advance(connection, store._COMMITTED, after, SessionStage.INVITED, **other_values)
@@ -173,7 +182,7 @@ def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -
     prepared(opened, token)
     client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
     other = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(2))
-    with opened.writer.begin() as connection:
+    with opened.writing() as connection:
         invited = store.invite(connection, TASK, token, now, KEYS)
         commit, second = (c.commit(invited.invitation, "dog") for c in (client, other))
         challenged = store.put_commit(connection, TASK, token, commit, now, Known(), KEYS, invited)

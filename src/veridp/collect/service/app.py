@@ -36,11 +36,13 @@ from veridp.collect.service.operations import (
     status_of,
 )
 from veridp.collect.service.store import Database
+from veridp.collect.service.tally import TaskCounts, standing
 from veridp.collect.task import NAME, SessionStage, Task
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
 MESSAGE_TYPE = "application/msgpack"
+TOKENS_TOGETHER = 1000  # that are written in one transaction
 CHECKED = Known()  # a commitment of the due form, and no verdict
 STATUS = {
     Reason.UNKNOWN_TOKEN: 401,
@@ -52,6 +54,7 @@ STATUS = {
     Reason.SECOND_COMMITMENT: 409,
     Reason.REPLAYED: 409,
     Reason.CONFLICT: 409,
+    Reason.TOO_SLOW: 408,
     Reason.EXPIRED: 410,
     Reason.TASK_CLOSED: 410,
     Reason.OVERSIZED: 413,
@@ -87,7 +90,7 @@ class Service:
         """The invitation of the token's one session."""
         token = self._client(request)
         task = await self._task(request)
-        found = await self.queue.do(
+        found = await self._write(
             token, lambda connection: store.invite(connection, task, token, time.time(), self.keys)
         )
         self.cached.keep(task, token, found)
@@ -101,7 +104,7 @@ class Service:
         _check_task(task, commit)
         await self.verifiers.check(task, commit)
         before = self.cached.take(task, token)
-        found = await self.queue.do(
+        found = await self._write(
             token,
             lambda connection: store.put_commit(
                 connection, task, token, commit, time.time(), CHECKED, self.keys, before
@@ -118,13 +121,13 @@ class Service:
         _check_task(task, opening)
         before = self.cached.take(task, token)
         if before is None or before.stage == SessionStage.INVITED:
-            before = await self.queue.do(token, lambda connection: store.get_session(connection, task, token))
+            before = await self._write(token, lambda connection: store.get_session(connection, task, token))
         known = CHECKED
         if before.stage == SessionStage.CHALLENGED and before.commit is not None:
             known = Known(
                 before.commit, opening, await self.verifiers.judge(task, before.commit, before.challenge, opening)
             )
-        found = await self.queue.do(
+        found = await self._write(
             token, lambda connection: store.put_opening(connection, task, token, opening, time.time(), known, before)
         )
         assert found.verdict is not None  # noqa: S101  `put_opening` decides
@@ -146,15 +149,24 @@ class Service:
         if isinstance(given, dict) and given.setdefault("name", name) != name:
             raise BadInput(f"the task is named {given['name']!r} and the address says {name!r}")
         task = Task.from_document(given)
-        await self.queue.do(b"", lambda connection: store.put_task(connection, task))
+        await self._write(b"", lambda connection: store.put_task(connection, task))
         return Response(task.to_json(), media_type="application/json")
 
     async def put_tokens(self, request: Request) -> Response:
-        """Let the clients take part whose tokens have these hashes."""
+        """Let the clients take part whose tokens have these hashes.
+
+        They are written in a thread of their own and some at a time, so that clients do not wait for all of them.
+        """
         self._administrator(request)
         task = await self._task(request)
-        hashes = _hashes(await self._json(request))
-        await self.queue.do(b"", lambda connection: store.put_tokens(connection, task, hashes))
+        hashes = sorted(set(_hashes(await self._json(request))))
+
+        def put(some: list[bytes]) -> None:
+            with self.database.writer.begin() as connection:
+                store.put_tokens(connection, task, some)
+
+        for start in range(0, len(hashes), TOKENS_TOGETHER):
+            await self._timed(asyncio.to_thread(put, hashes[start : start + TOKENS_TOGETHER]))
         return JSONResponse({"tokens": len(hashes)})
 
     async def status(self, request: Request) -> Response:
@@ -199,8 +211,9 @@ class Service:
         return JSONResponse(document())
 
     async def metrics_page(self, request: Request) -> Response:
-        self._limit(request)
-        return PlainTextResponse(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
+        self._administrator(request, self.settings.metrics_token)
+        text = await self._timed(asyncio.to_thread(self.metrics.text))
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     # --------------------------------------------------------------------------------------------------- parts
 
@@ -217,33 +230,53 @@ class Service:
             with self.database.reading() as connection:
                 return step(connection)
 
-        return await asyncio.to_thread(run)
+        return await self._timed(asyncio.to_thread(run))
+
+    async def _write(self, key: bytes, step: Callable[[Connection], R]) -> R:
+        """What the step gives, once it is durable."""
+        return await self._timed(self.queue.do(key, step))
+
+    async def _timed(self, answer: Awaitable[R]) -> R:
+        """What the database answers, if it does in time; a step that is given up may still happen."""
+        try:
+            async with asyncio.timeout(self.settings.database_seconds):
+                return await answer
+        except TimeoutError:
+            raise Refused(Reason.UNAVAILABLE, "the database does not answer in time; try again") from None
 
     async def _message(self, request: Request, task: Task, kind: type[M]) -> M:
         _check_type(request, MESSAGE_TYPE)
-        return decode(await read_body(request, task.largest_message), kind)
+        return decode(await read_body(request, task.largest_message, self.settings.request_seconds), kind)
 
     async def _json(self, request: Request) -> object:
         _check_type(request, "application/json")
         try:
-            return json.loads(await read_body(request, self.settings.largest_body))
+            return json.loads(await read_body(request, self.settings.largest_body, self.settings.request_seconds))
         except (ValueError, RecursionError):
             raise Refused(Reason.MALFORMED, "the body is not a JSON document") from None
 
     def _client(self, request: Request) -> bytes:
         """The hash of the client's token."""
-        self.limiter.check(_address(request), taken=0)  # limits how often tokens are guessed
+        self.limiter.check(_guesses(request), taken=0)
         hashed = store.token_hash(_bearer(request))
-        self.limiter.check(hashed.hex())
+        self.limiter.check(f"token {hashed.hex()}")
         return hashed
 
-    def _administrator(self, request: Request) -> None:
-        self._limit(request)
-        if not hmac.compare_digest(_bearer(request).encode(), self.settings.admin_token.encode()):
+    def _administrator(self, request: Request, other: str = "") -> None:
+        """Refuse who has neither the admin token nor the other one.
+
+        The administrator has a limit of its own, whatever others do at the same address; who guesses has not.
+        """
+        found = _bearer(request).encode()
+        good = [hmac.compare_digest(found, token.encode()) for token in (self.settings.admin_token, other) if token]
+        if not any(good):
+            self.limiter.check(_guesses(request), taken=0)
             raise Refused(Reason.UNKNOWN_TOKEN, "this needs the admin token")
+        self.limiter.check("administrator")
 
     def _limit(self, request: Request) -> None:
-        self.limiter.check(_address(request))
+        """Limits requests without a token, by address."""
+        self.limiter.check(f"address {_address(request)}")
 
 
 def application(settings: ServiceSettings) -> Starlette:
@@ -287,11 +320,11 @@ def _started(settings: ServiceSettings) -> Service:
     keys, database = NonceKeys.open(settings.key_file, settings.database), Database.open(settings.database)
     queue, verifiers = CommitQueue(database), VerifierPool(settings.judges)
 
-    def standings() -> dict[str, store.TaskCounts]:
+    def standings() -> dict[str, TaskCounts]:
         with database.reading() as connection:
             now = time.time()
             found = (store.get_task(connection, name) for name in store.task_names(connection))
-            return {task.name: store.standing(connection, task, now) for task in found}
+            return {task.name: standing(connection, task, now) for task in found}
 
     queue.start()
     verifiers.start()
@@ -311,7 +344,7 @@ def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[
             found = refusal
             if refusal.reason in (Reason.UNKNOWN_TOKEN, Reason.UNKNOWN_TASK):
                 with contextlib.suppress(Refused):
-                    service.limiter.check(_address(request))  # a guess
+                    service.limiter.check(_guesses(request))
         except BadInput as error:
             found = Refused(Reason.MALFORMED, str(error))
         except (SQLAlchemyError, BrokenProcessPool) as error:
@@ -341,6 +374,11 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 def _address(request: Request) -> str:
     return "" if request.client is None else request.client.host
+
+
+def _guesses(request: Request) -> str:
+    """The limit on wrong tokens and names of tasks from an address."""
+    return f"guesses {_address(request)}"
 
 
 def _bearer(request: Request) -> str:

@@ -162,7 +162,7 @@ class CommitQueue:
         _tell_all([asked])
 
     def _transact(self, together: list[Asked[object]]) -> None:
-        with self.database.writer.begin() as connection:
+        with self.database.writing() as connection:
             for asked in together:
                 asked.run(connection)
 

@@ -67,7 +67,7 @@ def _paths() -> dict[str, Schema]:
     return {
         "/healthz": {"get": _operation("Whether the server and its database answer", TEXT, named=False)},
         "/openapi.json": {"get": _operation("This document", JSON, {"type": "object"}, named=False)},
-        "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, named=False)},
+        "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, who=ADMIN, named=False)},
         **{f"/tasks/{{name}}{rest}": operations for rest, operations in of_task.items()},
     }
 

@@ -3,6 +3,7 @@ page."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import html
 import json
@@ -11,7 +12,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -24,12 +25,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import Connection
 from starlette.requests import ClientDisconnect, Request
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
-from veridp.collect.service import store
 from veridp.collect.service.keys import NonceKeys
-from veridp.collect.service.store import Database, TaskCounts
+from veridp.collect.service.store import Database
+from veridp.collect.service.tally import TaskCounts, standing, support
 from veridp.collect.task import Task
 from veridp.errors import BadInput
 
@@ -39,19 +41,18 @@ from veridp.errors import BadInput
 
 def status_of(connection: Connection, task: Task, now: float, confidence: float = 0.95) -> dict[str, Any]:
     """The counts of sessions, and the estimate; or, where the task's rules forbid to publish it, why."""
-    found = store.standing(connection, task, now)
-    accepted, support = store.support(connection, task)
-    return status(task, support, replace(found.attendance, accepted=accepted), found.rejected, confidence)
+    found = standing(connection, task, now)
+    return status(task, support(connection, task), found.attendance, found.rejected, confidence)
 
 
 def status(
-    task: Task, support: list[int], attendance: Attendance, rejected: dict[str, int], confidence: float
+    task: Task, supported: list[int], attendance: Attendance, rejected: dict[str, int], confidence: float
 ) -> dict[str, Any]:
     """The same, from counts."""
     estimated: CollectionEstimate | None = None
     withheld = None
     try:
-        estimated = estimate_from(task, support, attendance, confidence)
+        estimated = estimate_from(task, supported, attendance, confidence)
     except Refused as refusal:
         withheld = {"reason": str(refusal.reason), "message": refusal.found}
     return {
@@ -176,8 +177,8 @@ class ServiceSettings:
     """A server's settings; all its processes have the same.
 
     `rate` is how many requests a second one client (by token, else by address) may send on average, with a `burst`; 0
-    means no limit. `largest_body` bounds what an administrator may send; what a client may send follows from the
-    task.
+    means no limit. Wrong tokens from an address and requests of the administrator are limited apart from these.
+    `largest_body` bounds what an administrator may send; what a client may send follows from the task.
     """
 
     database: str
@@ -186,6 +187,9 @@ class ServiceSettings:
     rate: float = 50.0
     burst: int = 100
     largest_body: int = 8 << 20
+    metrics_token: str = ""  # also shows the metrics, and nothing else
+    request_seconds: float = 20.0  # until a request must have arrived
+    database_seconds: float = 10.0  # until the database must have answered
     key_file: str = ""  # with the keys of nonces; if empty, the one beside an SQLite database
     several: bool = False  # processes behind one port: then metrics are shared through files
 
@@ -194,6 +198,10 @@ class ServiceSettings:
             raise BadInput("the admin token has fewer than 16 characters; make one with: openssl rand -hex 16")
         if self.judges < 1 or self.rate < 0 or self.burst < 1:
             raise BadInput(f"judges = {self.judges}, rate = {self.rate}, burst = {self.burst}; none may be negative")
+        if self.metrics_token and len(self.metrics_token) < 16:
+            raise BadInput("the metrics token has fewer than 16 characters; make one with: openssl rand -hex 16")
+        if not (self.request_seconds > 0 and self.database_seconds > 0):
+            raise BadInput("the times for requests and for the database must be positive")
 
     def to_environment(self) -> None:
         """Leave the settings where processes started from this one find them."""
@@ -237,20 +245,60 @@ class Limiter:
             raise Refused(Reason.TOO_FAST, f"more than {self.rate:g} requests a second; wait and try again")
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body, of at most this many bytes; more is refused before it is read."""
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """The body, of at most this many bytes, and within this time; more is refused before it is read."""
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > most:
         raise Refused(Reason.OVERSIZED, f"a body of {declared} bytes; at most {most} are read")
     found = bytearray()
     try:
-        async for chunk in request.stream():
-            found += chunk
-            if len(found) > most:
-                raise Refused(Reason.OVERSIZED, f"a body of more than {most} bytes")
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > most:
+                    raise Refused(Reason.OVERSIZED, f"a body of more than {most} bytes")
+    except TimeoutError:
+        raise Refused(Reason.TOO_SLOW, f"the body did not arrive within {seconds:g} seconds") from None
     except ClientDisconnect:
         raise Refused(Reason.MALFORMED, "the body is incomplete") from None
     return bytes(found)
+
+
+class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """HTTP on a connection that is closed if the head of a request does not arrive within `request_seconds`.
+
+    Uvicorn limits how long a connection may be idle between requests, not how slowly a request may trickle in.
+    """
+
+    late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:  # the head is there; the body has its own limit
+            self._relax()
+        elif self.late is None:
+            self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._relax()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        self.late = self.loop.call_later(_request_seconds(), self.transport.close)
+
+    def _relax(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+            self.late = None
+
+
+@cache
+def _request_seconds() -> float:
+    return ServiceSettings.from_environment().request_seconds
 
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -281,6 +329,7 @@ def run(
         uvicorn.run(
             "veridp.collect.service.app:from_environment",
             factory=True,
+            http=f"{__name__}:{ImpatientProtocol.__name__}",
             host=host,
             port=port,
             workers=processes,

@@ -1,14 +1,13 @@
-"""The tables, and what is asked of them. Every change is conditional on the stage, so it happens once, however often
+"""The database, and what is asked of it. Every change is conditional on the stage, so it happens once, however often
 it is asked for."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.resources import as_file, files
@@ -16,28 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
-import numpy as np
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import (
     BigInteger,
-    Column,
     Connection,
     Engine,
-    ForeignKey,
-    Index,
     Insert,
     LargeBinary,
-    MetaData,
     Row,
     Table,
-    Text,
-    UniqueConstraint,
     Update,
     bindparam,
     create_engine,
     event,
-    func,
     literal,
     make_url,
     select,
@@ -47,8 +38,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from veridp.collect.estimate import Attendance
-from veridp.collect.harmless import Outputs
 from veridp.collect.messages import (
     SESSION_BYTES,
     Commit,
@@ -61,48 +50,10 @@ from veridp.collect.messages import (
     promise,
 )
 from veridp.collect.service.keys import NonceKeys, make_private
+from veridp.collect.service.schema import sessions, tasks, tokens
+from veridp.collect.service.tally import REJECTED, SHARDS, Tally
 from veridp.collect.task import Checks, Session, SessionStage, Task
-from veridp.collect.transcript import attendance
 from veridp.errors import BadInput
-
-# -------------------------------------------------------------------------------------------------------------- schema
-# The tables: tasks, the hashes of their tokens, and sessions. `migrations/` makes and changes them.
-
-
-metadata = MetaData()
-
-tasks = Table(
-    "tasks",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("document", Text, nullable=False),
-)
-
-tokens = Table(
-    "tokens",
-    metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
-    Column("token", LargeBinary, primary_key=True),  # its hash
-)
-
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("id", LargeBinary, primary_key=True),
-    Column("task", Text, ForeignKey("tasks.name"), nullable=False),
-    Column("token", LargeBinary, nullable=False),
-    Column("nonce", LargeBinary),  # once it was sent
-    Column("promise", LargeBinary, nullable=False),
-    Column("expires", BigInteger, nullable=False),
-    Column("stage", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("commitment", LargeBinary),
-    Column("opening", LargeBinary),
-    Column("outputs", LargeBinary),
-    UniqueConstraint("task", "token", name="one_session_per_token"),
-    Index("sessions_by_stage", "task", "stage", "reason", "expires"),
-)
-
 
 # ------------------------------------------------------------------------------------------------------------ database
 # Connections to SQLite or PostgreSQL, and the migrations that bring a database up to date.
@@ -110,14 +61,19 @@ sessions = Table(
 
 MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
 BUSY_MS = 60_000
+CONNECT_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Database:
-    """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does."""
+    """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does.
+
+    Sessions change through `writing` alone, which keeps the running sums; `shard` is where this process adds to them.
+    """
 
     writer: Engine
     reader: Engine
+    shard: int = field(default_factory=lambda: secrets.randbelow(SHARDS))
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> Database:
@@ -137,9 +93,8 @@ class Database:
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
             one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            database = cls(
-                create_engine(full, pool_pre_ping=True), create_engine(full, pool_pre_ping=True, **one_moment)
-            )
+            checked = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
+            database = cls(create_engine(full, **checked), create_engine(full, **checked, **one_moment))
         else:
             raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
         try:
@@ -156,6 +111,17 @@ class Database:
         """A connection that sees what was committed."""
         with self.reader.connect() as connection:
             yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction in which sessions may change."""
+        with self.writer.begin() as connection:
+            tally = connection.info[TALLY] = Tally()
+            try:
+                yield connection
+                tally.write(connection, self.shard)
+            finally:
+                del connection.info[TALLY]
 
     def close(self) -> None:
         self.writer.dispose()
@@ -208,6 +174,7 @@ def _sqlite(url: str, *, immediate: bool) -> Engine:
 
 TOKEN_BYTES = 32
 PAGE = 1000  # rows that are read at a time
+TALLY = "veridp tally"  # of a transaction
 
 
 # Statements are built once; only their parameters change.
@@ -309,7 +276,10 @@ def _begin(connection: Connection, task: Task, token: bytes, now: float, keys: N
     written = connection.execute(
         _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
     ).rowcount
-    return session if written == 1 else None
+    if written != 1:
+        return None
+    _tally(connection).step(task, SessionStage.INVITED)
+    return session
 
 
 def get_session(connection: Connection, task: Task, token: bytes) -> Session:
@@ -340,6 +310,7 @@ def put_commit(
             after = replace(after, nonce=keys.promised(after.context, after.promised))
         new = {"with_commitment": commit.commitment, "with_nonce": after.nonce}
         if _advance(connection, _COMMITTED, after, SessionStage.INVITED, **new):
+            _tally(connection).step(task, SessionStage.CHALLENGED)
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
@@ -363,8 +334,18 @@ def put_opening(
         assert after.verdict is not None  # noqa: S101  `opened` gives one
         verdict = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
         if _advance(connection, _OPENED, after, SessionStage.CHALLENGED, with_opening=encode(opening), **verdict):
+            if after.verdict.accepted:
+                _tally(connection).report(task, after.context.session, after.verdict.outputs)
+            else:
+                _tally(connection).step(task, REJECTED + after.verdict.reason)
             return after
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+
+
+def _tally(connection: Connection) -> Tally:
+    """What the transaction adds to the running sums; there is one in `Database.writing` only."""
+    found: Tally = connection.info[TALLY]
+    return found
 
 
 def _states(connection: Connection, task: Task, token: bytes, now: float, cached: Session | None) -> Iterator[Session]:
@@ -407,50 +388,6 @@ def _check_token(connection: Connection, task: Task, token: bytes) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- reading
-
-
-@dataclass(frozen=True)
-class TaskCounts:
-    """How a task stands: how many sessions ended how, and for which reasons reports were rejected."""
-
-    attendance: Attendance
-    rejected: dict[str, int]
-    abort_rate: float
-
-
-def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
-    expired = sessions.c.expires <= now
-    rows = connection.execute(
-        select(sessions.c.stage, sessions.c.reason, expired, func.count())
-        .where(sessions.c.task == task.name)
-        .group_by(sessions.c.stage, sessions.c.reason, expired)
-    )
-    counts: Counter[str] = Counter()
-    rejected: dict[str, int] = {}
-    for stage, reason, late, count in rows:
-        decided = stage in (SessionStage.ACCEPTED, SessionStage.REJECTED)
-        counts[stage if decided else f"{'expired' if late else 'pending'} {stage}"] += count
-        if stage == SessionStage.REJECTED:
-            rejected[reason] = rejected.get(reason, 0) + count
-    found = attendance(counts)
-    return TaskCounts(found, rejected, found.abort_rate(task.protocol))
-
-
-def support(connection: Connection, task: Task) -> tuple[int, list[int]]:
-    """How many reports are accepted, and the support of each column by them."""
-    protocol = task.protocol
-    total, number = [0] * len(protocol.columns), 0
-    rows = connection.execution_options(yield_per=PAGE).execute(
-        select(sessions.c.id, sessions.c.outputs).where(
-            (sessions.c.task == task.name) & (sessions.c.stage == str(SessionStage.ACCEPTED))
-        )
-    )
-    for page in rows.partitions():
-        outputs: Outputs = np.array([msgpack.unpackb(row.outputs) for row in page], dtype=np.int64)
-        added = protocol.support(outputs, [bytes(row.id) for row in page])
-        total = [one + other for one, other in zip(total, added, strict=True)]
-        number += len(page)
-    return number, total
 
 
 def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:

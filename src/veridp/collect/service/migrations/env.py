@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from veridp.collect.service.store import metadata
+from veridp.collect.service.schema import metadata
 
 if hasattr(context, "config"):  # it has one only while Alembic runs this file
     context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)

@@ -1,0 +1,184 @@
+"""Slow clients, a database that hangs, and uploads: none of them keeps others waiting for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from sqlalchemy import Connection
+from starlette.applications import Starlette
+
+from veridp.collect import Task
+from veridp.collect.service import operations, store
+from veridp.collect.service.app import TOKENS_TOGETHER, application
+from veridp.collect.service.operations import ImpatientProtocol, ServiceSettings
+from veridp.collect.service.store import Database
+
+ADMIN, PATIENCE = "an admin token of the tests", 60.0
+TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"))
+
+
+@contextlib.asynccontextmanager
+async def running(settings: ServiceSettings) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
+    """An application with the task and one token, and a client of its administrator."""
+    app = application(settings)
+    head = {"Authorization": f"Bearer {ADMIN}"}
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=head)
+    async with app.router.lifespan_context(app), http:
+        with app.state.service.database.writing() as connection:
+            store.put_task(connection, TASK)
+            store.put_tokens(connection, TASK, [store.token_hash("token")])
+        yield app, http
+
+
+def test_a_database_that_hangs_is_said_and_waited_for(tmp_path: Path) -> None:
+    """Somebody else holds the write lock: a client gets 503, and its session once the lock is free."""
+    url = f"sqlite:///{tmp_path}/collect.db"
+
+    async def use() -> None:
+        async with running(ServiceSettings(url, ADMIN, database_seconds=0.3)) as (_, http):
+            other = Database.open(url)
+            client = {"Authorization": "Bearer token"}
+            with other.writer.begin():
+                answer = await http.post("/tasks/pets/session", headers=client)
+                assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable")
+            async with asyncio.timeout(PATIENCE):
+                while (await http.post("/tasks/pets/session", headers=client)).status_code == 503:
+                    await asyncio.sleep(0.05)
+            assert (await http.post("/tasks/pets/session", headers=client)).status_code in (200, 503)
+            other.close()
+
+    asyncio.run(use())
+
+
+def test_reads_of_a_database_that_hangs_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+
+    async def use() -> None:
+        async with running(ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN, database_seconds=0.2)) as (
+            _,
+            http,
+        ):
+            reading = Database.reading
+
+            @contextlib.contextmanager
+            def hung(self: Database) -> Iterator[Connection]:
+                free.wait(PATIENCE)
+                with reading(self) as connection:
+                    yield connection
+
+            monkeypatch.setattr(Database, "reading", hung)
+            try:
+                for path in ("/healthz", "/metrics", "/tasks/pets/status"):
+                    answer = await http.get(path)
+                    assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable"), path
+            finally:
+                free.set()
+
+    asyncio.run(use())
+
+
+def test_an_upload_of_tokens_does_not_hold_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes in parts, each in a transaction of its own, and not through the queue of the clients' steps."""
+    parts, seen, rng, put = [], [], random.Random(1), store.put_tokens
+
+    async def use() -> None:
+        settings = ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN, database_seconds=PATIENCE)
+        async with running(settings) as (app, http):
+            service = app.state.service
+
+            def noting(connection: Connection, task: Task, hashes: list[bytes]) -> None:
+                with service.database.reading() as other:
+                    seen.append(len(other.execute(store.tokens.select()).all()))
+                parts.append(len(hashes))
+                put(connection, task, hashes)
+
+            async def queued(key: bytes, step: object) -> None:
+                raise AssertionError("an upload waits in the queue of the clients' steps")
+
+            monkeypatch.setattr(store, "put_tokens", noting)
+            monkeypatch.setattr(service.queue, "do", queued)
+            hashes = [rng.randbytes(32).hex() for _ in range(2 * TOKENS_TOGETHER + 1)]
+            answer = await http.put("/tasks/pets/tokens", json={"hashes": hashes})
+            assert answer.json() == {"tokens": len(hashes)}
+
+    asyncio.run(use())
+    assert parts == [TOKENS_TOGETHER, TOKENS_TOGETHER, 1]
+    assert seen == [1, 1 + TOKENS_TOGETHER, 1 + 2 * TOKENS_TOGETHER]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ServiceSettings]:
+    """Settings of a server that waits a moment for requests."""
+    monkeypatch.setenv(operations.VARIABLE, "")
+    settings = ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN, request_seconds=0.5)
+    settings.to_environment()
+    operations._request_seconds.cache_clear()
+    yield settings
+    operations._request_seconds.cache_clear()
+
+
+@contextlib.asynccontextmanager
+async def listening(settings: ServiceSettings) -> AsyncIterator[int]:
+    """The port of a server in this process."""
+    config = uvicorn.Config(application(settings), port=0, http=ImpatientProtocol, log_level="error")  # type: ignore[arg-type]
+    server = uvicorn.Server(config)
+    serving = asyncio.ensure_future(server.serve())
+    async with asyncio.timeout(PATIENCE):
+        while not server.started:
+            await asyncio.sleep(0.02)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    await serving
+
+
+async def trickle(port: int, begin: bytes) -> bytes:
+    """What the server says to a request that begins so and then arrives byte by byte, until it closes or resets."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(begin)
+    said = bytearray()
+
+    async def listen() -> None:
+        while piece := await reader.read(4096):
+            said.extend(piece)
+
+    listening_task = asyncio.ensure_future(listen())
+    with contextlib.suppress(OSError):
+        while not listening_task.done():
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+    with contextlib.suppress(OSError):
+        await listening_task
+    writer.close()
+    return bytes(said)
+
+
+def test_requests_that_trickle_in_are_cut_off(impatient: ServiceSettings) -> None:
+    """In the head of the first request, in the head of a later one, and in the body; whoever is quick is answered."""
+    get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+    put = b"PUT /tasks/pets/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    long = f"Content-Length: 100000\r\nAuthorization: Bearer {ADMIN}\r\n\r\n".encode()
+
+    async def use() -> None:
+        async with listening(impatient) as port, asyncio.timeout(PATIENCE):
+            base = f"http://127.0.0.1:{port}"
+            async with httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {ADMIN}"}) as http:
+                document = {"mechanism": "vgrr", "epsilon": 1.0, "items": ["a", "b"]}
+                assert (await http.put("/tasks/pets", json=document)).status_code == 200
+                assert await trickle(port, get + b"X-Slow: ") == b""
+                assert (await trickle(port, get + b"\r\n" + get + b"X-Slow: ")).count(b"200 OK") == 1
+                said = await trickle(port, put + long)
+                assert b"408" in said.splitlines()[0]
+                assert b"too-slow" in said
+                await asyncio.sleep(0.6)  # an idle connection may wait longer than a request
+                assert (await http.get("/healthz")).status_code == 200
+
+    asyncio.run(use())
