@@ -380,6 +380,19 @@ def test_a_loop_whose_rounds_depend_on_their_number_does_not_count(mechanism):
         explore(mechanism, [1], retries=True)
 
 
+def test_a_loop_that_goes_on_ever_less_likely_is_given_up_early(monkeypatch):
+    monkeypatch.setattr(module, "MAX_FORKS", 2000)
+
+    def factorial(rng, data):
+        count = 1
+        while rng.integers(count) < 1:
+            count += 1
+        return count % 2
+
+    with pytest.raises(TooManyPaths, match="below 1e-300"):
+        explore(factorial, [1])
+
+
 def test_a_loop_that_ends_by_its_count_is_followed_to_its_end():
     def at_most_three(rng, data):
         count = 0

@@ -20,6 +20,7 @@ from veridp.errors import BadInput
 from veridp.kernel.output import DictItems
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs
+from veridp.sampling.plan import LARGEST_DOUBLE, RareGenerator
 from veridp.sampling.sample import sample
 
 LEVEL = 1e-6
@@ -350,6 +351,17 @@ def test_a_requested_reading_that_cannot_serve_is_an_error_that_says_why() -> No
 
 def many_runs(rng, queries):
     return [1 if query + rng.laplace() > 0 else 0 for query in queries]
+
+
+def test_rare_draws_of_geometric_noise_end() -> None:
+    """NumPy adds up its probabilities until they exceed a number, which those of p do not if it is next to 1."""
+    p = 1 - math.exp(-0.5)
+    total, term = p, p
+    while total + term * (1 - p) > total:
+        total, term = total + term * (1 - p), term * (1 - p)
+    assert total < 1 - 2.0**-53  # so NumPy never ends on the largest number below 1
+    assert RareGenerator(1).random(4000).max() <= LARGEST_DOUBLE < total
+    assert RareGenerator(1).geometric(p, size=4000).max() > 40
 
 
 def test_the_reading_is_chosen_by_a_rule() -> None:

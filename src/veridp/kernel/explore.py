@@ -49,12 +49,14 @@ from veridp.kernel.stand_ins import RAISED, Symbolic
 from veridp.kernel.state import Watch, watched_entropy
 from veridp.kernel.symbols import Noise, Relation, Rounds, drawn_in, has_no_atoms
 from veridp.kernel.text import NoisyText, WrittenNumber, goes_into_output, replaced
-from veridp.kernel.weights import weight_of
+from veridp.kernel.weights import Weight, weight_of
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.mechanism.randomness import CURRENT
 
 MAX_PATHS = 100_000
 MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
+FORKS_BETWEEN_LOOKS = 64  # at how unlikely the choices of a run are
+LEAST_LOG_PROBABILITY = -1000.0  # to the base 2: about 1e-300, below which floats have no numbers
 
 
 def explore(
@@ -355,6 +357,13 @@ class Run(StandInGenerator, Decider):
                     f"or use an engine that samples"
                 )
             )
+        if (self.place - self.drawn) % FORKS_BETWEEN_LOOKS == 0 and self._is_hopeless():
+            self._stop(
+                TooManyPaths(
+                    f"{here()}: a run goes on whose choices have a probability below 1e-300; bound the loop "
+                    f"(for … in range(…)), or use an engine that samples"
+                )
+            )
         site, (taken, *others) = here(), possible
         begun = tuple(self.stages) if others else ()
         for other in reversed(others):
@@ -365,6 +374,12 @@ class Run(StandInGenerator, Decider):
         self.stages.append(self.next)
         if others:
             self.conditions += options[taken].conditions
+
+    def _is_hopeless(self) -> bool:
+        """Whether its choices are so unlikely that a loop, whose chance to go on falls in every round, must have made
+        them."""
+        weights = [step.option.weight for step in self.steps if isinstance(step, Fork)]
+        return sum(math.log2(weight) for weight in weights if not isinstance(weight, Weight)) < LEAST_LOG_PROBABILITY
 
     def choose_way(self, options: Sequence[Option]) -> Sequence[int]:
         """The options that are possible here: the run takes the first, later runs the others."""

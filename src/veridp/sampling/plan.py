@@ -42,6 +42,11 @@ _new_capsule: Callable[..., Any] = ctypes.PYFUNCTYPE(
 _NAME = b"BitGenerator"
 
 
+# NumPy adds up geometric probabilities, of p from 1/3 on, until they exceed a number: less than 100 of them count, each
+# with a rounding error of at most 2^-54, so the sum gets past this number. It may never get past the largest below 1.
+LARGEST_DOUBLE = 1 - 2.0**-45
+
+
 class _Functions(ctypes.Structure):
     """NumPy's bitgen_t."""
 
@@ -73,7 +78,7 @@ class RareBits:
         self._rng = np.random.Generator(np.random.SFC64(seed))
         self._word = word = self._words().__next__
         words, halves = _uint64(lambda _: word()), _uint32(lambda _: word() >> 32)
-        doubles = _double(lambda _: (word() >> 11) * 2.0**-53)
+        doubles = _double(lambda _: min((word() >> 11) * 2.0**-53, LARGEST_DOUBLE))
         self._functions = _Functions(None, words, halves, doubles, words)
         address = ctypes.addressof(self._functions)
         self.capsule = _new_capsule(address, _NAME, None)
