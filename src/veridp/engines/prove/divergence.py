@@ -112,7 +112,7 @@ class DivergenceProof(AlignmentProof):
         common = self._common_loss
         if common is None:
             return {"rho": None, "mu": None}
-        mu = None if common.pure else _root_above(common.squared)
+        mu = None if common.pure else root_above(common.squared)
         return {"rho": (common.pure**2 + common.squared) / 2, "mu": mu}
 
     @property
@@ -161,7 +161,7 @@ class DivergenceProof(AlignmentProof):
         )
 
 
-def _root_above(square: Fraction) -> Fraction:
+def root_above(square: Fraction) -> Fraction:
     """The root where it is rational, else a decimal just above it."""
     whole = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
     if whole * whole == square:
@@ -216,7 +216,7 @@ def _priced(
     if any(math.isinf(alignment.cost) for row in rows for alignment in row) or whole_between_corners(proof):
         return proof
     losses = tuple(_losses(events, [row[p] for row in rows], p, polytope) for p, polytope in enumerate(polytopes))
-    epsilon = _least_epsilon(losses, delta)
+    epsilon = least_epsilon(lambda at: _delta(losses, at), delta)
     if epsilon is None:
         return replace(proof, losses=losses)
     return replace(proof, losses=losses, epsilon=float(epsilon), exact_epsilon=epsilon)
@@ -360,15 +360,20 @@ def _delta(losses: Sequence[Sequence[GroupLoss]], epsilon: arb) -> arb:
     return reduce(lambda a, b: a.max(b), totals, arb(0))
 
 
-def _least_epsilon(losses: Sequence[Sequence[GroupLoss]], delta: float) -> Fraction | None:
-    """The least ε at which δ is no more than this, up to rounding upwards; None where there is none."""
+def least_epsilon(delta_at: Callable[[arb], arb], delta: float, pure: Fraction | None = None) -> Fraction | None:
+    """The least ε at which δ is no more than this, up to rounding upwards; None where there is none.
+
+    It is no more than `pure`, an ε at which δ is 0, where there is one.
+    """
     with ctx.workprec(PRECISION):
 
         def holds(epsilon: Fraction) -> bool:
-            return bool(_delta(losses, ball(epsilon)) <= arb(delta))
+            return bool(delta_at(ball(epsilon)) <= arb(delta))
 
         if holds(Fraction(0)):
             return Fraction(0)
+        if not delta:
+            return pure if pure is not None and holds(pure) else None
         high = 1.0
         while not holds(Fraction(high)):
             high *= 2

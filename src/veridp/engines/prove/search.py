@@ -20,6 +20,7 @@ from veridp.claim import Claim, Interval
 from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
+from veridp.engines.prove.composition import prove_by_composition
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
 from veridp.engines.prove.divergence import prove_by_divergence
 from veridp.engines.prove.events import (
@@ -262,8 +263,12 @@ def _is_one_number(mechanism: Mechanism) -> bool:
 def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     """A proof for all records of an interval; the number of one person is one record.
 
-    What one record decides is taken for a function of it, where the code can do with that; else path by path.
+    What one record decides is taken for a function of it, where the code can do with that; else path by path. Where
+    records are sampled, or used with numbers that were released before, it is proved step by step.
     """
+    in_steps = prove_by_composition(mechanism, size, delta)
+    if in_steps is not None:
+        return in_steps
     try:
         return _prove_sums(mechanism, size, delta, folds=True)
     except (NotExplorable, ExplorationDisagrees, MechanismFailed):
