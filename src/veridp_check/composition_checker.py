@@ -149,29 +149,39 @@ def _shift(certificate: Composition, step: NoisyStep) -> Fraction:
     return replaced if sampling is None or sampling.fixed else max(added, replaced)
 
 
-def _loss(certificate: Composition) -> tuple[ShiftLoss, list[NoiseDraw]]:
-    """A bound on the loss of all steps, and the noise that moves."""
-    total, moving = ShiftLoss(), Counter[NoiseDraw]()
-    for k, step in enumerate(certificate.steps):
-        loss = step.noise.loss(_shift(certificate, step))
-        if loss is None:
-            raise CertificateFlaw(f"/steps/{k}/noise", f"{step.noise.kind} noise must not be moved")
-        total += ShiftLoss(loss.pure * step.count, loss.squared * step.count)
-        if loss.pure or loss.squared:
-            moving[step.noise] += step.count
-    alone = list(moving) if moving.total() == 1 else [*moving, *moving]
-    return total, alone
+@dataclass(frozen=True)
+class _Losses:
+    """A bound on the loss of all steps where all records take part, the noise that moves, and Laplace prices."""
+
+    bound: ShiftLoss
+    moving: list[NoiseDraw]
+    prices: Counter[Fraction]
+
+    @classmethod
+    def of(cls, certificate: Composition) -> _Losses:
+        total, moving, prices = ShiftLoss(), list[NoiseDraw](), Counter[Fraction]()
+        for k, step in enumerate(certificate.steps):
+            loss = step.noise.loss(_shift(certificate, step))
+            if loss is None:
+                raise CertificateFlaw(f"/steps/{k}/noise", f"{step.noise.kind} noise must not be moved")
+            total += ShiftLoss(loss.pure * step.count, loss.squared * step.count)
+            moving += [step.noise] * step.count if loss.pure or loss.squared else []
+            if loss.pure:
+                prices[loss.pure] += step.count
+        return cls(total, moving, prices)
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        return delta_above(epsilon, self.bound, self.moving, self.prices)
 
 
 def check_delta(certificate: Composition) -> str:
     """The losses of the steps have a δ at ε that is no more than what is stated."""
-    loss, moving = _loss(certificate)
-    sampling = certificate.sampling
+    losses, sampling = _Losses.of(certificate), certificate.sampling
     if sampling is None:
-        found = delta_above(certificate.epsilon, loss, moving)
+        found = losses.delta_above(certificate.epsilon)
     else:
-        inner = _inner(certificate.epsilon, sampling.rate, loss)
-        found = sampling.rate * delta_above(inner, loss, moving)
+        inner = _inner(certificate.epsilon, sampling.rate, losses.bound)
+        found = sampling.rate * losses.delta_above(inner)
     if found > certificate.delta:
         raise CertificateFlaw("/delta", f"δ is {decimal_of(found)} at this ε, not {decimal_of(certificate.delta)}")
     return f"their losses have δ <= {decimal_of(found, 6)} at the ε that is stated"
@@ -199,7 +209,7 @@ def check_notions(certificate: Composition) -> str:
         return "none is stated"
     if certificate.sampling is not None:
         raise CertificateFlaw(f"/{stated[0]}", "nothing follows for this notion from a sample of the records")
-    rho, (total, _) = ZERO, _loss(certificate)
+    rho, total = ZERO, _Losses.of(certificate).bound
     for step in certificate.steps:
         loss = step.noise.loss(_shift(certificate, step)) or ShiftLoss()
         rho += step.count * (loss.pure**2 + loss.squared) / 2

@@ -18,7 +18,8 @@ the rows that they share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -34,6 +35,7 @@ from veridp_check.alignment_checker import (
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
 from veridp_check.enclosures import gaussian_delta_above
+from veridp_check.loss_distribution import laplace_delta_above
 from veridp_check.noise import POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
 from veridp_check.shifts import (
     MAX_RULE_ENTRIES,
@@ -123,13 +125,18 @@ def check_notions(certificate: Certificate) -> str:
             moving = {certificate.noises[row].kind for row, column in groups[0].columns.items() if _is_moved(column)}
             if groups[0].weight or not moving <= set(TWO_SIDED):
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} its loss is not bounded on both sides")
-            _check_notion(certificate, _loss(certificate.noises, groups[0]))
+            bound = _loss(certificate.noises, groups[0])
+            rho = (bound.pure**2 + bound.squared) / 2
+            if moving == {"laplace"}:
+                prices = _prices(certificate.noises, groups[0])
+                rho = min(rho, sum((price**2 * number / 2 for price, number in prices.items()), start=Fraction(0)))
+            _check_notion(certificate, bound, rho)
     return " and ".join({"rho": "ρ", "mu": "μ"}[name] for name in stated) + " as stated" if stated else "none is stated"
 
 
-def _check_notion(certificate: Certificate, bound: ShiftLoss) -> None:
-    if certificate.rho is not None and certificate.rho < (bound.pure**2 + bound.squared) / 2:
-        raise CertificateFlaw("/rho", f"ρ is {decimal_of((bound.pure**2 + bound.squared) / 2)}, not less")
+def _check_notion(certificate: Certificate, bound: ShiftLoss, rho: Fraction) -> None:
+    if certificate.rho is not None and certificate.rho < rho:
+        raise CertificateFlaw("/rho", f"ρ is {decimal_of(rho)}, not less")
     if certificate.mu is not None and (bound.pure or certificate.mu**2 < bound.squared):
         raise CertificateFlaw(
             "/mu", "noise that is not normal is moved" if bound.pure else "μ² is below that of the shift"
@@ -164,17 +171,36 @@ def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
     """
     noises = certificate.noises
     moving = [noises[row] for row, column in group.columns.items() if _is_moved(column)]
-    return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving)
+    return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving, _prices(noises, group))
 
 
-def delta_above(epsilon: Fraction, bound: ShiftLoss, moving: Sequence[NoiseDraw]) -> Fraction:
+def _prices(noises: Sequence[NoiseDraw], group: ShiftGroup) -> Counter[Fraction]:
+    """By how many scales Laplace noise moves at most, whatever the difference, and how much of it does."""
+    prices = Counter[Fraction]()
+    for row, column in group.columns.items():
+        if _is_moved(column) and noises[row].kind == "laplace":
+            ends = column if isinstance(column, tuple) else _ends(column, group.polytope, group.place)
+            prices[max(map(abs, ends)) / noises[row].parameters[0]] += 1
+    return prices
+
+
+def delta_above(
+    epsilon: Fraction, bound: ShiftLoss, moving: Sequence[NoiseDraw], prices: Mapping[Fraction, int] | None = None
+) -> Fraction:
     """A rational just above E[(1 - e^(ε - L))₊] of a loss within the bound, of this noise that moves.
+
+    `prices` are by how many scales Laplace noise moves at most, and how much of it does.
 
     With a normal number N as `ShiftLoss` says, it is at most `lost` + E[(1 - e^(ε - pure - N))₊], and grows with each
     part of the bound.
     """
     alone = moving[0].delta_alone(bound.pure, epsilon) if len(moving) == 1 else None
-    return bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared) if alone is None else alone
+    if alone is not None:
+        return alone
+    found = bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared)
+    if found and prices and sum(prices.values()) == len(moving):
+        return min(found, laplace_delta_above(epsilon, prices))
+    return found
 
 
 def _is_moved(column: Column) -> bool:

@@ -220,6 +220,10 @@ def test_steps_of_laplace_noise_add_up():
             w -= sum(np.clip((w - x) * x, -1, 1) for x in data) + rng.laplace(scale=4.0)
         return w
 
+    proof = proved(laplace_descent, 1e-2)
+    found = account(Repeated(3, Leaf.laplace(scale=4.0)), 1e-2, second_opinion=False)
+    assert proof.epsilon == pytest.approx(found.epsilon, rel=1e-5)
+    assert proof.epsilon < 0.74
     assert proved(laplace_descent).epsilon == 0.75
     assert proved(laplace_descent).rho == pytest.approx(3 / 32)
 

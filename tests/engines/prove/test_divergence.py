@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import veridp
+from veridp.accounting import Leaf, Repeated, account
 from veridp.claim import Standing
-from veridp.engines.exact import worst
+from veridp.engines.exact import compare, worst
 from veridp.engines.prove import prove
 from veridp.errors import BadInput
 from veridp_check.checker import check
@@ -120,6 +121,20 @@ def test_laplace_noise_has_a_smaller_epsilon_where_delta_is_allowed():
         assert prove(released, 1, delta=delta).epsilon == pytest.approx(epsilon, abs=1e-9)
     assert prove(released, 1).epsilon == 1.0
     assert prove(released, 1).delta(0.5) == pytest.approx((math.e - math.exp(0.5)) / (1 + math.e), rel=1e-12)
+
+
+def test_laplace_numbers_cost_what_the_accountant_says():
+    def noisy_vector(rng, data):
+        return [value + rng.laplace(scale=5) for value in data]
+
+    proof = prove(noisy_vector, 5, delta=1e-3, adjacency="linf")
+    found = account(Repeated(5, Leaf.laplace(scale=5.0)), 1e-3, second_opinion=False)
+    assert proof.epsilon == pytest.approx(found.epsilon, rel=1e-5)
+    assert proof.rho == pytest.approx(5 / 50)
+    shown = compare(noisy_vector, [0.0] * 5, [1.0] * 5)
+    for epsilon in (0.2, 0.6, 0.9):
+        bounds = shown.delta_bounds(epsilon)
+        assert bounds.lower <= proof.delta(epsilon) <= bounds.upper
 
 
 def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():

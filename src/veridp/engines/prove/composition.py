@@ -420,12 +420,13 @@ def _step_loss(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | N
 
 
 def _loss(mechanism: Mechanism, noisy: NoisySteps) -> GroupLoss:
-    total, moving = LossBound(), []
+    total, moving, prices = LossBound(), list[Noise](), Counter[Fraction]()
     for rank, step in enumerate(noisy.steps):
         if (loss := _step_loss(mechanism, step, noisy.sample)) != LossBound():
             total += loss
             moving.append(Noise(rank, step.distribution, step.site))
-    return GroupLoss(total, tuple(moving))
+            prices[loss.pure] += 1
+    return GroupLoss(total, tuple(moving), prices=() if total.squared else tuple(sorted(prices.items())))
 
 
 def _delta(loss: GroupLoss, sample: RecordSample | None, epsilon: arb) -> arb:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any
 
+import numpy as np
 from flint import arb, ctx
 
 from veridp.adjacency import Box, Hull, Polytope
@@ -38,15 +40,19 @@ from veridp.engines.prove.shifts import (
     requirements_of,
 )
 from veridp.kernel.distributions import LossBound
+from veridp.kernel.noise import Laplace
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, number_text
 from veridp.mechanism import Mechanism
 from veridp.numerics.balls import ball
+from veridp.numerics.privacy_loss_distribution import LossLattice, LossSum
 from veridp.numerics.rational import least_squares
+from veridp_check.loss_distribution import grid_of
 from veridp_check.records import Seen
 
 PRECISION = 256  # bits: as many as δ needs that is the difference of two probabilities
 LARGEST_EPSILON = 700.0  # an ε above this is none
+SUM_ROUNDING = 1 + 1e-8  # far more than that of a sum of losses in floats
 SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
 
 
@@ -57,11 +63,28 @@ class GroupLoss:
     bound: LossBound
     moving: tuple[Noise, ...]
     weighted: bool = False  # whether the weights of the events depend on the data
+    prices: tuple[tuple[Fraction, int], ...] = ()  # of Laplace noise, and how much moves at each, where no other does
+
+    @cached_property
+    def _sum(self) -> LossSum | None:
+        """The losses of several Laplace numbers together, on a grid that does not make them less."""
+        prices = dict(self.prices)
+        if sum(prices.values()) < 2 or self.weighted:
+            return None
+        step = float(grid_of(prices))
+        return LossSum([_lattice(math.ceil(price / grid_of(prices)), step, count) for price, count in self.prices])
 
     @property
     def is_two_sided(self) -> bool:
         """Whether its loss is bounded on either side, but for what is normal."""
         return not self.weighted and not self.bound.lost and all(map(_moves_freely, self.moving))
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP of a loss that is bounded on both sides: of all noise together, or of several Laplace numbers."""
+        together = (self.bound.pure**2 + self.bound.squared) / 2
+        apart = sum((price**2 * count / 2 for price, count in self.prices), start=Fraction(0))
+        return min(together, apart) if self.prices else together
 
     def delta(self, epsilon: arb) -> arb:
         """E[(1 - e^(ε - L))₊], or a bound above it."""
@@ -72,9 +95,21 @@ class GroupLoss:
             if alone is not None:
                 return alone
         if not self.bound.squared:
-            return lost if left >= 0 else lost + 1 - left.exp()
+            found = lost if left >= 0 else lost + 1 - left.exp()
+            if left >= 0 or self._sum is None:
+                return found
+            return found.min(arb(self._sum.delta(float(epsilon)) * SUM_ROUNDING))
         mu = squared.sqrt()
         return lost + _normal_below(mu / 2 - left / mu) - left.exp() * _normal_below(-mu / 2 - left / mu)
+
+
+def _lattice(half: int, step: float, count: int) -> LossLattice:
+    """Losses from -half · step to half · step, of a δ that is that of Laplace noise at these points and linear in e^ε
+    between them; `veridp_check.loss_distribution` has the argument."""
+    r = math.exp(step / 2)
+    masses = np.exp(np.arange(-2 * half, 1) * step / 2) * math.expm1(step / 2) / (r + 1)
+    masses[0], masses[-1] = math.exp(-half * step) * r / (r + 1), r / (r + 1)
+    return LossLattice(0.0, -half, masses, step, count, 0.0)
 
 
 def _normal_below(x: arb) -> arb:
@@ -113,7 +148,7 @@ class DivergenceProof(AlignmentProof):
         if common is None:
             return {"rho": None, "mu": None}
         mu = None if common.pure else root_above(common.squared)
-        return {"rho": (common.pure**2 + common.squared) / 2, "mu": mu}
+        return {"rho": max(group.rho for groups in self.losses for group in groups), "mu": mu}
 
     @property
     def _common_loss(self) -> LossBound | None:
@@ -301,8 +336,25 @@ def _losses(
     for _, columns, weights in groups:
         moving = tuple(noise for noise, column in columns.items() if any(column))
         bound = _bound(columns, polytope) + LossBound(pure=max(weights))
-        found.append(GroupLoss(bound, moving, weighted=max(weights) > 0))
+        found.append(GroupLoss(bound, moving, max(weights) > 0, _prices(columns, polytope)))
     return tuple(found)
+
+
+def _prices(columns: Mapping[Noise, Column], polytope: Polytope) -> tuple[tuple[Fraction, int], ...]:
+    """By how many scales Laplace noise moves at most, and how much of it; nothing where other noise moves too."""
+    prices = Counter[Fraction]()
+    for noise, column in columns.items():
+        ends = column
+        if _is_rule(column):
+            if not isinstance(polytope, Box):
+                return ()
+            ends = bounds_of(column[0], dict(column[1]), polytope)
+        farthest = max(map(abs, ends), default=Fraction(0))
+        if farthest and not isinstance(noise.distribution, Laplace):
+            return ()
+        if farthest:
+            prices[farthest / noise.distribution.scale] += 1  # type: ignore[attr-defined]
+    return tuple(sorted(prices.items()))
 
 
 def _columns(form: CornerShifts | Rule, count: int) -> Iterator[Column]:
