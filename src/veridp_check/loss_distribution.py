@@ -2,11 +2,12 @@
 
 Let Laplace noise be shifted by p scales. δ(ε) of this shift is 1 - x^(1/2) e^(-p/2) for x = e^ε between e^-p and e^p;
 1 - x below, 0 above. As a function of x it is convex, so it is no more than its linear interpolation between the points
-x = e^(kh), k = -K, …, K, where Kh = p. The interpolation is the δ of a loss that has the values kh alone; and where one
-δ is nowhere less than another, it dominates: what holds of losses of the interpolations, one after the other, holds of
-the shifts (Zhu, Dong and Wang 2022, Theorem 10; Doroshenko et al. 2022). Its slopes give the probabilities of the loss.
-With r = e^(h/2) they are r/(r + 1) of Kh, e^-p r/(r + 1) of -Kh, and e^((k - K)h/2) (r - 1)/(r + 1) of kh in between.
-Where p is no multiple of h, the next one is taken: a larger shift has a larger δ.
+x_k = e^(kh), k = -K, …, K, where Kh >= p; below these it is 1 - x, and 0 above. The interpolation is the δ of a loss that
+has the values kh alone; and where one δ is nowhere less than another, it dominates: what holds of losses of the
+interpolations, one after the other, holds of the shifts (Zhu, Dong and Wang 2022, Theorem 10; Doroshenko et al. 2022).
+The loss is kh with a probability of x_k times what the slope of the interpolation grows by at x_k. With δ_k = δ(kh) and
+R = e^h this is (δ_{k+1} - (1 + R) δ_k + R δ_{k-1})/(R - 1), where δ_{K+1} = 0 and δ_{-K-1} = 1 - e^(-(K+1)h); between
+points that are within [-p, p] it is e^((kh - p)/2) (r - 1)/(r + 1), r being e^(h/2).
 
 Each of these, and each sum of products of them, is rounded up; δ grows with every one of them.
 """
@@ -22,7 +23,6 @@ from veridp_check.enclosures import exp_between
 
 POINTS = 4000  # above 0, of the losses of all numbers together
 LEAST_POINTS = 8  # above 0, of the loss of the number that is shifted most
-FINER = 4  # how many times smaller the step may be than it has to
 BITS = 128  # of a probability
 ONE = 1 << BITS
 
@@ -30,13 +30,8 @@ Masses = list[int]  # of the losses from the least on, in units of 2^-BITS
 
 
 def grid_of(prices: Mapping[Fraction, int]) -> Fraction:
-    """The step h of the losses, for so many numbers of each price; it divides all prices unless that makes it small."""
-    wanted = max(prices) / max(POINTS // sum(prices.values()), LEAST_POINTS)
-    common = Fraction(0)
-    for price in prices:
-        parts = price.numerator * common.denominator, common.numerator * price.denominator
-        common = Fraction(math.gcd(*parts), price.denominator * common.denominator)
-    return common / math.ceil(common / wanted) if common > wanted / FINER else wanted
+    """The step h of the losses, for so many numbers of each price: it divides the largest."""
+    return max(prices) / max(POINTS // sum(prices.values()), LEAST_POINTS)
 
 
 def laplace_delta_above(epsilon: Fraction, prices: Mapping[Fraction, int]) -> Fraction:
@@ -60,22 +55,38 @@ def laplace_delta_above(epsilon: Fraction, prices: Mapping[Fraction, int]) -> Fr
 def _composed(step: Fraction, prices: tuple[tuple[Fraction, int], ...]) -> Masses:
     total = [ONE]
     for price, number in prices:
-        total = _product(total, _power(_masses(math.ceil(price / step), step), number))
+        total = _product(total, _power(_masses(price, step), number))
     return total
 
 
-def _masses(half: int, step: Fraction) -> Masses:
-    """The probabilities of the losses -half · step, …, half · step of one number."""
+def _masses(price: Fraction, step: Fraction) -> Masses:
+    """The probabilities of the losses of one number, from the least on."""
+    half = math.ceil(price / step)
     low, high = exp_between(step / 2)
-    outer = high / (high + 1)
     inner = (high - 1) / (low + 1)
-    decay = _ceil(exp_between(-step / 2)[1])
-    power, found = ONE, [_ceil(outer)]
-    for _ in range(2 * half - 1):
+    decay, power = _ceil(exp_between(-step / 2)[1]), _ceil(exp_between(((half - 2) * step - price) / 2)[1])
+    between = []
+    for _ in range(half - 2, 1 - half, -1):
+        between.append(_ceil(inner * Fraction(power, ONE)))
         power = -(-power * decay >> BITS)
-        found.append(_ceil(inner * Fraction(power, ONE)))
-    found.append(_ceil(outer * exp_between(-half * step)[1]))
-    return found[::-1]
+    outer = [_mass(k, half, price, step) for k in range(-half, half + 1) if abs(k) >= half - 1]
+    lower = (len(outer) + 1) // 2 if half > 1 else len(outer)
+    return [*outer[:lower], *between[::-1], *outer[lower:]]
+
+
+def _mass(k: int, half: int, price: Fraction, step: Fraction) -> int:
+    """The probability of the loss k · step, by the differences of δ."""
+    low, high = exp_between(step)
+    before, here, after = (_delta(j, half, price, step) for j in (k - 1, k, k + 1))
+    return _ceil(max(after[1] - (1 + low) * here[0] + high * before[1], Fraction(0)) / (low - 1))
+
+
+def _delta(k: int, half: int, price: Fraction, step: Fraction) -> tuple[Fraction, Fraction]:
+    """Just below and just above δ(k · step) of one number, for |k| up to half + 1."""
+    if k >= half or k * step >= price:
+        return Fraction(0), Fraction(0)
+    least, most = exp_between(k * step if k * step <= -price else (k * step - price) / 2)
+    return 1 - most, 1 - least
 
 
 def _power(masses: Masses, number: int) -> Masses:

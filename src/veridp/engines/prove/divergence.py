@@ -71,8 +71,8 @@ class GroupLoss:
         prices = dict(self.prices)
         if sum(prices.values()) < 2 or self.weighted:
             return None
-        step = float(grid_of(prices))
-        return LossSum([_lattice(math.ceil(price / grid_of(prices)), step, count) for price, count in self.prices])
+        step = grid_of(prices)
+        return LossSum([_lattice(price, step, count) for price, count in self.prices])
 
     @property
     def is_two_sided(self) -> bool:
@@ -103,13 +103,17 @@ class GroupLoss:
         return lost + _normal_below(mu / 2 - left / mu) - left.exp() * _normal_below(-mu / 2 - left / mu)
 
 
-def _lattice(half: int, step: float, count: int) -> LossLattice:
-    """Losses from -half · step to half · step, of a δ that is that of Laplace noise at these points and linear in e^ε
-    between them; `veridp_check.loss_distribution` has the argument."""
-    r = math.exp(step / 2)
-    masses = np.exp(np.arange(-2 * half, 1) * step / 2) * math.expm1(step / 2) / (r + 1)
-    masses[0], masses[-1] = math.exp(-half * step) * r / (r + 1), r / (r + 1)
-    return LossLattice(0.0, -half, masses, step, count, 0.0)
+def _lattice(price: Fraction, step: Fraction, count: int) -> LossLattice:
+    """Losses on a grid, of a δ that is that of Laplace noise at its points and linear in e^ε between them;
+    `veridp_check.loss_distribution` has the argument."""
+    half = math.ceil(price / step)
+    h, p = float(step), float(price)
+    at = np.arange(-half - 1, half + 2) * h
+    delta = np.where(at >= p, 0.0, -np.expm1(np.where(at <= -p, at, (at - p) / 2)))
+    masses = np.diff(np.diff(delta) * np.exp(-at[:-1])) * np.exp(at[1:-1]) / math.expm1(h)
+    inside = np.abs(np.arange(-half, half + 1)) <= half - 2
+    even = np.exp((at[1:-1] - p) / 2) * math.tanh(h / 4)
+    return LossLattice(0.0, -half, np.where(inside, even, np.maximum(masses, 0.0)), h, count, 0.0)
 
 
 def _normal_below(x: arb) -> arb:
