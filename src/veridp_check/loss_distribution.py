@@ -2,8 +2,8 @@
 
 Let Laplace noise be shifted by p scales. δ(ε) of this shift is 1 - x^(1/2) e^(-p/2) for x = e^ε between e^-p and e^p;
 1 - x below, 0 above. As a function of x it is convex, so it is no more than its linear interpolation between the points
-x_k = e^(kh), k = -K, …, K, where Kh >= p; below these it is 1 - x, and 0 above. The interpolation is the δ of a loss that
-has the values kh alone; and where one δ is nowhere less than another, it dominates: what holds of losses of the
+x_k = e^(kh), k = -K, …, K, where Kh >= p; below these it is 1 - x, and 0 above. The interpolation is the δ of a loss
+that has the values kh alone; and where one δ is nowhere less than another, it dominates: what holds of losses of the
 interpolations, one after the other, holds of the shifts (Zhu, Dong and Wang 2022, Theorem 10; Doroshenko et al. 2022).
 The loss is kh with a probability of x_k times what the slope of the interpolation grows by at x_k. With δ_k = δ(kh) and
 R = e^h this is (δ_{k+1} - (1 + R) δ_k + R δ_{k-1})/(R - 1), where δ_{K+1} = 0 and δ_{-K-1} = 1 - e^(-(K+1)h); between

@@ -91,7 +91,13 @@ def drawn_values(rng, data, count=2):
     return rng.choice(data, size=count, replace=False).sum() + rng.laplace(scale=1.0)
 
 
-@pytest.mark.parametrize("mechanism", [drawn_indices, drawn_values])
+def first_of_a_shuffle(rng, data, count=2):
+    records = list(data)
+    rng.shuffle(records)
+    return sum(records[:count]) + rng.laplace(scale=1.0)
+
+
+@pytest.mark.parametrize("mechanism", [drawn_indices, drawn_values, first_of_a_shuffle])
 def test_a_sample_of_fixed_size(mechanism):
     proof = proved(mechanism, size=4, adjacency="replace")
     assert proof.epsilon == pytest.approx(math.log(1 + (math.e - 1) / 2), abs=1e-12)

@@ -40,6 +40,7 @@ from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, count_text, drawn_in, number_text
 from veridp.kernel.text import NoisyText
+from veridp.kernel.weights import Weight
 from veridp.mechanism import Mechanism
 from veridp.mechanism.declared import Adopting
 from veridp.numerics.balls import ball
@@ -101,7 +102,12 @@ class _PathReader:
         self.path, self.whole, self.names = path, whole, names
         asked = {s for condition in path.conditions for s in drawn_in(condition.slack.terms)}
         chance = rational_mass(path.conditions)
-        if chance is None or isinstance(path.output, Raised) or any(isinstance(s, Released) for s in asked):
+        if (
+            chance is None
+            or isinstance(path.weight, Weight)
+            or isinstance(path.output, Raised)
+            or any(isinstance(s, Released) for s in asked)
+        ):
             raise _NotSteps
         self.weight = Fraction(path.weight) * chance
         self.asked = asked

@@ -51,7 +51,7 @@ def replayed_steps(mechanism: Mechanism, paths: Mapping[int, Sequence[Path]]) ->
 
 def _compare(name: str, plain: Callable[..., Any], path: Path, data: list[float], rng: np.random.Generator) -> None:
     draws = {noise: _draw(noise, path, rng) for noise in path.noises}
-    picks = [fork.taken for fork in path.forks if not fork.implied and not fork.option.conditions]
+    picks = [fork.taken for fork in path.forks if not fork.option.conditions]
     scripted = ScriptedGenerator(np.random.PCG64(0), _in_turn(list(draws.values())), _in_turn(picks))
     try:
         with np.errstate(all="ignore"):
