@@ -64,6 +64,12 @@ class ShiftGroup:
     def takes(self, columns: dict[int, Column]) -> bool:
         return all(self.columns.get(row, column) == column for row, column in columns.items())
 
+    def farthest(self, row: int) -> Fraction:
+        """How far the row is moved at most, whatever the difference."""
+        column = self.columns[row]
+        ends = column if isinstance(column, tuple) else _ends(column, self.polytope, self.place)
+        return max(map(abs, ends), default=Fraction(0))
+
 
 def check_moves(certificate: Certificate) -> str:
     """Every move is one that the noise allows."""
@@ -122,7 +128,7 @@ def check_notions(certificate: Certificate) -> str:
             groups = _groups(certificate, p)
             if len(groups) > 1:
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} the events have {len(groups)} different shifts")
-            moving = {certificate.noises[row].kind for row, column in groups[0].columns.items() if _is_moved(column)}
+            moving = {certificate.noises[row].kind for row in groups[0].columns if groups[0].farthest(row)}
             if groups[0].weight or not moving <= set(TWO_SIDED):
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} its loss is not bounded on both sides")
             bound = _loss(certificate.noises, groups[0])
@@ -170,18 +176,14 @@ def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
     The weight of an event that depends on the data adds to its loss.
     """
     noises = certificate.noises
-    moving = [noises[row] for row, column in group.columns.items() if _is_moved(column)]
+    moving = [noises[row] for row in group.columns if group.farthest(row)]
     return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving, _prices(noises, group))
 
 
 def _prices(noises: Sequence[NoiseDraw], group: ShiftGroup) -> Counter[Fraction]:
     """By how many scales Laplace noise moves at most, whatever the difference, and how much of it does."""
-    prices = Counter[Fraction]()
-    for row, column in group.columns.items():
-        if _is_moved(column) and noises[row].kind == "laplace":
-            ends = column if isinstance(column, tuple) else _ends(column, group.polytope, group.place)
-            prices[max(map(abs, ends)) / noises[row].parameters[0]] += 1
-    return prices
+    moved = [(noises[row], group.farthest(row)) for row in group.columns if noises[row].kind == "laplace"]
+    return Counter(farthest / noise.parameters[0] for noise, farthest in moved if farthest)
 
 
 def delta_above(
@@ -201,10 +203,6 @@ def delta_above(
     if found and prices and sum(prices.values()) == len(moving):
         return min(found, laplace_delta_above(epsilon, prices))
     return found
-
-
-def _is_moved(column: Column) -> bool:
-    return any(column) if isinstance(column, tuple) else bool(column.constant or any(column.slopes.values()))
 
 
 def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> ShiftLoss:

@@ -164,6 +164,27 @@ def test_laplace_numbers_are_composed_by_their_losses():
     assert not check(VECTOR | {"epsilon": "8/10", "delta": "0"}).verified
 
 
+SEGMENTS = VECTOR | {
+    "adjacency": "l1",
+    "polytopes": [{"low": ["-1", "0"], "high": ["1", "0"]}, {"low": ["0", "-1"], "high": ["0", "1"]}],
+    "events": [VECTOR["events"][0] | {"shifts": [rule({"0": "-1"}, {}), rule({}, {"1": "-1"})]}],
+}
+
+
+def test_under_l1_one_entry_moves():
+    delta = 1 - math.exp((0.1 - 1 / 2) / 2)
+    for share, verified in ((1 + 1e-9, True), (1 - 1e-9, False)):
+        assert check(SEGMENTS | {"epsilon": "1/10", "delta": str(Fraction(delta * share))}).verified is verified
+    for polytopes in (
+        SEGMENTS["polytopes"][:1],
+        SEGMENTS["polytopes"][::-1],
+        [SEGMENTS["polytopes"][0]] * 2,
+        [SEGMENTS["polytopes"][0], {"low": ["0", "0"], "high": ["0", "1"]}],
+    ):
+        assert check(SEGMENTS | {"polytopes": polytopes}).rejection.place.startswith("/polytopes")
+    assert check(SEGMENTS | {"adjacency": "linf"}).rejection.place.startswith("/polytopes")
+
+
 def test_shifts_of_different_events_add_up():
     """Kept apart, the two events of a comparison need a shift one way each: 0 for one of them, which costs nothing."""
     apart = changed(ASKED, epsilon="93/100")  # δ is 9.5e-6 here

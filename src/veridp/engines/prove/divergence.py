@@ -51,6 +51,7 @@ from veridp_check.loss_distribution import grid_of
 from veridp_check.records import Seen
 
 PRECISION = 256  # bits: as many as δ needs that is the difference of two probabilities
+MAX_SEGMENTS = 500  # of the differences, for each event: past this, shifts are searched for all differences together
 LARGEST_EPSILON = 700.0  # an ε above this is none
 SUM_ROUNDING = 1 + 1e-8  # far more than that of a sum of losses in floats
 SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
@@ -226,13 +227,17 @@ def prove_by_divergence(
     delta: float,
     records: tuple[Seen, ...] = (),
     weighted: Sequence[NoiseEvent] | None = None,
+    segments: tuple[Polytope, ...] = (),
 ) -> DivergenceProof:
     """The smallest ε at this δ for which shifts carry the events of the paths over all differences of the polytopes.
 
     Two ways are tried: one shift for all events, the one with the least variance of its loss; and the cheapest shift of
-    each event by itself, unless all are of numbers alone, which any shift has to keep.
+    each event by itself, unless all are of numbers alone, which any shift has to keep. `segments` are polytopes that
+    together are as much as the others, and tell more of which noise moves: they are taken unless they are too many.
     """
     events = tuple(events_of(paths) if weighted is None else weighted)
+    if segments and weighted is None and len(segments) * len(events) <= MAX_SEGMENTS:
+        polytopes = segments
     common = _common_alignments(events, polytopes)
     tried = [] if common is None else [common]
     if common is None or any(event.conditions for event in events):
@@ -308,6 +313,8 @@ def _linear(noises: Sequence[Noise], slopes: Mapping[Noise, Mapping[int, Fractio
         return Alignment(
             CornerShifts(tuple(range(polytope.size)), shifts), polytope.listed[worst], shifts[worst], Fraction(0)
         )
+    still = {i for i, ends in enumerate(zip(polytope.low, polytope.high, strict=True)) if not any(ends)}
+    rule = Rule(rule.constants, tuple({i: s for i, s in row.items() if i not in still} for row in rule.slopes))
     return Alignment(rule, polytope.high, Shift(rule.at(polytope.high), Fraction(0)), Fraction(0))
 
 
@@ -338,7 +345,7 @@ def _losses(
         group[2].append(Fraction(weight_cost(event, p)))
     found = []
     for _, columns, weights in groups:
-        moving = tuple(noise for noise, column in columns.items() if any(column))
+        moving = tuple(noise for noise, column in columns.items() if _farthest(column, polytope))
         bound = _bound(columns, polytope) + LossBound(pure=max(weights))
         found.append(GroupLoss(bound, moving, max(weights) > 0, _prices(columns, polytope)))
     return tuple(found)
@@ -348,17 +355,18 @@ def _prices(columns: Mapping[Noise, Column], polytope: Polytope) -> tuple[tuple[
     """By how many scales Laplace noise moves at most, and how much of it; nothing where other noise moves too."""
     prices = Counter[Fraction]()
     for noise, column in columns.items():
-        ends = column
-        if _is_rule(column):
-            if not isinstance(polytope, Box):
+        if farthest := _farthest(column, polytope):
+            if not isinstance(noise.distribution, Laplace):
                 return ()
-            ends = bounds_of(column[0], dict(column[1]), polytope)
-        farthest = max(map(abs, ends), default=Fraction(0))
-        if farthest and not isinstance(noise.distribution, Laplace):
-            return ()
-        if farthest:
-            prices[farthest / noise.distribution.scale] += 1  # type: ignore[attr-defined]
+            prices[farthest / noise.distribution.scale] += 1
     return tuple(sorted(prices.items()))
+
+
+def _farthest(column: Column, polytope: Polytope) -> Fraction:
+    """How far one noise moves at most."""
+    if _is_rule(column) and isinstance(polytope, Box):
+        return max(map(abs, bounds_of(column[0], dict(column[1]), polytope)))
+    return max(map(abs, column), default=Fraction(0))
 
 
 def _columns(form: CornerShifts | Rule, count: int) -> Iterator[Column]:

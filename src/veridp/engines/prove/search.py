@@ -160,7 +160,8 @@ def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
     proof: Proof
     if weighted is None:
         segments = mechanism.adjacency.segments(size, mechanism.domain)
-        proof = _coupled_if_cheaper(_aligned(mechanism, size, paths, polytopes, delta), paths, segments)
+        aligned = _aligned(mechanism, size, paths, polytopes, delta, segments=segments)
+        proof = _coupled_if_cheaper(aligned, paths, segments)
     else:
         proof = _aligned(mechanism, size, paths, polytopes, delta, weighted=weighted.events)
         proof = replace(proof, rounding=weighted.rounding)
@@ -189,12 +190,13 @@ def _aligned(
     delta: float,
     records: tuple[Seen, ...] = (),
     weighted: Sequence[NoiseEvent] | None = None,
+    segments: tuple[Polytope, ...] = (),
 ) -> AlignmentProof:
     """The proof by alignment of the smallest ε at this δ: of pure ε, or where that is smaller of (ε, δ)."""
     pure = prove_by_alignment(mechanism, size, paths, polytopes, records, weighted)
     if not delta:
         return pure
-    with_delta = prove_by_divergence(mechanism, size, paths, polytopes, delta, records, weighted)
+    with_delta = prove_by_divergence(mechanism, size, paths, polytopes, delta, records, weighted, segments)
     if mechanism.claim is not None and mechanism.claim.notion is not None and mechanism.claim.covers_proof(pure):
         return pure  # in another notion than (ε, δ), it may say more
     return with_delta if with_delta.epsilon < pure.epsilon else pure
@@ -296,8 +298,9 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -
             f'e.g. domain=[0, 1] or --domain "[0, 1]"'
         )
     whole = any(noise.distribution.integer for path in summary.paths for noise in path.noises)
-    aligned = _aligned(mechanism, size, summary.paths, summary.polytopes(apart=whole), delta, summary.sums)
-    proof = _coupled_if_cheaper(aligned, summary.paths, summary.polytopes(apart=True))
+    together, apart = summary.polytopes(apart=whole), summary.polytopes(apart=True)
+    aligned = _aligned(mechanism, size, summary.paths, together, delta, summary.sums, segments=apart)
+    proof = _coupled_if_cheaper(aligned, summary.paths, apart)
     first, *more = [replayed(mechanism, data[each], paths) for each, paths in listed.items()]
     return replace(proof, replayed=sum(more, start=first))
 
