@@ -12,6 +12,7 @@ from veridp_check.alignment_reader import read_alignment, read_divergence
 from veridp_check.approximate_checker import APPROXIMATE_STEPS
 from veridp_check.bounds_checker import BOUNDS_STEPS
 from veridp_check.bounds_reader import read_bounds
+from veridp_check.composition_checker import COMPOSITION_STEPS, read_composition
 from veridp_check.coupling_checker import COUPLING_STEPS
 from veridp_check.coupling_reader import read_approximate, read_couplings
 from veridp_check.divergence_checker import DIVERGENCE_STEPS
@@ -61,6 +62,7 @@ KINDS = {
     "alignment": _Kind(read_alignment, ALIGNMENT_STEPS),
     "approximate": _Kind(read_approximate, APPROXIMATE_STEPS),
     "bounds": _Kind(read_bounds, BOUNDS_STEPS),
+    "composition": _Kind(read_composition, COMPOSITION_STEPS),
     "coupling": _Kind(read_couplings, COUPLING_STEPS),
     "divergence": _Kind(read_divergence, DIVERGENCE_STEPS),
     "induction": _Kind(read_induction, INDUCTION_STEPS),

@@ -18,7 +18,8 @@ the rows that they share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -34,6 +35,7 @@ from veridp_check.alignment_checker import (
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
 from veridp_check.enclosures import gaussian_delta_above
+from veridp_check.loss_distribution import laplace_delta_above
 from veridp_check.noise import POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
 from veridp_check.shifts import (
     MAX_RULE_ENTRIES,
@@ -61,6 +63,12 @@ class ShiftGroup:
 
     def takes(self, columns: dict[int, Column]) -> bool:
         return all(self.columns.get(row, column) == column for row, column in columns.items())
+
+    def farthest(self, row: int) -> Fraction:
+        """How far the row is moved at most, whatever the difference."""
+        column = self.columns[row]
+        ends = column if isinstance(column, tuple) else _ends(column, self.polytope, self.place)
+        return max(map(abs, ends), default=Fraction(0))
 
 
 def check_moves(certificate: Certificate) -> str:
@@ -120,16 +128,21 @@ def check_notions(certificate: Certificate) -> str:
             groups = _groups(certificate, p)
             if len(groups) > 1:
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} the events have {len(groups)} different shifts")
-            moving = {certificate.noises[row].kind for row, column in groups[0].columns.items() if _is_moved(column)}
+            moving = {certificate.noises[row].kind for row in groups[0].columns if groups[0].farthest(row)}
             if groups[0].weight or not moving <= set(TWO_SIDED):
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} its loss is not bounded on both sides")
-            _check_notion(certificate, _loss(certificate.noises, groups[0]))
+            bound = _loss(certificate.noises, groups[0])
+            rho = (bound.pure**2 + bound.squared) / 2
+            if moving == {"laplace"}:
+                prices = _prices(certificate.noises, groups[0])
+                rho = min(rho, sum((price**2 * number / 2 for price, number in prices.items()), start=Fraction(0)))
+            _check_notion(certificate, bound, rho)
     return " and ".join({"rho": "ρ", "mu": "μ"}[name] for name in stated) + " as stated" if stated else "none is stated"
 
 
-def _check_notion(certificate: Certificate, bound: ShiftLoss) -> None:
-    if certificate.rho is not None and certificate.rho < (bound.pure**2 + bound.squared) / 2:
-        raise CertificateFlaw("/rho", f"ρ is {decimal_of((bound.pure**2 + bound.squared) / 2)}, not less")
+def _check_notion(certificate: Certificate, bound: ShiftLoss, rho: Fraction) -> None:
+    if certificate.rho is not None and certificate.rho < rho:
+        raise CertificateFlaw("/rho", f"ρ is {decimal_of(rho)}, not less")
     if certificate.mu is not None and (bound.pure or certificate.mu**2 < bound.squared):
         raise CertificateFlaw(
             "/mu", "noise that is not normal is moved" if bound.pure else "μ² is below that of the shift"
@@ -163,22 +176,33 @@ def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
     The weight of an event that depends on the data adds to its loss.
     """
     noises = certificate.noises
-    moving = [noises[row] for row, column in group.columns.items() if _is_moved(column)]
-    return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving)
+    moving = [noises[row] for row in group.columns if group.farthest(row)]
+    return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving, _prices(noises, group))
 
 
-def delta_above(epsilon: Fraction, bound: ShiftLoss, moving: Sequence[NoiseDraw]) -> Fraction:
+def _prices(noises: Sequence[NoiseDraw], group: ShiftGroup) -> Counter[Fraction]:
+    """By how many scales Laplace noise moves at most, whatever the difference, and how much of it does."""
+    moved = [(noises[row], group.farthest(row)) for row in group.columns if noises[row].kind == "laplace"]
+    return Counter(farthest / noise.parameters[0] for noise, farthest in moved if farthest)
+
+
+def delta_above(
+    epsilon: Fraction, bound: ShiftLoss, moving: Sequence[NoiseDraw], prices: Mapping[Fraction, int] | None = None
+) -> Fraction:
     """A rational just above E[(1 - e^(ε - L))₊] of a loss within the bound, of this noise that moves.
+
+    `prices` are by how many scales Laplace noise moves at most, and how much of it does.
 
     With a normal number N as `ShiftLoss` says, it is at most `lost` + E[(1 - e^(ε - pure - N))₊], and grows with each
     part of the bound.
     """
     alone = moving[0].delta_alone(bound.pure, epsilon) if len(moving) == 1 else None
-    return bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared) if alone is None else alone
-
-
-def _is_moved(column: Column) -> bool:
-    return any(column) if isinstance(column, tuple) else bool(column.constant or any(column.slopes.values()))
+    if alone is not None:
+        return alone
+    found = bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared)
+    if found and prices and sum(prices.values()) == len(moving):
+        return min(found, laplace_delta_above(epsilon, prices))
+    return found
 
 
 def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> ShiftLoss:

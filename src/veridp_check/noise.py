@@ -130,7 +130,7 @@ class NoiseDraw:
         if self.kind == TRUNCATED:
             pure = abs(move) / self.parameters[0]
             near, kept = self._truncation()
-            if pure > min(near + 1, MAX_EXPONENT):  # then it is above 1, or too large to compute: nothing is proved
+            if pure > min(near + 1, Fraction(MAX_EXPONENT)):  # above 1, or too large to compute with
                 return ShiftLoss(pure=pure, lost=Fraction(1))
             left = (exp_between(pure)[1] - 1) * exp_between(-near)[1] / 2 / kept
             return ShiftLoss(pure=pure, lost=min(left, Fraction(1)))

@@ -71,6 +71,17 @@ BOTH = certificate(  # data[0] with Laplace noise, and with normal noise
 )
 
 
+VECTOR = certificate(  # two entries of Laplace noise
+    [noise("laplace", "2"), noise("laplace", "3", draw=1)],
+    [event([0, 1], [linear({n: "1"}, {n: "1"}) for n in "01"], [rule({"0": "-1"}, {"1": "-1"})])],
+    "1/2",
+    "1/10",
+    outputs=["[#, #]"],
+    polytopes=[{"low": ["-1", "-1"], "high": ["1", "1"]}],
+    size=2,
+)
+
+
 def comparison(sign: int, shift: str) -> Document:
     """Whether data[0] + normal noise is at least 0, or below."""
     s = str(sign)
@@ -83,7 +94,7 @@ ASKED = certificate(
 )
 
 
-@pytest.mark.parametrize("document", [GAUSSIAN, LAPLACE, UNIFORM, TRUNCATED, BOTH, ASKED])
+@pytest.mark.parametrize("document", [GAUSSIAN, LAPLACE, UNIFORM, TRUNCATED, VECTOR, BOTH, ASKED])
 def test_true_certificates_are_verified(document):
     checked = check(document)
     assert checked.rejection is None
@@ -128,6 +139,52 @@ def test_delta_is_refused_just_where_it_is_too_small(document, truth: Callable[[
             assert check(stated).verified is verified
 
 
+def delta_of_two(epsilon: float, first: float, second: float) -> float:
+    """δ of two Laplace numbers, shifted by these many scales: that of the second, given the loss of the first."""
+
+    def alone(rest: float) -> float:
+        return 0.0 if rest >= second else 1 - math.exp(rest) if rest <= -second else 1 - math.exp((rest - second) / 2)
+
+    ends = alone(epsilon - first) / 2 + math.exp(-first) / 2 * alone(epsilon + first)
+    kinks = [x for x in (epsilon - second, epsilon + second) if -first < x < first]
+    parts = itertools.pairwise([-first, *kinks, first])
+    middle = sum(
+        quad(lambda loss: math.exp((loss - first) / 2) / 4 * alone(epsilon - loss), *part)[0] for part in parts
+    )
+    return ends + middle
+
+
+def test_laplace_numbers_are_composed_by_their_losses():
+    for epsilon in (0.1, 0.4, 0.7):
+        delta = delta_of_two(epsilon, 1 / 2, 1 / 3)
+        for share, verified in ((1 + 1e-6, True), (1 - 1e-6, False)):
+            stated = VECTOR | {"epsilon": str(Fraction(epsilon)), "delta": str(Fraction(delta * share))}
+            assert check(stated).verified is verified
+    assert check(VECTOR | {"epsilon": "5/6", "delta": "0"}).verified
+    assert not check(VECTOR | {"epsilon": "8/10", "delta": "0"}).verified
+
+
+SEGMENTS = VECTOR | {
+    "adjacency": "l1",
+    "polytopes": [{"low": ["-1", "0"], "high": ["1", "0"]}, {"low": ["0", "-1"], "high": ["0", "1"]}],
+    "events": [VECTOR["events"][0] | {"shifts": [rule({"0": "-1"}, {}), rule({}, {"1": "-1"})]}],
+}
+
+
+def test_under_l1_one_entry_moves():
+    delta = 1 - math.exp((0.1 - 1 / 2) / 2)
+    for share, verified in ((1 + 1e-9, True), (1 - 1e-9, False)):
+        assert check(SEGMENTS | {"epsilon": "1/10", "delta": str(Fraction(delta * share))}).verified is verified
+    for polytopes in (
+        SEGMENTS["polytopes"][:1],
+        SEGMENTS["polytopes"][::-1],
+        [SEGMENTS["polytopes"][0]] * 2,
+        [SEGMENTS["polytopes"][0], {"low": ["0", "0"], "high": ["0", "1"]}],
+    ):
+        assert check(SEGMENTS | {"polytopes": polytopes}).rejection.place.startswith("/polytopes")
+    assert check(SEGMENTS | {"adjacency": "linf"}).rejection.place.startswith("/polytopes")
+
+
 def test_shifts_of_different_events_add_up():
     """Kept apart, the two events of a comparison need a shift one way each: 0 for one of them, which costs nothing."""
     apart = changed(ASKED, epsilon="93/100")  # δ is 9.5e-6 here
@@ -144,7 +201,13 @@ def test_shifts_of_different_events_add_up():
 
 @pytest.mark.parametrize(
     ("document", "rho", "mu"),
-    [(GAUSSIAN, "1/32", "1/4"), (ASKED, "1/32", "1/4"), (BOTH, "13/72", None), (LAPLACE, "1/2", None)],
+    [
+        (GAUSSIAN, "1/32", "1/4"),
+        (ASKED, "1/32", "1/4"),
+        (BOTH, "13/72", None),
+        (LAPLACE, "1/2", None),
+        (VECTOR, "13/72", None),
+    ],
 )
 def test_other_notions_are_verified_just_where_they_hold(document, rho, mu):
     assert check(document | {"rho": rho, "mu": mu}).verified

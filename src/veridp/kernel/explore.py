@@ -95,21 +95,22 @@ def walk(
     defer: bool = False,
     functions: bool = False,
     retries: bool = False,
+    run_type: type[Run] | None = None,
 ) -> Iterator[Path]:
-    """The paths, one at a time, as they are found."""
+    """The paths, one at a time, as they are found, by runs of a type."""
     loops = Loops.of(mechanism.bound()) if retries else None
-    listed = partial(_listed, mechanism, data, max_paths, defer, functions)
+    listed = partial(_listed, mechanism, data, max_paths, defer, partial(run_type or Run, functions=functions))
     return listed(None) if loops is None else iter(_settled(listed, loops))
 
 
 def _listed(
-    mechanism: Mechanism, data: Any, max_paths: int, defer: bool, functions: bool, loops: Loops | None
+    mechanism: Mechanism, data: Any, max_paths: int, defer: bool, make: Callable[..., Run], loops: Loops | None
 ) -> Iterator[Path]:
     plain = mechanism.bound()
     function, watch = seeing_stand_ins(plain), Watch(mechanism.name, plain)
     begun: Results = {}
     if loops is not None:  # what is made when it is first needed is no state of a loop
-        follow(Run(Way(), begun, functions, loops), mechanism.name, function, data, defer)
+        follow(make(Way(), begun, loops=loops), mechanism.name, function, data, defer)
     pending = [Way()]
     found = 0
     while pending:
@@ -120,12 +121,12 @@ def _listed(
                 f"or use an engine that samples"
             )
         check()
-        run = Run(pending.pop(), begun, functions, loops)
+        run = make(pending.pop(), begun, loops=loops)
         path = follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
 
         def again(path: Path = path, stages: Sequence[_Stage] = run.stages) -> None:
-            _check_again(path, Run(Way(tuple(stages)), begun, functions, loops), mechanism.name, function, data, defer)
+            _check_again(path, make(Way(tuple(stages)), begun, loops=loops), mechanism.name, function, data, defer)
 
         if not found:
             again()

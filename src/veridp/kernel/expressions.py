@@ -47,6 +47,11 @@ class Decider(ABC):
 
     results: dict[Key, tuple[Any, ...]]  # what operations gave here in earlier runs; the operands, kept alive, follow
     functions: bool  # whether expressions may hold functions that are not affine
+    adaptive = False  # whether data with noise are taken for released numbers, see `veridp.kernel.releases`
+
+    def summed(self, total: Affine) -> Affine:
+        """What an adaptive run makes of a sum."""
+        return total
 
     @abstractmethod
     def decide(self, condition: Condition) -> bool:
@@ -138,7 +143,7 @@ class Deferring(Symbolic):
 
     @classmethod
     def extreme(cls, values: Sequence[Any], largest: bool) -> Any:
-        found = _folded_extreme(values, largest)
+        found = bounded_extreme(values, largest) if _run().adaptive else _folded_extreme(values, largest)
         if found is not None:
             return found
         settled = [settle(value) for value in values]
@@ -937,7 +942,7 @@ def _plus(first: Affine, second: Any) -> Any:
     if parts is None:
         return NotImplemented
     constant, terms, kind, numpy = parts
-    return _affine(first.constant + constant, _sum(first.terms, terms), *_joint(first, kind, numpy))
+    return _summed(_affine(first.constant + constant, _sum(first.terms, terms), *_joint(first, kind, numpy)))
 
 
 def _minus(first: Affine, second: Any) -> Any:
@@ -946,7 +951,12 @@ def _minus(first: Affine, second: Any) -> Any:
         return NotImplemented
     constant, terms, kind, numpy = parts
     total = _sum(first.terms, {s: -c for s, c in terms.items()})
-    return _affine(first.constant - constant, total, *_joint(first, kind, numpy))
+    return _summed(_affine(first.constant - constant, total, *_joint(first, kind, numpy)))
+
+
+def _summed(total: Any) -> Any:
+    run = RUN.get()
+    return run.summed(total) if run is not None and run.adaptive and isinstance(total, Affine) else total
 
 
 def _times(first: Affine, second: Any) -> Any:
@@ -1089,6 +1099,45 @@ def _folded_extreme(values: Sequence[Any], largest: bool) -> Any:
     return found
 
 
+def bounded_extreme(values: Sequence[Any], largest: bool) -> Any:
+    """The larger (or smaller) of constants and of a number that data are in, as a function whose range is known.
+
+    None where they are not such, or the run is not an adaptive one: then it is decided which of them it is.
+    """
+    run = RUN.get()
+    if run is None or not run.adaptive:
+        return None
+    if (found := _folded_extreme(values, largest)) is not None:
+        return found
+    open_yet = [value for value in values if isinstance(value, Affine)]
+    constants = [value for value in values if not isinstance(value, Symbolic)]
+    if len(open_yet) != 1 or len(constants) != len(values) - 1 or any(_kind(c) not in ("i", "f") for c in constants):
+        return None
+    (value,) = open_yet
+    if not any(isinstance(s, Unknown) for s in drawn_in(value.terms)):
+        return None
+    level = exact((max if largest else min)(constants))
+    low, high = range_of(value)
+    made = functions.at_least(level, high) if largest else functions.at_most(level, low)
+    return _derived(made, (value,), value.kind, value.held)
+
+
+def range_of(expression: Affine) -> tuple[Number | None, Number | None]:
+    """Numbers that its values lie between, as far as the ranges of open values and functions tell; else None."""
+    low: Number | None = expression.constant
+    high: Number | None = expression.constant
+    for symbol, c in expression.terms.items():
+        ends: tuple[Number | None, Number | None] = (None, None)
+        if isinstance(symbol, Unknown) and symbol.ends is not None:
+            ends = symbol.ends
+        elif isinstance(symbol, Derived):
+            ends = symbol.function.least, symbol.function.largest
+        first, last = ends if c > 0 else ends[::-1]
+        low = None if low is None or first is None else low + c * first
+        high = None if high is None or last is None else high + c * last
+    return low, high
+
+
 def _folded_choice(condition: Condition, then: Any, other: Any, kind: str, numpy: bool) -> Any:
     record = _record_of(condition, then, other)
     if record is None or not record.folds:
@@ -1126,7 +1175,7 @@ def _derived(function: PureFunction, arguments: Sequence[Any], kind: str, numpy:
         texts = [_brief(argument) if isinstance(argument, Affine) else str(argument) for argument in arguments]
         _refuse(f"{function.text(texts)} is not affine")
     drawn = list(drawn_in(s for argument in arguments if isinstance(argument, Affine) for s in argument.terms))
-    if all(isinstance(symbol, Unknown) and symbol.record.folds for symbol in drawn):
+    if not _run().adaptive and all(isinstance(symbol, Unknown) and symbol.record.folds for symbol in drawn):
         _refuse(f"{function.name} of the data alone is not affine")  # path by path, it may be a plain number
     plain = tuple(argument if isinstance(argument, Affine) else exact(argument) for argument in arguments)
     return Affine(0, {Derived(function, plain): 1}, kind, numpy)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from veridp.kernel.distributions import Number
 from veridp.kernel.symbols import ArgumentBound, PureFunction
 
 LARGEST_EXPONENT = math.log(np.finfo(float).max)  # past it, math.exp raises
@@ -147,6 +148,20 @@ def exponential(base: float) -> PureFunction:
     """base to the power x, for a base above 1."""
     log = partial(_above_zero, partial(_log_to, base))
     return _smooth(f"{base!r}**(·)", partial(_of_base, base), log, least=0)
+
+
+def at_least(level: Number, largest: Number | None) -> PureFunction:
+    """max(x, level), of numbers x that are no larger than the largest, where there is such a bound."""
+    most = None if largest is None else max(largest, level)
+    name = f"max(·, {float(level)!r})"
+    return PureFunction(name, partial(np.maximum, float(level)), least=level, largest=most)
+
+
+def at_most(level: Number, least: Number | None) -> PureFunction:
+    """min(x, level), of numbers x that are no smaller than the least, where there is such a bound."""
+    lowest = None if least is None else min(least, level)
+    name = f"min(·, {float(level)!r})"
+    return PureFunction(name, partial(np.minimum, float(level)), least=lowest, largest=level)
 
 
 def entry_of_call(function: Callable[..., Any], form: Any, names: Any, place: Any) -> PureFunction:

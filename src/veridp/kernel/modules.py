@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.kernel.expressions import Affine, is_integer, is_of_record, numpy_function, settle
+from veridp.kernel.expressions import Affine, bounded_extreme, is_integer, is_of_record, numpy_function, settle
 from veridp.kernel.functions import LARGEST_EXPONENT
 from veridp.kernel.site import is_users_code
 from veridp.kernel.stand_ins import Array, Symbolic, Vector, first_symbolic
@@ -99,6 +99,22 @@ def _bin(value: Any) -> Any:
     """What bin() makes of a number, also of a stand-in."""
     settled = settle(value) if isinstance(value, Symbolic) else value
     return _Binary(settled) if isinstance(settled, Affine) and is_integer(settled) else bin(settled)
+
+
+def _extreme(genuine: Callable[..., Any], largest: bool) -> Callable[..., Any]:
+    """min() or max(), which lets an adaptive run clip what is made of data and noise without deciding."""
+
+    @functools.wraps(genuine)
+    def call(*arguments: Any, **named: Any) -> Any:
+        clipped = None
+        if len(arguments) == 2 and not named and any(isinstance(value, Affine) for value in arguments):
+            clipped = bounded_extreme(arguments, largest)
+        return genuine(*arguments, **named) if clipped is None else clipped
+
+    return call
+
+
+_BUILTINS: dict[Any, Any] = {float: FLOAT, int: INT, bin: _bin, min: _extreme(min, False), max: _extreme(max, True)}
 
 
 # -------------------------------------------------------------------------------------------------------------- math
@@ -355,8 +371,8 @@ def _replacement(value: Any) -> Any:
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not callable(value):
         return None
-    if value is float or value is int or value is bin:
-        return FLOAT if value is float else INT if value is int else _bin
+    if module == "builtins" and any(value is each for each in _BUILTINS):
+        return _BUILTINS[value]
     if module in ("math", "statistics") or (isinstance(module, str) and module.partition(".")[0] == "numpy"):
         source = MODULES[module.partition(".")[0]]
         if value is getattr(_GENUINE[source.__name__], name, None):
@@ -413,7 +429,7 @@ def seeing_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
     names = [
         (space, name, own)
         for space in spaces
-        for name, value in {"float": float, "int": int, "bin": bin, **space}.items()
+        for name, value in {**{each.__name__: each for each in _BUILTINS}, **space}.items()
         if (own := _replacement(value)) is not None
     ]
     contents = [(cell, own) for cell in cells if (own := _replacement(_content(cell))) is not None]

@@ -12,7 +12,7 @@ import pytest
 
 from veridp.collect import Client, MemoryVault, Reason, Refused, Task
 from veridp.collect.messages import promise
-from veridp.collect.service import store
+from veridp.collect.service import schema, store
 from veridp.collect.service.background import Known
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.store import Database
@@ -70,7 +70,7 @@ def test_who_reads_the_database_learns_no_nonce_before_it_is_sent(database: str)
     nonce = OLD.new(session.context)
     assert promise(session.context, nonce) == session.invitation.promise
     with opened.reading() as connection:
-        (row,) = connection.execute(store.sessions.select()).mappings()
+        (row,) = connection.execute(schema.sessions.select()).mappings()
         kept = b"".join(bytes(part) for part in row.values() if isinstance(part, bytes | memoryview))
         assert nonce not in kept
         assert row["nonce"] is None

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from starlette.applications import Starlette
 
 from veridp.collect import Task
-from veridp.collect.service import operations, store
+from veridp.collect.service import operations, schema, store
 from veridp.collect.service.app import TOKENS_TOGETHER, application
 from veridp.collect.service.operations import ImpatientProtocol, ServiceSettings
 from veridp.collect.service.store import Database
@@ -96,7 +96,7 @@ def test_an_upload_of_tokens_does_not_hold_the_writer(tmp_path: Path, monkeypatc
 
             def noting(connection: Connection, task: Task, hashes: list[bytes]) -> None:
                 with service.database.reading() as other:
-                    seen.append(len(other.execute(store.tokens.select()).all()))
+                    seen.append(len(other.execute(schema.tokens.select()).all()))
                 parts.append(len(hashes))
                 put(connection, task, hashes)
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,7 +111,12 @@ def test_asking_how_a_collection_stands_reads_no_reports(
     event.listen(opened.reader, "before_cursor_execute", lambda *found: asked.append(found[2]))
     computed: list[int] = []
     exact = estimates.variance
-    monkeypatch.setattr(estimates, "variance", lambda *given: computed.append(1) or exact(*given))
+
+    def counted(*arguments: Any) -> Any:
+        computed.append(1)
+        return exact(*arguments)
+
+    monkeypatch.setattr(estimates, "variance", counted)
     statements = []
     for reports in (1, 40):
         for _ in range(reports):

@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import veridp
+from veridp.accounting import Leaf, Repeated, account
 from veridp.claim import Standing
-from veridp.engines.exact import worst
+from veridp.engines.exact import compare, worst
 from veridp.engines.prove import prove
 from veridp.errors import BadInput
 from veridp_check.checker import check
@@ -120,6 +121,58 @@ def test_laplace_noise_has_a_smaller_epsilon_where_delta_is_allowed():
         assert prove(released, 1, delta=delta).epsilon == pytest.approx(epsilon, abs=1e-9)
     assert prove(released, 1).epsilon == 1.0
     assert prove(released, 1).delta(0.5) == pytest.approx((math.e - math.exp(0.5)) / (1 + math.e), rel=1e-12)
+
+
+def laplace_vector(rng, data):
+    return [value + rng.laplace() for value in data]
+
+
+def test_laplace_numbers_cost_what_the_accountant_says():
+    def noisy_vector(rng, data):
+        return [value + rng.laplace(scale=5) for value in data]
+
+    proof = prove(noisy_vector, 5, delta=1e-3, adjacency="linf")
+    found = account(Repeated(5, Leaf.laplace(scale=5.0)), 1e-3, second_opinion=False)
+    assert proof.epsilon == pytest.approx(found.epsilon, rel=1e-5)
+    assert proof.rho == pytest.approx(5 / 50)
+    shown = compare(noisy_vector, [0.0] * 5, [1.0] * 5)
+    for epsilon in (0.2, 0.6, 0.9):
+        bounds = shown.delta_bounds(epsilon)
+        assert bounds.lower <= proof.delta(epsilon) <= bounds.upper
+
+
+def truncated_vector(rng, data):
+    out = []
+    for value in data:
+        noise = rng.laplace()
+        while abs(noise) > 3:
+            noise = rng.laplace()
+        out.append(value + noise)
+    return out
+
+
+@pytest.mark.parametrize("mechanism", [laplace_vector, truncated_vector])
+def test_one_entry_that_moves_costs_what_it_does_alone(mechanism):
+    """Under l1, neighbours differ in one entry: what lies between two that move is none."""
+    several, alone = (prove(mechanism, size, delta=0.1, adjacency="l1") for size in (3, 1))
+    assert several.epsilon == alone.epsilon
+    assert several.delta(0.5) == alone.delta(0.5)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "left", "right"), [("add-remove", [0.1], [0.1, 0.8]), ("replace", [0.1, 0.5], [0.1, 0.8])]
+)
+def test_a_histogram_costs_what_its_bins_do(adjacency, left, right):
+    def histogram(rng, data):
+        counts = [0, 0, 0]
+        for x in data:
+            counts[0 if x < 0.3 else 1 if x < 0.6 else 2] += 1
+        return [count + rng.laplace() for count in counts]
+
+    proof = prove(histogram, len(left), delta=0.1, adjacency=adjacency, domain=(0, 1))
+    bounds = compare(histogram, left, right).delta_bounds(proof.epsilon)
+    assert bounds.lower <= 0.1 * (1 + 1e-9)
+    assert bounds.upper >= 0.1 * (1 - 1e-6)
 
 
 def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():

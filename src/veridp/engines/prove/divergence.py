@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any
 
+import numpy as np
 from flint import arb, ctx
 
 from veridp.adjacency import Box, Hull, Polytope
@@ -38,15 +40,20 @@ from veridp.engines.prove.shifts import (
     requirements_of,
 )
 from veridp.kernel.distributions import LossBound
+from veridp.kernel.noise import Laplace
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, number_text
 from veridp.mechanism import Mechanism
 from veridp.numerics.balls import ball
+from veridp.numerics.privacy_loss_distribution import LossLattice, LossSum
 from veridp.numerics.rational import least_squares
+from veridp_check.loss_distribution import grid_of
 from veridp_check.records import Seen
 
 PRECISION = 256  # bits: as many as δ needs that is the difference of two probabilities
+MAX_SEGMENTS = 500  # of the differences, for each event: past this, shifts are searched for all differences together
 LARGEST_EPSILON = 700.0  # an ε above this is none
+SUM_ROUNDING = 1 + 1e-8  # far more than that of a sum of losses in floats
 SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
 
 
@@ -57,11 +64,28 @@ class GroupLoss:
     bound: LossBound
     moving: tuple[Noise, ...]
     weighted: bool = False  # whether the weights of the events depend on the data
+    prices: tuple[tuple[Fraction, int], ...] = ()  # of Laplace noise, and how much moves at each, where no other does
+
+    @cached_property
+    def _sum(self) -> LossSum | None:
+        """The losses of several Laplace numbers together, on a grid that does not make them less."""
+        prices = dict(self.prices)
+        if sum(prices.values()) < 2 or self.weighted:
+            return None
+        step = grid_of(prices)
+        return LossSum([_lattice(price, step, count) for price, count in self.prices])
 
     @property
     def is_two_sided(self) -> bool:
         """Whether its loss is bounded on either side, but for what is normal."""
         return not self.weighted and not self.bound.lost and all(map(_moves_freely, self.moving))
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP of a loss that is bounded on both sides: of all noise together, or of several Laplace numbers."""
+        together = (self.bound.pure**2 + self.bound.squared) / 2
+        apart = sum((price**2 * count / 2 for price, count in self.prices), start=Fraction(0))
+        return min(together, apart) if self.prices else together
 
     def delta(self, epsilon: arb) -> arb:
         """E[(1 - e^(ε - L))₊], or a bound above it."""
@@ -72,9 +96,25 @@ class GroupLoss:
             if alone is not None:
                 return alone
         if not self.bound.squared:
-            return lost if left >= 0 else lost + 1 - left.exp()
+            found = lost if left >= 0 else lost + 1 - left.exp()
+            if left >= 0 or self._sum is None:
+                return found
+            return found.min(arb(self._sum.delta(float(epsilon)) * SUM_ROUNDING))
         mu = squared.sqrt()
         return lost + _normal_below(mu / 2 - left / mu) - left.exp() * _normal_below(-mu / 2 - left / mu)
+
+
+def _lattice(price: Fraction, step: Fraction, count: int) -> LossLattice:
+    """Losses on a grid, of a δ that is that of Laplace noise at its points and linear in e^ε between them;
+    `veridp_check.loss_distribution` has the argument."""
+    half = math.ceil(price / step)
+    h, p = float(step), float(price)
+    at = np.arange(-half - 1, half + 2) * h
+    delta = np.where(at >= p, 0.0, -np.expm1(np.where(at <= -p, at, (at - p) / 2)))
+    masses = np.diff(np.diff(delta) * np.exp(-at[:-1])) * np.exp(at[1:-1]) / math.expm1(h)
+    inside = np.abs(np.arange(-half, half + 1)) <= half - 2
+    even = np.exp((at[1:-1] - p) / 2) * math.tanh(h / 4)
+    return LossLattice(0.0, -half, np.where(inside, even, np.maximum(masses, 0.0)), h, count, 0.0)
 
 
 def _normal_below(x: arb) -> arb:
@@ -112,8 +152,8 @@ class DivergenceProof(AlignmentProof):
         common = self._common_loss
         if common is None:
             return {"rho": None, "mu": None}
-        mu = None if common.pure else _root_above(common.squared)
-        return {"rho": (common.pure**2 + common.squared) / 2, "mu": mu}
+        mu = None if common.pure else root_above(common.squared)
+        return {"rho": max(group.rho for groups in self.losses for group in groups), "mu": mu}
 
     @property
     def _common_loss(self) -> LossBound | None:
@@ -161,7 +201,7 @@ class DivergenceProof(AlignmentProof):
         )
 
 
-def _root_above(square: Fraction) -> Fraction:
+def root_above(square: Fraction) -> Fraction:
     """The root where it is rational, else a decimal just above it."""
     whole = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
     if whole * whole == square:
@@ -187,13 +227,17 @@ def prove_by_divergence(
     delta: float,
     records: tuple[Seen, ...] = (),
     weighted: Sequence[NoiseEvent] | None = None,
+    segments: tuple[Polytope, ...] = (),
 ) -> DivergenceProof:
     """The smallest ε at this δ for which shifts carry the events of the paths over all differences of the polytopes.
 
     Two ways are tried: one shift for all events, the one with the least variance of its loss; and the cheapest shift of
-    each event by itself, unless all are of numbers alone, which any shift has to keep.
+    each event by itself, unless all are of numbers alone, which any shift has to keep. `segments` are polytopes that
+    together are as much as the others, and tell more of which noise moves: they are taken unless they are too many.
     """
     events = tuple(events_of(paths) if weighted is None else weighted)
+    if segments and weighted is None and len(segments) * len(events) <= MAX_SEGMENTS:
+        polytopes = segments
     common = _common_alignments(events, polytopes)
     tried = [] if common is None else [common]
     if common is None or any(event.conditions for event in events):
@@ -216,7 +260,7 @@ def _priced(
     if any(math.isinf(alignment.cost) for row in rows for alignment in row) or whole_between_corners(proof):
         return proof
     losses = tuple(_losses(events, [row[p] for row in rows], p, polytope) for p, polytope in enumerate(polytopes))
-    epsilon = _least_epsilon(losses, delta)
+    epsilon = least_epsilon(lambda at: _delta(losses, at), delta)
     if epsilon is None:
         return replace(proof, losses=losses)
     return replace(proof, losses=losses, epsilon=float(epsilon), exact_epsilon=epsilon)
@@ -269,6 +313,8 @@ def _linear(noises: Sequence[Noise], slopes: Mapping[Noise, Mapping[int, Fractio
         return Alignment(
             CornerShifts(tuple(range(polytope.size)), shifts), polytope.listed[worst], shifts[worst], Fraction(0)
         )
+    still = {i for i, ends in enumerate(zip(polytope.low, polytope.high, strict=True)) if not any(ends)}
+    rule = Rule(rule.constants, tuple({i: s for i, s in row.items() if i not in still} for row in rule.slopes))
     return Alignment(rule, polytope.high, Shift(rule.at(polytope.high), Fraction(0)), Fraction(0))
 
 
@@ -299,10 +345,28 @@ def _losses(
         group[2].append(Fraction(weight_cost(event, p)))
     found = []
     for _, columns, weights in groups:
-        moving = tuple(noise for noise, column in columns.items() if any(column))
+        moving = tuple(noise for noise, column in columns.items() if _farthest(column, polytope))
         bound = _bound(columns, polytope) + LossBound(pure=max(weights))
-        found.append(GroupLoss(bound, moving, weighted=max(weights) > 0))
+        found.append(GroupLoss(bound, moving, max(weights) > 0, _prices(columns, polytope)))
     return tuple(found)
+
+
+def _prices(columns: Mapping[Noise, Column], polytope: Polytope) -> tuple[tuple[Fraction, int], ...]:
+    """By how many scales Laplace noise moves at most, and how much of it; nothing where other noise moves too."""
+    prices = Counter[Fraction]()
+    for noise, column in columns.items():
+        if farthest := _farthest(column, polytope):
+            if not isinstance(noise.distribution, Laplace):
+                return ()
+            prices[farthest / noise.distribution.scale] += 1
+    return tuple(sorted(prices.items()))
+
+
+def _farthest(column: Column, polytope: Polytope) -> Fraction:
+    """How far one noise moves at most."""
+    if _is_rule(column) and isinstance(polytope, Box):
+        return max(map(abs, bounds_of(column[0], dict(column[1]), polytope)))
+    return max(map(abs, column), default=Fraction(0))
 
 
 def _columns(form: CornerShifts | Rule, count: int) -> Iterator[Column]:
@@ -360,15 +424,20 @@ def _delta(losses: Sequence[Sequence[GroupLoss]], epsilon: arb) -> arb:
     return reduce(lambda a, b: a.max(b), totals, arb(0))
 
 
-def _least_epsilon(losses: Sequence[Sequence[GroupLoss]], delta: float) -> Fraction | None:
-    """The least ε at which δ is no more than this, up to rounding upwards; None where there is none."""
+def least_epsilon(delta_at: Callable[[arb], arb], delta: float, pure: Fraction | None = None) -> Fraction | None:
+    """The least ε at which δ is no more than this, up to rounding upwards; None where there is none.
+
+    It is no more than `pure`, an ε at which δ is 0, where there is one.
+    """
     with ctx.workprec(PRECISION):
 
         def holds(epsilon: Fraction) -> bool:
-            return bool(_delta(losses, ball(epsilon)) <= arb(delta))
+            return bool(delta_at(ball(epsilon)) <= arb(delta))
 
         if holds(Fraction(0)):
             return Fraction(0)
+        if not delta:
+            return pure if pure is not None and holds(pure) else None
         high = 1.0
         while not holds(Fraction(high)):
             high *= 2

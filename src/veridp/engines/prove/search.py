@@ -20,6 +20,7 @@ from veridp.claim import Claim, Interval
 from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
+from veridp.engines.prove.composition import prove_by_composition
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
 from veridp.engines.prove.divergence import prove_by_divergence
 from veridp.engines.prove.events import (
@@ -160,7 +161,8 @@ def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
     proof: Proof
     if weighted is None:
         segments = mechanism.adjacency.segments(size, mechanism.domain)
-        proof = _coupled_if_cheaper(_aligned(mechanism, size, paths, polytopes, delta), paths, segments)
+        aligned = _aligned(mechanism, size, paths, polytopes, delta, segments=segments)
+        proof = _coupled_if_cheaper(aligned, paths, segments)
     else:
         proof = _aligned(mechanism, size, paths, polytopes, delta, weighted=weighted.events)
         proof = replace(proof, rounding=weighted.rounding)
@@ -189,12 +191,13 @@ def _aligned(
     delta: float,
     records: tuple[Seen, ...] = (),
     weighted: Sequence[NoiseEvent] | None = None,
+    segments: tuple[Polytope, ...] = (),
 ) -> AlignmentProof:
     """The proof by alignment of the smallest ε at this δ: of pure ε, or where that is smaller of (ε, δ)."""
     pure = prove_by_alignment(mechanism, size, paths, polytopes, records, weighted)
     if not delta:
         return pure
-    with_delta = prove_by_divergence(mechanism, size, paths, polytopes, delta, records, weighted)
+    with_delta = prove_by_divergence(mechanism, size, paths, polytopes, delta, records, weighted, segments)
     if mechanism.claim is not None and mechanism.claim.notion is not None and mechanism.claim.covers_proof(pure):
         return pure  # in another notion than (ε, δ), it may say more
     return with_delta if with_delta.epsilon < pure.epsilon else pure
@@ -267,8 +270,12 @@ def _is_one_number(mechanism: Mechanism) -> bool:
 def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     """A proof for all records of an interval; the number of one person is one record.
 
-    What one record decides is taken for a function of it, where the code can do with that; else path by path.
+    What one record decides is taken for a function of it, where the code can do with that; else path by path. Where
+    records are sampled, or used with numbers that were released before, it is proved step by step.
     """
+    in_steps = prove_by_composition(mechanism, size, delta)
+    if in_steps is not None:
+        return in_steps
     try:
         proof = _prove_sums(mechanism, size, delta, folds=True)
     except (NotExplorable, ExplorationDisagrees, MechanismFailed):
@@ -302,8 +309,9 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -
             f'e.g. domain=[0, 1] or --domain "[0, 1]"'
         )
     whole = any(noise.distribution.integer for path in summary.paths for noise in path.noises)
-    aligned = _aligned(mechanism, size, summary.paths, summary.polytopes(apart=whole), delta, summary.sums)
-    proof = _coupled_if_cheaper(aligned, summary.paths, summary.polytopes(apart=True))
+    together, apart = summary.polytopes(apart=whole), summary.polytopes(apart=True)
+    aligned = _aligned(mechanism, size, summary.paths, together, delta, summary.sums, segments=apart)
+    proof = _coupled_if_cheaper(aligned, summary.paths, apart)
     first, *more = [replayed(mechanism, data[each], paths) for each, paths in listed.items()]
     return replace(proof, replayed=sum(more, start=first))
 

@@ -1,0 +1,521 @@
+"""Proofs of noisy steps, one after the other, and of what they do with a random sample of the records.
+
+In an adaptive reading of the code, data with noise on them are released numbers, of which later steps may make use. So
+a path is a list of steps: each adds up what a function of a record and of earlier numbers gives, and adds noise. Where
+paths differ in nothing but the records that take part, and in their probabilities, these are a sample.
+`veridp_check.composition_checker` has the argument for what follows from that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from flint import arb, ctx
+
+from veridp.engines.prove.alignment import Proof
+from veridp.engines.prove.cases import certified_word, interval_of, interval_text
+from veridp.engines.prove.certificate import header, noise_document
+from veridp.engines.prove.composition_replay import replayed_steps
+from veridp.engines.prove.divergence import PRECISION, GroupLoss, least_epsilon, root_above
+from veridp.engines.prove.events import entry_of, rational_arguments
+from veridp.engines.prove.explanation import Blame
+from veridp.errors import BadInput, NotExplorable
+from veridp.kernel import functions as f
+from veridp.kernel.distributions import Distribution, LossBound
+from veridp.kernel.explore import walk
+from veridp.kernel.expressions import Affine, function_of, range_of, unknowns
+from veridp.kernel.noise import Laplace, Normal
+from veridp.kernel.output import Raised
+from veridp.kernel.path import Path, entries_of, leaves, outline_of
+from veridp.kernel.releases import AdaptiveRun, Known, Released, in_order, is_of_data
+from veridp.kernel.retries import rational_mass
+from veridp.kernel.site import Site
+from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, count_text, drawn_in, number_text
+from veridp.kernel.text import NoisyText
+from veridp.kernel.weights import Weight
+from veridp.mechanism import Mechanism
+from veridp.mechanism.declared import Adopting
+from veridp.numerics.balls import ball
+from veridp_check.document import RECORDS
+
+MAX_PATHS = 512  # of a mechanism that samples its records: 2^9
+ANY_RECORD = "*"
+TOTAL = (f.PRODUCT, f.EXP, f.EXPM1, f.TANH, f.ARCTAN, f.SINH, f.ARCSINH, f.SIN, f.COS, f.CBRT)  # of all numbers
+POWER = re.compile(r"\(·\)\*\*[1-9][0-9]*")
+
+
+# ------------------------------------------------------------------------------------------------------ what is read
+
+
+@dataclass(frozen=True)
+class ReleaseStep:
+    """A number that is released: its noise, and between which numbers lies what one record adds, for noise of factor
+    1."""
+
+    distribution: Distribution
+    low: Fraction
+    high: Fraction
+    site: Site = field(compare=False)
+    constant: Fraction = field(default=Fraction(0), compare=False)  # what is added beside the records, for this size
+
+    def with_constant_of(self, larger: ReleaseStep) -> ReleaseStep:
+        """The step, whose records also add what the constant of one record more has more."""
+        more = larger.constant - self.constant
+        return replace(self, low=self.low + more, high=self.high + more)
+
+
+@dataclass(frozen=True)
+class RecordSample:
+    """With which probability a record takes part: each by itself, or where `fixed` so many of them."""
+
+    rate: Fraction
+    fixed: bool
+
+
+@dataclass(frozen=True)
+class StepReading:
+    """One path: its probability, the records that take part, and by keys what it does with them and with its noise."""
+
+    weight: Fraction
+    records: frozenset[int]
+    steps: tuple[ReleaseStep | None, ...]  # None where no record takes part
+    functions: tuple[object, ...]  # of a record, for each step
+    output: object
+
+
+class _NotSteps(Exception):
+    """Raised where a path is not a list of steps."""
+
+
+class _PathReader:
+    """Reads a path of an adaptive run; one in which all records take part, where it is `whole`."""
+
+    def __init__(self, path: Path, whole: bool, names: dict[object, int]) -> None:
+        self.path, self.whole, self.names = path, whole, names
+        asked = {s for condition in path.conditions for s in drawn_in(condition.slack.terms)}
+        chance = rational_mass(path.conditions)
+        if (
+            chance is None
+            or isinstance(path.weight, Weight)
+            or isinstance(path.output, Raised)
+            or any(isinstance(s, Released) for s in asked)
+        ):
+            raise _NotSteps
+        self.weight = Fraction(path.weight) * chance
+        self.asked = asked
+        drawn = [noise for noise in path.noises if noise not in asked]
+        self.rank = {noise.index: rank for rank, noise in enumerate(drawn)}  # among the draws that decide nothing
+        self.released: dict[int, Released] = {}
+        self.plain: set[int] = set()  # noise that is seen without data
+        self._keys: dict[int, tuple[object, object]] = {}  # of functions and released numbers, which are kept alive
+
+    def read(self) -> StepReading:
+        entries = entries_of(self.path.output)
+        if any(isinstance(leaf, NoisyText) for leaf in leaves(self.path.output)):
+            raise _NotSteps
+        for symbol in in_order(leaf for leaf in entries if isinstance(leaf, Affine)):
+            self._symbol(symbol)
+        output = outline_of(self.path.output), tuple(self._leaf(leaf) for leaf in entries)
+        found = [self._step(released) for _, released in sorted(self.released.items())]
+        if self.plain & self.released.keys() or len({each[1] for each in found}) > 1:
+            raise _NotSteps
+        places = {self.rank[index]: each for (index, _), each in zip(sorted(self.released.items()), found, strict=True)}
+        ranks = range(len(self.rank))
+        records = found[0][1] if found else frozenset[int]()
+        steps = tuple(places[rank][0] if rank in places else None for rank in ranks)
+        functions = tuple(places[rank][2] if rank in places else None for rank in ranks)
+        return StepReading(self.weight, records, steps, functions, output)
+
+    def _leaf(self, leaf: Any) -> object:
+        if not isinstance(leaf, Affine):
+            return type(leaf), repr(leaf)
+        if any(map(is_of_data, leaf.terms)):
+            raise _NotSteps
+        return self.key(leaf)
+
+    # ------------------------------------------------------------------------------------------------- keys
+    # Equal for expressions that are equal once what records add to released numbers is left out, and whichever record
+    # a function is of.
+
+    def key(self, expression: Affine) -> object:
+        constant, terms = self._expanded(expression)
+        return constant, frozenset(terms.items())
+
+    def _expanded(self, expression: Affine) -> tuple[Fraction, dict[object, Fraction]]:
+        constant, terms = Fraction(expression.constant), dict[object, Fraction]()
+        for symbol, c in expression.terms.items():
+            own = self._symbol(symbol)
+            if isinstance(own, _Base):
+                constant += c * own.constant
+                parts = own.terms
+            else:
+                parts = {own: Fraction(1)}
+            for each, factor in parts.items():
+                terms[each] = terms.get(each, Fraction(0)) + c * factor
+        return constant, {name: c for name, c in terms.items() if c}
+
+    def _symbol(self, symbol: Symbol) -> Any:
+        known = self._keys.get(id(symbol))
+        if known is None:
+            new = self._new_key(symbol)
+            name = new if isinstance(new, _Base) else self.names.setdefault(new, len(self.names))
+            known = self._keys[id(symbol)] = (name, symbol)
+        return known[0]
+
+    def _new_key(self, symbol: Symbol) -> Any:
+        if isinstance(symbol, Unknown):
+            return "data", symbol.name.replace(symbol.record.name, ANY_RECORD)
+        if isinstance(symbol, Derived):
+            if is_of_data(symbol) and not _is_total(symbol):
+                raise _NotSteps  # where it is no number, no clipping makes it one
+            arguments = (self.key(a) if isinstance(a, Affine) else a for a in symbol.arguments)
+            return "function", symbol.function.name, tuple(arguments)
+        if isinstance(symbol, Known):
+            return "known", self.key(symbol.total)
+        if symbol in self.asked:
+            raise _NotSteps
+        if not isinstance(symbol, Released):
+            self.plain.add(symbol.index)
+            return self._noise(symbol)
+        before = self.released.setdefault(symbol.index, symbol)
+        if before is not symbol and before != symbol:
+            raise _NotSteps  # the same noise on two different sums
+        rest = {s: c for s, c in symbol.total.terms.items() if not is_of_data(s) and not symbol.hides(s)}
+        constant, terms = self._expanded(Affine(symbol.total.constant, rest))
+        noise = self.names.setdefault(self._noise(symbol), len(self.names))
+        if self.whole:  # it may depend on how many records there are: then it is what these add
+            constant -= Fraction(symbol.total.constant)
+        return _Base(constant, {**terms, noise: Fraction(symbol.total.terms[_noise_of(symbol)])})
+
+    def _noise(self, noise: Noise) -> object:
+        return "noise", self.rank[noise.index], noise.distribution
+
+    # ------------------------------------------------------------------------------------------------ steps
+
+    def _step(self, released: Released) -> tuple[ReleaseStep, frozenset[int], object]:
+        """The step, the records that take part in it, and the key of what each of them adds."""
+        factor = Fraction(released.total.terms[_noise_of(released)])
+        added: dict[Unknown, dict[Symbol, Any]] = {}
+        for symbol, c in released.total.terms.items():
+            if is_of_data(symbol):
+                records = {s.record for s in drawn_in([symbol]) if isinstance(s, Unknown)}
+                if len(records) > 1:
+                    raise _NotSteps
+                added.setdefault(records.pop(), {})[symbol] = c
+        forms = [Affine(0, terms) for terms in added.values()]
+        keys = {self.key(form) for form in forms}
+        if len(keys) != 1:
+            raise _NotSteps
+        low, high = _range(forms[0])
+        if low is None or high is None:
+            raise _NotSteps
+        ends = sorted((Fraction(low) / factor, Fraction(high) / factor))
+        constant = Fraction(released.total.constant) / factor if self.whole else Fraction(0)
+        step = ReleaseStep(released.distribution, ends[0], ends[1], released.site, constant)
+        return step, frozenset(map(entry_of, added)), keys.pop()
+
+
+def _is_total(function: Derived) -> bool:
+    """Whether it is a number whatever its arguments are."""
+    of = function.function
+    if of in (f.QUOTIENT, f.RECIPROCAL):
+        divisor = function.arguments[-1]
+        low, high = range_of(divisor) if isinstance(divisor, Affine) else (divisor, divisor)
+        return (low is not None and low > 0) or (high is not None and high < 0)
+    if of == f.SQRT:
+        low, _ = range_of(function.arguments[0])
+        return low is not None and low >= 0
+    return of in TOTAL or of.name.startswith(("max(·, ", "min(·, ")) or POWER.fullmatch(of.name) is not None
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A released number without what records add to it."""
+
+    constant: Fraction
+    terms: dict[object, Fraction]
+
+
+def _noise_of(released: Released) -> Noise:
+    return next(s for s in released.total.terms if isinstance(s, Noise) and released.hides(s))
+
+
+def _range(expression: Affine) -> tuple[Any, Any]:
+    """Numbers that what a record adds lies between."""
+    if any(isinstance(symbol, Derived) for symbol in expression.terms):
+        return range_of(expression)
+    ranges = [piece.range for piece in function_of(expression)]
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def _sample(readings: Sequence[StepReading], size: int) -> RecordSample | None:
+    """How the records that take part are chosen; None where all of them do. Raises _NotSteps for other ways."""
+    chances = Counter[frozenset[int]]()
+    for reading in readings:
+        chances[reading.records] += reading.weight  # type: ignore[assignment]
+    if set(chances) == {frozenset(range(size))}:
+        return None
+    rate = Fraction(sum(chance for records, chance in chances.items() if 0 in records))
+    sizes = {len(records) for records in chances}
+    if len(sizes) == 1:
+        number = sizes.pop()
+        alike = len(chances) == math.comb(size, number) and len(set(chances.values())) == 1
+        if alike and rate == Fraction(number, size):
+            return RecordSample(rate, True)
+    expected = {
+        frozenset(records): rate**number * (1 - rate) ** (size - number)
+        for number in range(size + 1)
+        for records in itertools.combinations(range(size), number)
+    }
+    if chances != expected:
+        raise _NotSteps
+    return RecordSample(rate, False)
+
+
+@dataclass(frozen=True)
+class NoisySteps:
+    """What a mechanism does with its records: steps, and a sample."""
+
+    steps: tuple[ReleaseStep, ...]
+    sample: RecordSample | None
+
+
+def _steps(readings: Sequence[Sequence[StepReading]], sizes: Sequence[int]) -> NoisySteps:
+    """What all paths of all sizes have in common."""
+    everything = [reading for own in readings for reading in own]
+    busy = [reading for reading in everything if reading.records]
+    alike = {(reading.functions, reading.steps) for reading in busy}
+    if len({reading.output for reading in everything}) != 1 or len(alike) != 1:
+        raise _NotSteps
+    samples = {_sample(own, size) for own, size in zip(readings, sizes, strict=True)}
+    pairs = zip(readings[0][0].steps, readings[-1][0].steps, strict=True)
+    if len(everything) == len(sizes) > 1:
+        found = [first.with_constant_of(last) for first, last in pairs if first is not None and last is not None]
+    else:
+        found = [step for step in busy[0].steps if step is not None]
+    if len(samples) != 1 or any(not isinstance(step.distribution, Laplace | Normal) for step in found):
+        raise _NotSteps
+    return NoisySteps(tuple(found), samples.pop())
+
+
+# --------------------------------------------------------------------------------------------------------- the proof
+
+
+@dataclass(frozen=True, eq=False)
+class CompositionProof(Proof):
+    """For all neighbours of this size: the least ε at a δ that follows from noisy steps one after the other."""
+
+    noisy: NoisySteps
+
+    @cached_property
+    def loss(self) -> GroupLoss:
+        """A bound on the loss of all steps, where all records take part."""
+        return _loss(self.mechanism, self.noisy)
+
+    def delta(self, epsilon: float) -> float:
+        with ctx.workprec(PRECISION):
+            return min(float(_delta(self.loss, self.noisy.sample, arb(epsilon)).upper()), 1.0)
+
+    @cached_property
+    def exact_notions(self) -> dict[str, Fraction | None]:
+        """ρ of zCDP and μ of Gaussian DP as rationals, rounded up; None where there is a sample, or none follows."""
+        if self.noisy.sample is not None:
+            return {"rho": None, "mu": None}
+        bounds = [_step_loss(self.mechanism, step, None) for step in self.noisy.steps]
+        squares = sum((bound.pure**2 + bound.squared for bound in bounds), start=Fraction(0))
+        mu = None if self.loss.bound.pure else root_above(self.loss.bound.squared)
+        return {"rho": squares / 2, "mu": mu}
+
+    @property
+    def rho(self) -> float:
+        rho = self.exact_notions["rho"]
+        return math.inf if rho is None else float(rho)
+
+    @property
+    def mu(self) -> float:
+        mu = self.exact_notions["mu"]
+        return math.inf if mu is None else float(mu)
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        if self.exact_epsilon is None:
+            raise BadInput(f"{self}: there is nothing to certify; prove another size, adjacency or mechanism")
+        rows: dict[Distribution, int] = {}
+        steps: list[Any] = []
+        for step in self.noisy.steps:
+            row = rows.setdefault(step.distribution, len(rows))
+            told = {"noise": row, "low": str(step.low), "high": str(step.high), "count": 1}
+            if steps and {**steps[-1], "count": 1} == told:
+                steps[-1]["count"] += 1
+            else:
+                steps.append(told)
+        sample = self.noisy.sample
+        notions = {name: None if value is None else str(value) for name, value in self.exact_notions.items()}
+        site = self.noisy.steps[0].site
+        return {
+            **header("composition", self.mechanism, self.size, interval_of(self.mechanism), self.exact_epsilon),
+            "delta": str(Fraction(self.at_delta)),
+            **notions,
+            "noises": [noise_document(Noise(row, distribution, site)) for distribution, row in rows.items()],
+            "sampling": sample and {"of": "fixed" if sample.fixed else "each", "rate": str(sample.rate)},
+            "steps": steps,
+        }
+
+    @property
+    def restriction(self) -> str:
+        return interval_text(self.mechanism)
+
+    @property
+    def extent(self) -> str:
+        return f"{count_text(len(self.noisy.steps), 'noisy step')}{self._sampled}"
+
+    @property
+    def _sampled(self) -> str:
+        sample = self.noisy.sample
+        return (
+            "" if sample is None else f" on a sample, which a record is in with probability {number_text(sample.rate)}"
+        )
+
+    @property
+    def moves(self) -> list[list[float]]:
+        return []
+
+    @property
+    def blame(self) -> Blame | None:
+        """The step that loses most."""
+        if not self.epsilon:
+            return None
+        if math.isinf(self.epsilon):
+            step = next(each for each in self.noisy.steps if self._lost(each).squared)
+            why_not = step.distribution.price.why_not
+            return Blame("output", why_not, step.site.file, step.site.line, self.epsilon)
+        step = max(self.noisy.steps, key=lambda each: sum(vars(self._lost(each)).values()))
+        shift = number_text(_shift(self.mechanism, step, self.noisy.sample))
+        sentence = f"what one record adds here differs by up to {shift}, under {step.distribution} noise"
+        return Blame("output", sentence, step.site.file, step.site.line, self.epsilon)
+
+    def _lost(self, step: ReleaseStep) -> LossBound:
+        return _step_loss(self.mechanism, step, self.noisy.sample)
+
+    @property
+    def explained(self) -> str:
+        bound = self.loss.bound
+        parts = [f"a pure loss of at most {number_text(bound.pure)}"] * bool(bound.pure)
+        parts += [f"normal noise shifted by {math.sqrt(bound.squared):.6g} standard deviations"] * bool(bound.squared)
+        return f"{self.extent}: {' and '.join(parts) or 'no loss'}"
+
+
+def _shift(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> Fraction:
+    """By how much the sum of a step differs at most."""
+    added, replaced = max(abs(step.low), abs(step.high)), step.high - step.low
+    if mechanism.adjacency.extra:
+        return added
+    return replaced if sample is None or sample.fixed else max(added, replaced)
+
+
+def _step_loss(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> LossBound:
+    return step.distribution.shift_loss(_shift(mechanism, step, sample))
+
+
+def _loss(mechanism: Mechanism, noisy: NoisySteps) -> GroupLoss:
+    total, moving, prices = LossBound(), list[Noise](), Counter[Fraction]()
+    for rank, step in enumerate(noisy.steps):
+        if (loss := _step_loss(mechanism, step, noisy.sample)) != LossBound():
+            total += loss
+            moving.append(Noise(rank, step.distribution, step.site))
+            prices[loss.pure] += 1
+    return GroupLoss(total, tuple(moving), prices=() if total.squared else tuple(sorted(prices.items())))
+
+
+def _delta(loss: GroupLoss, sample: RecordSample | None, epsilon: arb) -> arb:
+    if sample is None:
+        return loss.delta(epsilon)
+    rate, pure = ball(sample.rate), ball(loss.bound.pure)
+    level = 1 + (epsilon.exp() - 1) / rate
+    inner = pure if not loss.bound.squared and level >= pure.exp() else level.log()
+    return rate * loss.delta(inner)
+
+
+def prove_by_composition(mechanism: Mechanism, size: int, delta: float) -> CompositionProof | None:
+    """The proof of a mechanism that samples its records, or whose steps use the numbers that earlier ones released.
+
+    None where it is no such mechanism. Plain runs agreed with its paths, else ExplorationDisagrees is raised.
+    """
+    read = _read(mechanism, size)
+    if read is None:
+        return None
+    noisy, paths = read
+    loss = _loss(mechanism, noisy)
+    epsilon = least_epsilon(lambda at: _delta(loss, noisy.sample, at), delta, _pure_epsilon(loss, noisy.sample))
+    at = math.inf if epsilon is None else float(epsilon)
+    return CompositionProof(
+        mechanism, size, at, epsilon, noisy, at_delta=delta, replayed=replayed_steps(mechanism, paths)
+    )
+
+
+def _pure_epsilon(loss: GroupLoss, sample: RecordSample | None) -> Fraction | None:
+    """The least ε at which δ is 0, rounded up where it is a logarithm; None where there is none."""
+    if loss.bound.squared:
+        return None
+    if sample is None:
+        return loss.bound.pure
+    with ctx.workprec(PRECISION):
+        found = (1 + ball(sample.rate) * (ball(loss.bound.pure).exp() - 1)).log()
+        return Fraction(f"{float(found) * (1 + 1e-13):.15g}")
+
+
+def _read(mechanism: Mechanism, size: int) -> tuple[NoisySteps, dict[int, list[Path]]] | None:
+    """The steps of the mechanism, and its paths for every size; None where it has no such steps."""
+    ends = interval_of(mechanism)
+    plain = mechanism.bound()
+    if (
+        ends is None
+        or certified_word(mechanism.adjacency) not in RECORDS
+        or (isinstance(plain, Adopting) and plain.sources.names)
+    ):
+        return None
+    sizes = range(size, size + mechanism.adjacency.extra + 1)
+    paths: dict[int, list[Path]] = {}
+    try:
+        for each in sizes:
+            data = unknowns("data", each, ends, True)
+            walked = walk(
+                rational_arguments(mechanism), data, MAX_PATHS, functions=True, retries=False, run_type=AdaptiveRun
+            )
+            paths[each] = []
+            for path in walked:
+                if not paths[each]:
+                    if not _is_worth_it(path):
+                        return None
+                    _PathReader(path, False, {}).read()  # else it may take long to find out
+                paths[each].append(path)
+        whole = all(len(own) == 1 for own in paths.values())
+        names: dict[object, int] = {}
+        readings = [[_PathReader(path, whole, names).read() for path in own] for own in paths.values()]
+        return _steps(readings, sizes), paths
+    except (NotExplorable, _NotSteps):
+        return None
+
+
+def _is_worth_it(path: Path) -> bool:
+    """Whether its data are sampled, or used together with released numbers: else there are other proofs."""
+    if any(not fork.implied and fork.option.weight != 1 for fork in path.forks) or _asks_uniform(path):
+        return True
+    seen = in_order(leaf for leaf in leaves(path.output) if isinstance(leaf, Affine))
+    return any(isinstance(symbol, Derived) and _is_mixed(symbol) for symbol in seen)
+
+
+def _is_mixed(function: Derived) -> bool:
+    return len({isinstance(symbol, Unknown) for symbol in drawn_in([function])}) == 2
+
+
+def _asks_uniform(path: Path) -> bool:
+    return any(isinstance(s, Noise) for condition in path.conditions for s in condition.slack.terms)
