@@ -215,25 +215,47 @@ def export(
     return 0
 
 
+@app.command("tokens-root")
+def show_tokens_root(
+    file: Annotated[Path, typer.Argument(help="all tokens of a task, one a line")],
+) -> int:
+    """Print what binds a list of tokens. Publish it before the collection; verify-log compares."""
+    _need_extra()
+    from veridp.cli.tables import text_of
+    from veridp.collect.service.store import token_hash
+    from veridp.collect.transcript import tokens_root
+
+    show(tokens_root(token_hash(token) for token in text_of(file).split()))
+    return 0
+
+
 @app.command("verify-log")
 def verify_log(
     file: Annotated[Path, typer.Argument(help="a log that veridp collect export wrote")],
+    state: Annotated[
+        list[Path] | None, typer.Option(help="your state file: your session must be in the log; may be repeated")
+    ] = None,
+    published_root: Annotated[
+        str | None, typer.Option("--tokens-root", help="what veridp collect tokens-root printed before the collection")
+    ] = None,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
 ) -> int:
     """Verify every session of a log again, offline, and estimate from it; exit 1 if anything is wrong."""
     _need_extra()
+    from veridp.collect.client import Record
     from veridp.collect.service.operations import status
     from veridp.collect.transcript import audit
 
+    own = [Record.unpacked(_content(path)) for path in state or []]
     try:
         with file.open("rb") as log:
-            found = audit(log)
+            found = audit(log, own, published_root)
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}; give a log of veridp collect export") from None
     document = status(found.task, found.support, found.attendance, found.rejected, confidence)
     if as_json:
-        faults = {"faults": found.fault_count, "first_faults": found.faults}
+        faults = {"faults": found.fault_count, "first_faults": found.faults, "tokens_root": found.tokens_root}
         show_json("collect verify-log", {"target": str(file), **document, **faults})
     else:
         _show_status(document, False)
@@ -241,6 +263,13 @@ def verify_log(
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")
     return HOLDS if found.good else FAILS
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give the state file of veridp collect join") from None
 
 
 def _write(file: Path, pieces: Iterable[bytes]) -> None:
@@ -298,7 +327,8 @@ def _log_at(url: str, name: str) -> Iterator[bytes]:
 
     with _reading(url) as connection:
         task = store.get_task(connection, name)
-        yield from written(task, int(time.time()), store.all_sessions(connection, task))
+        parts = store.all_sessions(connection, task), store.all_tokens(connection, task)
+        yield from written(task, int(time.time()), *parts)
 
 
 @contextlib.contextmanager

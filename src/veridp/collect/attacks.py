@@ -82,7 +82,8 @@ class VerifiedCollection:
 def new_session(task: Task, rng: random.Random) -> Session:
     """A session of a simulation, which begins at time 0."""
     context = Context(task.digest, rng.randbytes(SESSION_BYTES))
-    return Session(context, rng.randbytes(NONCE_BYTES), task.session_seconds)
+    token = context.digest(b"veridp token")  # none of a person
+    return Session(context, rng.randbytes(NONCE_BYTES), task.session_seconds, token=token)
 
 
 def play_honest(task: Task, value: object, rng: random.Random) -> Session:

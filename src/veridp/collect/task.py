@@ -164,6 +164,7 @@ class Session:
     opening: Opening | None = None
     verdict: SessionVerdict | None = None
     promised: bytes = b""
+    token: bytes = b""  # the hash of the client's token
 
     @property
     def stage(self) -> SessionStage:

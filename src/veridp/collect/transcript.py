@@ -1,11 +1,16 @@
 """The log of a task: every session with all that was said in it, and an auditor who needs nothing else.
 
-A log is a sequence of MessagePack values: a header with the task's definition, a record for each session, and their
-number, which shows that nothing is missing at the end.
+A log is a sequence of MessagePack values: a header with the task's definition, a record for each session, the hashes of
+all tokens, and the number of sessions, which shows that nothing is missing at the end.
+
+A log alone cannot show that its server left a session out or made one up. The clients can: each has its own session in
+its state file. And whoever issued the tokens can: their `tokens_root`, published before the collection, fixes who may
+take part, and every session must have a token of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +19,9 @@ from typing import BinaryIO
 import msgpack
 import numpy as np
 
+from veridp.collect.client import Record
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
+from veridp.collect.merkle import tree_hash
 from veridp.collect.messages import (
     DIGEST_BYTES,
     LONGEST,
@@ -23,6 +30,7 @@ from veridp.collect.messages import (
     Challenge,
     Commit,
     Context,
+    Invitation,
     Opening,
     Refused,
     SessionVerdict,
@@ -33,15 +41,24 @@ from veridp.collect.messages import (
 from veridp.collect.task import Session, SessionStage, Task
 from veridp.errors import BadInput
 
-FORMAT = "veridp log 2"
-FORMATS = (FORMAT, "veridp log 1")  # which has the nonces of sessions without a commitment, too
-RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None)  # as `written` has them
+FORMAT = "veridp log 3"
+OLD_FORMATS = ("veridp log 2", "veridp log 1")  # without tokens; the first had nonces that were not sent, too
+RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None, bytes)  # as `written` has them
+TOKENS_TOGETHER = 1000  # in one value of a log
 SKEW = 60  # seconds by which the clocks of servers may differ
 MOST_FAULTS = 100  # that are listed; all are counted
 
 
-def written(task: Task, closed_at: int, sessions: Iterable[Session]) -> Iterator[bytes]:
-    """The log, piece by piece. What had not expired at `closed_at` (seconds since 1970) is pending."""
+def tokens_root(hashes: Iterable[bytes]) -> str:
+    """What binds a list of tokens, by their hashes: to be published before a collection. In hexadecimal digits."""
+    return tree_hash(sorted(set(hashes))).hex()
+
+
+def written(task: Task, closed_at: int, sessions: Iterable[Session], tokens: Iterable[bytes] = ()) -> Iterator[bytes]:
+    """The log, piece by piece. What had not expired at `closed_at` (seconds since 1970) is pending.
+
+    `tokens` are the hashes of all tokens of the task, in increasing order.
+    """
     yield _packed([FORMAT, task.to_json(), closed_at])
     number = 0
     for session in sessions:
@@ -52,7 +69,11 @@ def written(task: Task, closed_at: int, sessions: Iterable[Session]) -> Iterator
         outputs = None if verdict is None else list(verdict.outputs)
         nonce = b"" if session.commit is None else session.nonce  # one that was not sent stays secret
         context = [session.context.session, nonce, session.invitation.promise, session.expires]
-        yield _packed([*context, str(session.stage), verdict.reason if verdict else "", commitment, opening, outputs])
+        decided = [str(session.stage), verdict.reason if verdict else "", commitment, opening, outputs]
+        yield _packed([*context, *decided, session.token])
+    remaining = iter(tokens)
+    while some := b"".join(itertools.islice(remaining, TOKENS_TOGETHER)):
+        yield _packed(some)
     yield _packed(number)
 
 
@@ -67,6 +88,12 @@ class Audit:
     faults: list[str] = field(default_factory=list)
     fault_count: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+    tokens: list[bytes] | None = None  # the hashes of all tokens; None in a log of an old format
+    used: list[bytes] = field(default_factory=list)  # those of the sessions
+
+    @property
+    def tokens_root(self) -> str | None:
+        return None if self.tokens is None else tokens_root(self.tokens)
 
     @property
     def good(self) -> bool:
@@ -84,33 +111,73 @@ class Audit:
         return protocol.support(rows, self.sessions)
 
 
-def audit(file: BinaryIO) -> Audit:
+def audit(file: BinaryIO, own: Iterable[Record] = (), published_root: str | None = None) -> Audit:
     """Verifies a whole log again, from the messages alone.
 
     Each nonce must be the promised one, each selection follow from it and the commitment, each accepted opening be
-    right, each rejected one wrong, and no session occur twice, or stay open for longer than the task lets it. What a
-    server left out of its log it cannot find.
+    right, each rejected one wrong, and no session occur twice, or stay open for longer than the task lets it. Each
+    session must have a token of its own, of those that the log lists; with `published_root`, these must be the tokens
+    that it binds. The sessions of `own`, which clients kept, must be there as they were. A session that was left out
+    is found only by its client, and one that the server made up with a token that it kept to itself by nobody.
     """
     unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=LONGEST, strict_map_key=True)
-    task, closed_at = _header(unpacker)
+    task, closed_at, old = _header(unpacker)
     counts: Counter[str] = Counter()
-    found = Audit(task, Attendance(0, 0, 0, 0, 0, 0))
+    found = Audit(task, Attendance(0, 0, 0, 0, 0, 0), tokens=None if old else [])
+    expected = {decode(record.invitation, Invitation).session: record for record in own}
     seen: set[bytes] = set()
     for number, record in enumerate(_records(unpacker, found)):
         try:
-            session, promised = _session(task, record)
+            session, promised = _session(task, record, old)
         except (Refused, ValueError, TypeError) as error:
             _fault(found, f"record {number}: {error}")
             continue
         complaints = [*_broken_rules(task, session, promised, closed_at, seen), *_wrong_verdict(task, session)]
+        complaints += _unlike(session, promised, expected.pop(session.context.session, None))
         for complaint in complaints:
             _fault(found, f"record {number}, session {session.context.session.hex()}: {complaint}")
         seen.add(session.context.session)
+        found.used.append(session.token)
         kind = _kind(session, closed_at)
         counts["rejected" if complaints and kind == "accepted" else kind] += 1
         _note(found, session, verified=not complaints)
+    for missing in expected:
+        _fault(found, f"the session {missing.hex()} of a state file is not in the log: it was left out")
+    for complaint in _wrong_tokens(found, published_root):
+        _fault(found, complaint)
     found.attendance = attendance(counts)
     return found
+
+
+def _unlike(session: Session, promised: bytes, record: Record | None) -> Iterator[str]:
+    """Where the log has another session than its client."""
+    if record is None:
+        return
+    invitation = decode(record.invitation, Invitation)
+    if (invitation.task, invitation.promise) != (session.context.task, promised):
+        yield "its client was invited with another promise, or to another task"
+    if session.commit is None or session.commit.commitment != record.commitment:
+        yield "its client made another commitment"
+    if record.nonce and session.nonce != record.nonce:
+        yield "its client was challenged with another nonce"
+    if record.verdict and (session.verdict is None or encode(session.verdict) != record.verdict):
+        yield "its client got another verdict"
+
+
+def _wrong_tokens(found: Audit, published_root: str | None) -> Iterator[str]:
+    if found.tokens is None:
+        if published_root is not None:
+            yield "the log has no tokens to compare with the published ones; it is of an old format"
+        return
+    if any(one >= other for one, other in itertools.pairwise(found.tokens)):
+        yield "the tokens are not in increasing order"
+    strangers, uses = set(found.used) - set(found.tokens), Counter(found.used)
+    if strangers:
+        yield f"sessions with a token that was not issued: {sum(uses[token] for token in strangers)}"
+    if repeated := sum(count - 1 for count in uses.values()):
+        yield f"sessions with a token that another one has: {repeated}"
+    if published_root is not None and found.tokens_root != published_root.lower():
+        yield f"the {len(found.tokens)} tokens of the log are not the published ones: their root is {found.tokens_root}"
 
 
 def attendance(counts: Counter[str]) -> Attendance:
@@ -177,14 +244,15 @@ def _fault(found: Audit, complaint: str) -> None:
         found.faults.append(complaint)
 
 
-def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int]:
+def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int, bool]:
+    """The task, when the log was written, and whether its format is an old one."""
     try:
         kind, document, closed_at = next(iter(unpacker))
     except (StopIteration, ValueError, TypeError, msgpack.UnpackException):
         raise BadInput("not a log of veridp collect; make one with veridp collect export") from None
-    if kind not in FORMATS or not isinstance(document, str) or not isinstance(closed_at, int):
+    if kind not in (FORMAT, *OLD_FORMATS) or not isinstance(document, str) or not isinstance(closed_at, int):
         raise BadInput(f"the log has the format {kind!r}, expected {FORMAT!r}")
-    return Task.from_json(document), closed_at
+    return Task.from_json(document), closed_at, kind != FORMAT
 
 
 def _records(unpacker: msgpack.Unpacker, found: Audit) -> Iterator[object]:
@@ -196,6 +264,9 @@ def _records(unpacker: msgpack.Unpacker, found: Audit) -> Iterator[object]:
                 if record != number or next(unpacker, None) is not None:
                     _fault(found, f"the log says that it ends after {record} sessions, and there are others")
                 return
+            if isinstance(record, bytes) and found.tokens is not None:
+                _note_tokens(found, record)
+                continue
             yield record
             number += 1
     except (ValueError, msgpack.UnpackException) as error:
@@ -204,13 +275,22 @@ def _records(unpacker: msgpack.Unpacker, found: Audit) -> Iterator[object]:
         _fault(found, f"the log breaks off after {number} sessions")
 
 
-def _session(task: Task, record: object) -> tuple[Session, bytes]:
+def _note_tokens(found: Audit, joined: bytes) -> None:
+    if found.tokens is None or not joined or len(joined) % DIGEST_BYTES:
+        _fault(found, "hashes of tokens of the wrong length")
+        return
+    found.tokens += [joined[i : i + DIGEST_BYTES] for i in range(0, len(joined), DIGEST_BYTES)]
+
+
+def _session(task: Task, record: object, old: bool) -> tuple[Session, bytes]:
     """The session of a record, and what was promised in it."""
+    if old and isinstance(record, list):
+        record = [*record, b""]
     if not isinstance(record, list) or len(record) != len(RECORD):
         raise ValueError("not a record of a session")
     if not all(isinstance(part, kind) for part, kind in zip(record, RECORD, strict=True)):
         raise ValueError("a part of the record has the wrong type")
-    identity, nonce, promised, expires, stage, reason, commitment, opening, outputs = record
+    identity, nonce, promised, expires, stage, reason, commitment, opening, outputs, token = record
     if (len(identity), len(promised)) != (SESSION_BYTES, DIGEST_BYTES) or len(nonce) not in (0, NONCE_BYTES):
         raise ValueError("a part of the record has the wrong length")
     session = Session(
@@ -219,6 +299,7 @@ def _session(task: Task, record: object) -> tuple[Session, bytes]:
         expires,
         None if commitment is None else Commit(task.digest, identity, commitment),
         None if opening is None else decode(opening, Opening),
+        token=token,
     )
     found = session.decided(SessionStage(stage), reason, outputs)
     if found.stage != stage or (found.verdict is None and (reason or opening or outputs)):

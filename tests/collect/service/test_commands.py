@@ -75,8 +75,16 @@ def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path:
     assert audited["faults"] == 0
     assert audited["estimate"] == from_server["estimate"]
     assert "every session is as it should be" in veridp("verify-log", str(log))
+    issued = tmp_path / "tokens"
+    issued.write_text("\n".join(tokens))
+    root = veridp("tokens-root", str(issued)).strip()
+    assert audited["tokens_root"] == root
+    mine = ["--state", str(tmp_path / "state0"), "--state", str(tmp_path / "state1"), "--tokens-root", root]
+    assert "every session is as it should be" in veridp("verify-log", str(log), *mine)
+    assert "not the published ones" in veridp("verify-log", str(log), "--tokens-root", "00" * 32, status=1)
+    assert "state file" in veridp("verify-log", str(log), "--state", str(tmp_path / "none"), status=2)
     changed = bytearray(log.read_bytes())
-    changed[-40] ^= 1
+    changed[-150] ^= 1  # in the last session, before the hashes of the tokens
     log.write_bytes(changed)
     assert "record" in veridp("verify-log", str(log), status=1)
 
@@ -196,10 +204,10 @@ def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_pa
     client = Client(task.protocol, task.verifier, MemoryVault(), rng)
     left = left.committed(client.commit(left.invitation, 1.0), 0, task.verifier)
     log = tmp_path / "log"
-    log.write_bytes(b"".join(written(task, 10_000, [stayed])))
+    log.write_bytes(b"".join(written(task, 10_000, [stayed], [stayed.token])))
     plain = veridp("verify-log", str(log))
     assert "whatever" not in plain
-    log.write_bytes(b"".join(written(task, 10_000, [stayed, left])))
+    log.write_bytes(b"".join(written(task, 10_000, [stayed, left], sorted([stayed.token, left.token]))))
     with_left = " ".join(veridp("verify-log", str(log)).split())
     assert "did not send it: 1" in with_left
     assert with_left.index("whatever") < with_left.index("by chance")

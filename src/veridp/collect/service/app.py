@@ -188,7 +188,8 @@ class Service:
 
         async def pieces() -> AsyncIterator[bytes]:
             with self.database.reading() as connection:
-                found = written(task, int(time.time()), store.all_sessions(connection, task))
+                parts = store.all_sessions(connection, task), store.all_tokens(connection, task)
+                found = written(task, int(time.time()), *parts)
                 while piece := await asyncio.to_thread(lambda: b"".join(p for _, p in zip(range(500), found))):  # noqa: B905
                     yield piece
 

@@ -271,7 +271,7 @@ def _begin(connection: Connection, task: Task, token: bytes, now: float, keys: N
     """A new session of the token; None if it has one, or is none of the task's."""
     context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
     expires = min(int(now) + task.session_seconds, task.expires)
-    session = Session(context, b"", expires, promised=promise(context, keys.new(context)))
+    session = Session(context, b"", expires, promised=promise(context, keys.new(context)), token=token)
     new = {"new_id": context.session, "new_promise": session.promised, "new_expires": expires}
     written = connection.execute(
         _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
@@ -376,6 +376,7 @@ def _session(task: Task, row: Row[tuple[object, ...]]) -> Session:
         None if row.commitment is None else Commit(task.digest, identity, bytes(row.commitment)),
         None if row.opening is None else decode(bytes(row.opening), Opening),
         promised=bytes(row.promise),
+        token=bytes(row.token),
     )
     outputs = None if row.outputs is None else msgpack.unpackb(row.outputs)
     return session.decided(SessionStage(row.stage), row.reason, outputs)
@@ -397,6 +398,15 @@ def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:
     )
     for row in rows:
         yield _session(task, row)
+
+
+def all_tokens(connection: Connection, task: Task) -> Iterator[bytes]:
+    """The hashes of all tokens of the task, in increasing order, a page at a time."""
+    rows = connection.execution_options(yield_per=PAGE).execute(
+        select(tokens.c.token).where(tokens.c.task == task.name).order_by(tokens.c.token)
+    )
+    for row in rows:
+        yield bytes(row.token)
 
 
 def _document(connection: Connection, name: str) -> str:
