@@ -185,9 +185,10 @@ class _Replayer:
         return {unknown: float(np.round(self.rng.uniform(low, high), 3)) for unknown in self.unknowns}
 
     def opposite(self, place: Place) -> Place:
-        """The values as far on the other side of the middle: floats have a sign that paths do not, as of a 0."""
-        low, high = self._ends
-        return {symbol: float(np.round(low + high - value, 3)) for symbol, value in place.items()}
+        """Values a little on the other side of the middle: floats have signs that paths do not, as of a 0."""
+        middle = sum(self._ends) / 2
+        steps = {symbol: min(max(value - middle, -1.0), 1.0) for symbol, value in place.items()}
+        return {symbol: float(np.round(middle - step, 3)) for symbol, step in steps.items()}
 
     @property
     def _ends(self) -> tuple[float, float]:
