@@ -609,6 +609,11 @@ class _NearNumber:
     tolerance: float
     form: str
 
+    @property
+    def pattern(self) -> str:
+        """What it may be as text: itself first, so that two numbers in a row are told apart."""
+        return f"({re.escape(format(self.value, self.form))}|.+?)"
+
     def is_written(self, text: str) -> bool:
         moved = (self.value + step for step in (-self.tolerance, self.tolerance)) if self.tolerance else ()
         if text in {format(value, self.form) for value in (self.value, *moved)}:
@@ -626,7 +631,7 @@ class _NearText:
     parts: Sequence[str | _NearNumber]
 
     def is_written(self, text: object) -> bool:
-        pattern = "".join(re.escape(part) if isinstance(part, str) else "(.+?)" for part in self.parts)
+        pattern = "".join(re.escape(part) if isinstance(part, str) else part.pattern for part in self.parts)
         found = re.fullmatch(pattern, text, re.DOTALL) if isinstance(text, str) else None
         numbers = [part for part in self.parts if isinstance(part, _NearNumber)]
         return found is not None and all(map(_NearNumber.is_written, numbers, found.groups()))
