@@ -318,6 +318,14 @@ def test_ordinary_code_passes(function):
     assert found.runs >= found.paths
 
 
+def test_numbers_that_stand_side_by_side_in_a_text_are_told_apart():
+    def side_by_side(rng, data):
+        return f"{data[0] + rng.laplace():.0f}{data[0] + rng.laplace():.2f}"
+
+    assert replay(side_by_side, unknowns("data", 1)).reached == 1
+    assert replay(side_by_side, [-3.0]).reached == 1
+
+
 def test_open_data_are_filled_in():
     found = replay(lambda rng, data: data[0] > data[1] + rng.laplace(), unknowns("data", 2))
     assert str(found) == "all 2 paths replayed by 22 plain runs"

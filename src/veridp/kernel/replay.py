@@ -186,9 +186,10 @@ class _Replayer:
         return {unknown: float(np.round(self.rng.uniform(low, high), 3)) for unknown in self.unknowns}
 
     def opposite(self, place: Place) -> Place:
-        """The values as far on the other side of the middle: floats have a sign that paths do not, as of a 0."""
-        low, high = self._ends
-        return {symbol: float(np.round(low + high - value, 3)) for symbol, value in place.items()}
+        """Values a little on the other side of the middle: floats have signs that paths do not, as of a 0."""
+        middle = sum(self._ends) / 2
+        steps = {symbol: min(max(value - middle, -1.0), 1.0) for symbol, value in place.items()}
+        return {symbol: float(np.round(middle - step, 3)) for symbol, step in steps.items()}
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -620,6 +621,11 @@ class _NearNumber:
     tolerance: float
     form: str
 
+    @property
+    def pattern(self) -> str:
+        """What it may be as text: itself first, so that two numbers in a row are told apart."""
+        return f"({re.escape(format(self.value, self.form))}|.+?)"
+
     def is_written(self, text: str) -> bool:
         moved = (self.value + step for step in (-self.tolerance, self.tolerance)) if self.tolerance else ()
         if text in {format(value, self.form) for value in (self.value, *moved)}:
@@ -637,7 +643,7 @@ class _NearText:
     parts: Sequence[str | _NearNumber]
 
     def is_written(self, text: object) -> bool:
-        pattern = "".join(re.escape(part) if isinstance(part, str) else "(.+?)" for part in self.parts)
+        pattern = "".join(re.escape(part) if isinstance(part, str) else part.pattern for part in self.parts)
         found = re.fullmatch(pattern, text, re.DOTALL) if isinstance(text, str) else None
         numbers = [part for part in self.parts if isinstance(part, _NearNumber)]
         return found is not None and all(map(_NearNumber.is_written, numbers, found.groups()))
