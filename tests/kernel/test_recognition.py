@@ -50,6 +50,8 @@ MADE: list[tuple[str, Maker, Distribution]] = [
     ("inverse", inverse_laplace, Laplace(2)),
     ("piecewise", piecewise_laplace, Laplace(2)),
     ("ratio", lambda rng: 2 * math.log(rng.random() / rng.random()), Laplace(2)),
+    ("ratio in a range", lambda rng: 2 * math.log(rng.uniform(0, 4) / rng.uniform(0, 4)), Laplace(2)),
+    ("scaled logs", lambda rng: 2 * math.log(3 * rng.random()) - 2 * math.log(3 * rng.random()), Laplace(2)),
     ("sign by a uniform", lambda rng: rng.exponential(2.0) * (1 if rng.random() < 0.5 else -1), Laplace(2)),
     ("sign by a choice", lambda rng: 2 * rng.choice([-1, 1]) * rng.exponential(), Laplace(2)),
     ("sign of a log", lambda rng: 2 * math.log(rng.random()) * (2 * rng.integers(2) - 1), Laplace(2)),
@@ -191,6 +193,15 @@ def shared_sign(rng, data):
     return data[0] + sign * rng.exponential(), sign * rng.exponential()
 
 
+def two_factors(rng, data):
+    return data[0] + math.log(3 * rng.random()) - math.log(2 * rng.random())
+
+
+def sum_of_logs_too(rng, data):
+    first, second = math.log(3 * rng.random()), math.log(3 * rng.random())
+    return data[0] + first - second, first + second
+
+
 def half_a_period(rng, data):
     return data[0] + math.tan(math.pi * rng.random() / 4)
 
@@ -204,7 +215,7 @@ def same_normal(rng, data):
     "mechanism",
     [
         released_too, compared_too, truncated, scaled, below_a_third, unfair, sign_released, size_released, two_scales,
-        one_alone, shared_sign, half_a_period, same_normal,
+        one_alone, shared_sign, half_a_period, same_normal, two_factors, sum_of_logs_too,
     ],
 )  # fmt: skip
 def test_what_has_another_distribution_is_left_as_it_is(mechanism: Any) -> None:

@@ -475,6 +475,12 @@ def test_a_generator_with_a_random_seed_or_a_child_draws_new_numbers(function: F
     assert veridp.prove(function, 1, adjacency="l1").epsilon == 1 / SCALE
 
 
+def test_children_are_sampled_as_numpy_has_them() -> None:
+    drawn = veridp.sample(spawned, [3.0], 2000, seed=1).matrix()
+    assert ks_2samp(drawn[:, 0], np.random.default_rng(2).laplace(3, SCALE, 2000)).pvalue > 1e-6
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.15
+
+
 def released_seed(data):
     seed = secrets.randbits(64)
     return data[0] + random.Random(seed).gauss(0, 1), seed

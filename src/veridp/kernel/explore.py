@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -51,7 +52,7 @@ from veridp.kernel.symbols import Noise, Relation, Rounds, drawn_in, has_no_atom
 from veridp.kernel.text import NoisyText, WrittenNumber, goes_into_output, replaced
 from veridp.kernel.weights import Weight, weight_of
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.mechanism.randomness import CURRENT
+from veridp.mechanism.randomness import CURRENT, sharing
 
 MAX_PATHS = 100_000
 MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
@@ -419,8 +420,9 @@ class Run(StandInGenerator, Decider):
     # ------------------------------------------------------------------------------------- other generators
 
     def spawn(self, n_children: int) -> list[Any]:
+        """Generators that are independent of each other and of this one: they draw from the same stream."""
         self._branch()
-        return super().spawn(n_children)
+        return [sharing(self) for _ in range(operator.index(n_children))]
 
     def _branch(self) -> None:
         self.branched = True

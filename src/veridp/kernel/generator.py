@@ -16,7 +16,7 @@ from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, Integer
 from veridp.kernel.noise import Integers, Uniform
 from veridp.kernel.stand_ins import Symbolic, Vector, as_numpy, as_python, first_symbolic, objects
 from veridp.kernel.weights import Weight
-from veridp.mechanism.randomness import Bits, sharing
+from veridp.mechanism.randomness import Bits
 
 Size = int | tuple[int, ...] | None
 MAX_CHOICES = 100_000  # values that a finite choice may have
@@ -70,10 +70,6 @@ class StandInGenerator(NoiseMethods, ABC):
     @property
     def bit_generator(self) -> Any:
         return Bits(self)
-
-    def spawn(self, n_children: int) -> list[Any]:
-        """Generators that are independent of each other and of this one: they draw from the same stream."""
-        return [sharing(self) for _ in range(operator.index(n_children))]
 
     @abstractmethod
     def noise(self, distribution: Distribution) -> Any:

@@ -208,6 +208,7 @@ class _Draft:
         again = True
         while again:
             again = False
+            self._cancel_factors()
             for symbol in dict.fromkeys(s for e in self.expressions() for s in _functions(e)):
                 parts = _log_of_factors(symbol)
                 if parts is not None:
@@ -222,6 +223,16 @@ class _Draft:
                     again = True
                     break
         self._logistic()
+
+    def _cancel_factors(self) -> None:
+        """log(cu) - log(cv) is log(u) - log(v), of uniform u and v: an irrational log(c) is gone."""
+        logs = dict.fromkeys(s for e in self.expressions() for s in _functions(e) if s.function is f.LOG)
+        scaled = {s: drawn for s in logs if (drawn := _unit(s.arguments[0], Uniform)) and not s.arguments[0].constant}
+        for first, second in itertools.combinations(scaled, 2):
+            factor = scaled[first][1]
+            if factor == scaled[second][1] not in (0, 1) and factor > 0 and self.in_proportion(first, second) == -1:
+                units = {s: Derived(f.LOG, (Affine(0, {scaled[s][0]: 1}),)) for s in (first, second)}
+                self.put({s: Affine(0, {unit: 1}) for s, unit in units.items()})
 
     def _logistic(self) -> None:
         """log(u) - log(1 - u), of a uniform u, is logistic: P[log(u/(1 - u)) <= x] = P[u <= 1/(1 + e^-x)]."""
