@@ -71,7 +71,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Composition(Stated):
+class CompositionCertificate(Stated):
     """A certificate of noisy steps."""
 
     noises: tuple[NoiseDraw, ...]
@@ -79,13 +79,15 @@ class Composition(Stated):
     sampling: Sampling | None
 
 
-def read_composition(document: object) -> Composition:
+def read_composition(document: object) -> CompositionCertificate:
     """The certificate in the document; raises CertificateFlaw where it is not made as one."""
     field = DocumentNode(document).fields(*HEADER, "delta", "rho", "mu", "noises", "sampling", "steps")
     stated, size = stated_in(field), size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     steps = tuple(_step(node, noises) for node in field["steps"].entries())
-    return Composition(**vars(stated), noises=noises, steps=steps, sampling=_sampling(field["sampling"], size))
+    return CompositionCertificate(
+        **vars(stated), noises=noises, steps=steps, sampling=_sampling(field["sampling"], size)
+    )
 
 
 def _step(node: DocumentNode, noises: tuple[NoiseDraw, ...]) -> NoisyStep:
@@ -112,7 +114,7 @@ def _sampling(node: DocumentNode, size: int) -> Sampling | None:
     return Sampling(rate, fixed)
 
 
-def check_neighbours(certificate: Composition) -> str:
+def check_neighbours(certificate: CompositionCertificate) -> str:
     """Neighbours differ in one record, and the sampling is one that the argument covers."""
     if certificate.adjacency not in RECORDS:
         raise CertificateFlaw("/adjacency", f"records are needed, so one of {', '.join(RECORDS)}")
@@ -125,11 +127,11 @@ def check_neighbours(certificate: Composition) -> str:
     return f"they differ in one record, {how} with probability {text_of(sampling.rate)}"
 
 
-def _is_replaced(certificate: Composition) -> bool:
+def _is_replaced(certificate: CompositionCertificate) -> bool:
     return certificate.adjacency.startswith("replace")
 
 
-def check_steps(certificate: Composition) -> str:
+def check_steps(certificate: CompositionCertificate) -> str:
     """The noise of every step is of a kind whose loss grows with the shift."""
     for k, step in enumerate(certificate.steps):
         if step.noise.kind not in KINDS_OF_NOISE:
@@ -140,7 +142,7 @@ def check_steps(certificate: Composition) -> str:
     return f"{count(total, 'number')} released, one after the other"
 
 
-def _shift(certificate: Composition, step: NoisyStep) -> Fraction:
+def _shift(certificate: CompositionCertificate, step: NoisyStep) -> Fraction:
     """By how much the sum of a step differs at most."""
     added, replaced = max(abs(step.low), abs(step.high)), step.high - step.low
     sampling = certificate.sampling
@@ -158,7 +160,7 @@ class _Losses:
     prices: Counter[Fraction]
 
     @classmethod
-    def of(cls, certificate: Composition) -> _Losses:
+    def of(cls, certificate: CompositionCertificate) -> _Losses:
         total, moving, prices = ShiftLoss(), list[NoiseDraw](), Counter[Fraction]()
         for k, step in enumerate(certificate.steps):
             loss = step.noise.loss(_shift(certificate, step))
@@ -174,7 +176,7 @@ class _Losses:
         return delta_above(epsilon, self.bound, self.moving, self.prices)
 
 
-def check_delta(certificate: Composition) -> str:
+def check_delta(certificate: CompositionCertificate) -> str:
     """The losses of the steps have a δ at ε that is no more than what is stated."""
     losses, sampling = _Losses.of(certificate), certificate.sampling
     if sampling is None:
@@ -198,7 +200,7 @@ def _inner(epsilon: Fraction, rate: Fraction, loss: ShiftLoss) -> Fraction:
     return found
 
 
-def check_notions(certificate: Composition) -> str:
+def check_notions(certificate: CompositionCertificate) -> str:
     """ρ and μ, where they are stated, are no less than those of the steps.
 
     They add up, also adaptively (Bun and Steinke 2016, Lemma 2.3; Dong, Roth and Su 2022, Corollary 3.3). Nothing is

@@ -43,7 +43,7 @@ class Released(Noise):
 
 
 @dataclass(frozen=True, eq=False)
-class Known(Released):
+class KnownRelease(Released):
     """A sum of released numbers, `total`: with a symbol of its own, sums of many steps stay short.
 
     Its label tells it from others; that of a sum of known numbers is made of theirs.
@@ -99,7 +99,7 @@ class AdaptiveRun(Run):
         if len(total.terms) > MAX_KNOWN_TERMS and all(isinstance(s, Released) for s in total.terms):
             first = next(iter(total.terms))
             label = f"w{hash(total.text()) & 0xFFFFFFFFFFFF:x}"
-            known = Known(first.index, first.distribution, first.site, total=total, label=label)  # type: ignore[union-attr]
+            known = KnownRelease(first.index, first.distribution, first.site, total=total, label=label)  # type: ignore[union-attr]
             return Affine(0, {known: 1}, total.kind, total.held)
         noises = [s for s in total.terms if type(s) is Noise and not isinstance(s.distribution, Uniform)]
         if len(noises) != 1 or noises[0].distribution.integer or not any(map(is_of_data, total.terms)):

@@ -51,7 +51,7 @@ from veridp.collect.messages import (
 )
 from veridp.collect.service.keys import NonceKeys, make_private
 from veridp.collect.service.schema import sessions, tasks, tokens
-from veridp.collect.service.tally import REJECTED, SHARDS, Tally
+from veridp.collect.service.tally import REJECTED, SHARDS, SessionTally
 from veridp.collect.task import Checks, Session, SessionStage, Task
 from veridp.errors import BadInput
 
@@ -116,7 +116,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction in which sessions may change."""
         with self.writer.begin() as connection:
-            tally = connection.info[TALLY] = Tally()
+            tally = connection.info[TALLY] = SessionTally()
             try:
                 yield connection
                 tally.write(connection, self.shard)
@@ -342,9 +342,9 @@ def put_opening(
     raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
 
 
-def _tally(connection: Connection) -> Tally:
+def _tally(connection: Connection) -> SessionTally:
     """What the transaction adds to the running sums; there is one in `Database.writing` only."""
-    found: Tally = connection.info[TALLY]
+    found: SessionTally = connection.info[TALLY]
     return found
 
 

@@ -36,7 +36,7 @@ class TaskCounts:
 
 
 @dataclass
-class Tally:
+class SessionTally:
     """What one transaction adds to the running sums."""
 
     steps: Counter[tuple[str, str]] = field(default_factory=Counter)  # by task and step

@@ -35,7 +35,7 @@ from veridp.kernel.expressions import Affine, function_of, range_of, unknowns
 from veridp.kernel.noise import Laplace, Normal
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Path, entries_of, leaves, outline_of
-from veridp.kernel.releases import AdaptiveRun, Known, Released, in_order, is_of_data
+from veridp.kernel.releases import AdaptiveRun, KnownRelease, Released, in_order, is_of_data
 from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, count_text, drawn_in, number_text
@@ -178,7 +178,7 @@ class _PathReader:
                 raise _NotSteps  # where it is no number, no clipping makes it one
             arguments = (self.key(a) if isinstance(a, Affine) else a for a in symbol.arguments)
             return "function", symbol.function.name, tuple(arguments)
-        if isinstance(symbol, Known):
+        if isinstance(symbol, KnownRelease):
             return "known", self.key(symbol.total)
         if symbol in self.asked:
             raise _NotSteps

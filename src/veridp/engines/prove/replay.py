@@ -24,7 +24,7 @@ from veridp.kernel.path import entries_of, outline_of
 from veridp_check.alignment_reader import Certificate
 from veridp_check.bounds_reader import Enclosed
 from veridp_check.checker import CheckResult, CheckStep, Rejection
-from veridp_check.composition_checker import Composition
+from veridp_check.composition_checker import CompositionCertificate
 from veridp_check.coupling_reader import Cases, CouplingCase, CouplingPart
 from veridp_check.document import NUMERIC, RATIONAL, CertificateFlaw, LinearForm, Stated
 from veridp_check.induction_reader import InductionCertificate
@@ -78,7 +78,7 @@ def replay(
             f"the program computes {made.made}, which the certificate takes for {made.kind} noise, so that its "
             f"draws are not those of the certificate and cannot be compared; prove it again, which replays its paths"
         )
-    if isinstance(certificate, Composition):
+    if isinstance(certificate, CompositionCertificate):
         raise BadInput(
             "a certificate of noisy steps says between which numbers lies what a record adds, and no more, so random "
             "runs cannot be compared with it; prove the program again, which replays its paths"
