@@ -193,7 +193,8 @@ def compare_exactly(findings: Findings) -> None:
 def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     """The worst pair so far as evidence, which remains if the search is cut short after it.
 
-    A loss above the claim that no event shows does not settle anything: then samples may.
+    A loss above the claim that no event shows does not settle anything, and neither does a search that could not
+    compare all pairs: then samples may.
     """
     case, comparison, epsilon = findings.case, search.comparison, search.epsilon
     witness = exact_witness(comparison, case.claim)
@@ -202,7 +203,10 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     shown = case.mechanism.probability_error or witness.refutes(case.claim) or not comparison.refutes(case.claim)
     if not shown:
         found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
-    findings.smallest_mass, findings.exact = 0.0, bool(shown)
+    if search.incomparable:
+        found.append(f"{count_text(search.incomparable, 'pair')} could not be compared exactly")
+    settled = bool(shown) and (not search.incomparable or witness.refutes(case.claim))
+    findings.smallest_mass, findings.exact = 0.0, settled
     findings.report()
 
 

@@ -52,6 +52,7 @@ class Worst:
     at: float = 0.0  # the δ at which pairs were compared
     notion: str | float = "epsilon"  # by which pairs were compared
     seconds: float = 0.0
+    incomparable: int = 0  # of the pairs tried, those whose loss cannot be computed: they may be worse
 
     @property
     def claim(self) -> Claim | None:
@@ -89,11 +90,13 @@ class Worst:
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data, and how it was found."""
         search = {"tried": self.tried, "stages": list(self.searched), "finished": self.finished}
-        return {**self.comparison.to_dict(), "search": search}
+        left_out = {"incomparable": self.incomparable} if self.incomparable else {}
+        return {**self.comparison.to_dict(), "search": search | left_out}
 
     def __str__(self) -> str:
         searched = ", ".join(self.searched)
-        ended = "" if self.finished else "; cut short"
+        ended = f"; {self.incomparable} could not be compared" * bool(self.incomparable)
+        ended += "" if self.finished else "; cut short"
         return f"{self.comparison} (the worst of {count_text(self.tried, 'pair')}: {searched}{ended})"
 
 
@@ -162,6 +165,7 @@ class _Search:
         self.best: Comparison | None = None
         self.cost = -math.inf  # of the best
         self.failure: VeridpError | None = None
+        self.incomparable = 0
         self.seen: set[frozenset[str]] = set()
         self.searched: list[str] = []
         self.tried = 0
@@ -184,7 +188,8 @@ class _Search:
 
     def _worst(self, best: Comparison, finished: bool) -> Worst:
         aim = self.aim
-        return Worst(best, self.tried, tuple(self.searched), finished, aim.delta, aim.notion, aim.deadline.spent)
+        searched, spent = tuple(self.searched), aim.deadline.spent
+        return Worst(best, self.tried, searched, finished, aim.delta, aim.notion, spent, self.incomparable)
 
     def _run(self, moves: Sequence[Sequence[float]]) -> None:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
@@ -278,6 +283,7 @@ class _Search:
             better = self.best is None or cost > self.cost + 1e-12
         except (NotExact, NotExplorable) as error:
             self.failure = self.failure or error
+            self.incomparable += 1
             return False
         except CutShort as cut:
             self.in_time, self.failure = False, self.failure or cut
