@@ -223,3 +223,32 @@ def test_choices_whose_weights_depend_on_the_data() -> None:
 
     found = worst(choice, size=2, adjacency="linf", domain=(-3, 3))
     assert found.epsilon == pytest.approx(math.log((1 + math.exp(3)) / (1 + math.exp(2))), rel=1e-12)
+
+
+def test_all_data_sets_of_few_values_are_tried() -> None:
+    """Only one multiset of records has little noise, and no pattern has it."""
+
+    @veridp.mechanism(adjacency="replace", domain=["a", "b", "c"], size=3)
+    def careless(rng: Any, data: Any) -> Any:
+        return data.count("c") + rng.laplace(scale=0.25 if sorted(data) == ["a", "b", "c"] else 0.5)
+
+    found = worst(careless, seconds=PLENTY)
+    assert found.epsilon == math.inf  # the tails of the two scales
+    assert sorted(["a", "b", "c"]) in (sorted(found.comparison.left), sorted(found.comparison.right))
+    assert found.searched == ("patterns", "all records")
+
+
+def test_pairs_that_cannot_be_compared_are_counted() -> None:
+    """A text with a noisy number has no exact loss; of counts below 2 there is none."""
+
+    @veridp.mechanism(adjacency="add-remove", domain=[0, 1], size=2)
+    def told(rng: Any, data: Any) -> Any:
+        return "few" if sum(data) < 2 else f"{sum(data) + rng.laplace():.1f}"
+
+    found = worst(told, seconds=PLENTY)
+    assert found.epsilon == 0
+    assert found.incomparable > 0
+    assert f"; {found.incomparable} could not be compared)" in str(found)
+    assert found.to_dict()["search"]["incomparable"] == found.incomparable
+    verdict = veridp.audit(told, epsilon=1.0, seconds=8)
+    assert "statdp" in {evidence.engine for evidence in verdict.evidence}

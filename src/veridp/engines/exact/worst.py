@@ -35,6 +35,7 @@ OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
 REPORTING_SHARE = 0.1  # of the time spent so far
 MOST_KEPT = 256  # inputs whose paths are kept
 MAX_OPEN_PATHS = 500  # with the data open, in search of levels that data are compared with
+MAX_LISTED_DATA = 100  # data sets of a finite domain up to which all are tried
 MIXED_PAIRS = 12  # of records at the ends of their interval or in its middle
 STEPS_TRIED = (0, 1, 2)  # levels of a step function of the data around which pairs are tried
 NAMED_NOTIONS = ("epsilon", "rho", "mu")
@@ -201,6 +202,8 @@ class _Search:
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
         elif _is_interval(self.domain):
             stages.append(("mixed records", self._mixed_records()))
+        elif self.mechanism.adjacency.on_records:
+            stages.append(("all records", self._listed_records()))
         for name, pairs in stages:
             self.searched.append(name)
             if not self._try_all(name, pairs) or self.met:
@@ -222,6 +225,17 @@ class _Search:
                     left, right = level - offset, level - offset + 1.0
                     if low <= left and right <= high:
                         yield Pair(_with(example, place, left), _with(example, place, right), "threshold")
+
+    def _listed_records(self) -> Iterator[Pair]:
+        """Every data set of listed values, if they are few, with each record replaced and with one more."""
+        values, example = list(self.domain), self.mechanism.adjacency.example(self.size, self.domain)
+        if not isinstance(example, list) or len(values) ** self.size > MAX_LISTED_DATA:
+            return
+        for records in itertools.product(values, repeat=self.size):
+            left = list(records)
+            for value in values:
+                yield Pair(left, [*left, value], "all records")
+                yield from (Pair(left, _with(left, place, value), "all records") for place in range(self.size))
 
     def _mixed_records(self) -> Iterator[Pair]:
         """Neighbours whose records lie at either end of the domain or in the middle, each by chance."""
@@ -376,7 +390,7 @@ def _entries(slack: Affine) -> list[tuple[int, float]]:
     return [(int(symbol.name[5:-1]), float(coefficient)) for symbol, coefficient in slack.terms.items()]
 
 
-def _with(data: Sequence[float], place: int, value: float) -> list[float]:
+def _with(data: Sequence[Any], place: int, value: Any) -> list[Any]:
     return [*data[:place], value, *data[place + 1 :]]
 
 
