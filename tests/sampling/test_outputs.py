@@ -148,7 +148,7 @@ def test_counting_wide_rows_of_integers_does_not_overflow() -> None:
         ({object()}, "of type object"),
         ([object()], "of type object"),
         (2**63, "9223372036854775808, beyond 64-bit integers"),
-        ({(1, 2): 3}, "a key .* of type tuple"),
+        ({object(): 3}, "of type object"),
     ],
 )
 def test_what_has_no_columns_is_reported(bad: object, message: str) -> None:

@@ -39,7 +39,7 @@ from veridp.numerics.privacy_loss_distribution import (
 
 Array = NDArray[np.float64]
 FINE = 600  # steps to the standard deviation of a part's losses, where the step is ours to choose
-FEWEST_POINTS = 1 << 15  # over the window of the sum, and
+FEWEST_POINTS = 1 << 16  # over the window of the sum, and
 ENOUGH_POINTS = 1 << 21  # no more, where it is ours
 LEVELS = 1 << 13  # on which the losses of a pair are looked at, for the same
 FEW_LEVELS = 1 << 9  # to choose a step by

@@ -283,6 +283,7 @@ def test_all_notions_as_plain_data_and_in_a_line() -> None:
         "rho": pytest.approx(0.125),
         "mu": pytest.approx(0.5),
         "renyi": [{"alpha": 2, "epsilon": pytest.approx(0.25)}, {"alpha": 4, "epsilon": pytest.approx(0.5)}],
+        "finished": True,
     }
     assert str(costs) == "zCDP: ρ = 0.125; GDP: μ = 0.5; Rényi: D_2 = 0.25, D_4 = 0.5"
 

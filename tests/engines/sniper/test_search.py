@@ -24,6 +24,7 @@ from veridp.engines.sniper.pair_attack import TaskPool
 from veridp.engines.sniper.pairs import PairStream
 from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
+from veridp.sampling.worker_processes import WorkerProcesses
 
 SMALL: dict[str, Any] = {"samples": 20_000, "final_samples": 200_000, "seconds": 600.0, "workers": 1}
 
@@ -329,8 +330,8 @@ def test_workers_that_die_do_not_lose_the_tasks_of_a_search() -> None:
     with TaskPool(Claim(100.0), workers=2) as pool:
         results = pool.run(lambda claim, number: claim.epsilon + number, range(20))
         found = [next(results)]
-        executor: Any = pool.own
-        for worker in list(executor._processes.values()):
-            worker.kill()
-        executor._executor_manager_thread.join()  # the next task meets a pool that knows
+        assert isinstance(pool.own, WorkerProcesses)
+        for worker in pool.own.workers:
+            worker.process.kill()
+            worker.process.join()  # the next task meets workers that have ended
         assert found + list(results) == [100.0 + number for number in range(20)]
