@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,14 @@ from veridp.errors import BadOutput, CutShort, MechanismFailed, WorkerLost
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 AMPLE, SHORT = 600.0, 0.3
+
+
+@pytest.fixture(autouse=True)
+def interrupts_are_heard() -> Iterator[None]:
+    """Where the shell that started the tests has put them in the background, they would be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def swallow_everything(*_: object) -> None:
@@ -228,6 +238,40 @@ def test_an_interrupt_here_gives_what_the_work_makes_of_it(stubborn: bool) -> No
     ended = attempt(work, Deadline(AMPLE))
     assert ended.value == ("so far" if stubborn else "rounded off")
     assert isinstance(ended.reason, KeyboardInterrupt) is stubborn
+
+
+def test_an_interrupt_between_reading_a_message_and_acting_on_it_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, read = os.getpid(), Connection.recv_bytes
+
+    def read_and_interrupt(line: Connection) -> bytes:
+        content = read(line)
+        if os.getpid() == here:
+            os.kill(here, signal.SIGINT)
+        return content
+
+    def work(reporter: Reporter) -> None:
+        reporter.best("so far")
+        swallow_everything()
+
+    monkeypatch.setattr(Connection, "recv_bytes", read_and_interrupt)
+    assert attempt(work, Deadline(AMPLE)).value == "so far"
+    assert contained(lambda _: "done", Deadline(AMPLE)) == "done"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_reaches_a_progress_function_that_does_not_return() -> None:
+    def listen(stage: str, share: float, best: float) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        sleep_for_good()
+
+    def work(reporter: Reporter) -> str:
+        try:
+            reporter.progress("first", 0.0, 0.0)
+        except KeyboardInterrupt:
+            return "rounded off"
+        return "not interrupted"
+
+    assert contained(work, Deadline(AMPLE), progress=listen) == "rounded off"
 
 
 def test_an_interrupt_without_anything_found_is_raised() -> None:

@@ -230,6 +230,56 @@ def _references(known: Sequence[object]) -> dict[int, object]:
     return found
 
 
+# ------------------------------------------------------------------------------------------------- Ctrl-C
+
+
+class _Interrupts:
+    """Ctrl-C, which is held back except where it may be raised.
+
+    Raised between the parts of a message, or between reading one and acting on it, it would lose the message.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = self.raised = False
+        self.handler: Any = None
+
+    def take(self, handler: Any) -> None:
+        """From now on, hold back what this handler of SIGINT raises; leave alone what is no Python function."""
+        if callable(handler) and threading.current_thread() is threading.main_thread():
+            self.handler = handler
+            signal.signal(signal.SIGINT, self._arrive)
+
+    def give_back(self) -> None:
+        if self.handler is not None:
+            signal.signal(signal.SIGINT, self.handler)
+
+    def _arrive(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self.handler(number, frame)
+        except KeyboardInterrupt:
+            if self.raised:
+                raise
+            self.waiting = True
+
+    @contextmanager
+    def may_be_raised(self, allowed: bool = True) -> Iterator[None]:
+        """Raise those that arrive in the body, or hold them back: then they are raised as soon as they may be."""
+        before = self.raised
+        try:
+            self._set(allowed)
+            yield
+        except BaseException:
+            self.raised = before
+            raise
+        self._set(before)
+
+    def _set(self, raised: bool) -> None:
+        self.raised = raised
+        if raised and self.waiting:
+            self.waiting = False
+            raise KeyboardInterrupt
+
+
 # ----------------------------------------------------------------------------------------------- the parent
 
 
@@ -243,46 +293,55 @@ class _Watch(Generic[T]):
         references: dict[int, object],
         progress: Progress | None,
     ) -> None:
-        self.deadline, self.references, self.progress = deadline, references, progress
+        self.work, self.deadline, self.references, self.progress = work, deadline, references, progress
         self.ends = self.step_ends = deadline.started + deadline.seconds + GRACE
         self.step_seconds = deadline.seconds
         self.memory, self.next_look = memory_used(), 0.0
         self.kept: bytes | None = None
+        self.interrupts = _Interrupts()
         self.interrupted = False
+
+    def ended(self) -> Ended[T]:
         _load_as_children_did()
         _flush()
+        self.interrupts.take(signal.getsignal(signal.SIGINT))
+        try:
+            self._start()
+            try:
+                while (ended := self._wait()) is None:
+                    if self.interrupts.waiting:
+                        self.interrupts.waiting = False
+                        if self.interrupted:
+                            return self._cut(KeyboardInterrupt())
+                        self._interrupt()
+                        os.kill(self.pid, signal.SIGINT)
+                return ended
+            finally:
+                self._end()
+        finally:
+            self.interrupts.give_back()
+
+    def _start(self) -> None:
         self.line, theirs = Pipe()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, where other threads run
             self.pid = os.fork()
         if self.pid == 0:
             self.line.close()
-            _live(work, deadline, _Remote(theirs, references, progress is not None))
+            listening = self.progress is not None
+            _live(self.work, self.deadline, _Remote(theirs, self.references, listening, self.interrupts))
         watched.append(self.pid)
         theirs.close()
         with suppress(OSError):  # the child does the same, in either order
             os.setpgid(self.pid, self.pid)
 
-    def ended(self) -> Ended[T]:
-        try:
-            while True:
-                try:
-                    ended = self._wait()
-                except KeyboardInterrupt as interrupt:
-                    if self.interrupted:
-                        return self._cut(interrupt)
-                    self._interrupt()
-                    os.kill(self.pid, signal.SIGINT)
-                    continue
-                if ended is not None:
-                    return ended
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-            self.line.close()
-            with suppress(ChildProcessError):
-                os.waitpid(self.pid, 0)
-            watched.remove(self.pid)
+    def _end(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.line.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        watched.remove(self.pid)
 
     def _wait(self) -> Ended[T] | None:
         """Wait for a message, but not for long; how the work ended, if it did."""
@@ -325,7 +384,8 @@ class _Watch(Generic[T]):
         go_on = True
         try:
             if self.progress is not None and not self.interrupted:
-                self.progress(*arguments)
+                with self.interrupts.may_be_raised():
+                    self.progress(*arguments)
         except KeyboardInterrupt:
             self._interrupt()
             go_on = False
@@ -376,11 +436,13 @@ def family(pid: int) -> Iterator[int]:
 class _Remote(Reporter):
     """A child's line to its parent. No alarm and no interrupt may come between the parts of a message."""
 
-    def __init__(self, line: Connection, references: dict[int, object], listening: bool) -> None:
+    def __init__(
+        self, line: Connection, references: dict[int, object], listening: bool, interrupts: _Interrupts
+    ) -> None:
         super().__init__(None)
         self.line, self.references, self.listening = line, references, listening
-        self.reported = self.depth = 0
-        self.pending = False
+        self.interrupts = interrupts
+        self.reported = 0
         self.loaded = set(sys.modules)
 
     def best(self, value: Any) -> None:
@@ -420,22 +482,8 @@ class _Remote(Reporter):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        self.depth += 1
-        try:
-            with shielded():
-                yield
-        finally:
-            self.depth -= 1
-        if self.pending and not self.depth:
-            self.pending = False
-            raise KeyboardInterrupt
-
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """What SIGINT calls."""
-        if self.depth:
-            self.pending = True
-        else:
-            raise KeyboardInterrupt
+        with shielded(), self.interrupts.may_be_raised(False):
+            yield
 
 
 def _live(work: Callable[[Reporter], Any], deadline: Deadline, reporter: _Remote) -> NoReturn:
@@ -443,7 +491,7 @@ def _live(work: Callable[[Reporter], Any], deadline: Deadline, reporter: _Remote
     global _inside
     _inside = True
     try:
-        signal.signal(signal.SIGINT, reporter.interrupt)
+        reporter.interrupts.take(signal.default_int_handler)  # what arrived since the fork is raised in the work
         with suppress(OSError):
             os.setpgid(0, 0)  # so that it can be ended together with all processes that it starts
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -451,11 +499,10 @@ def _live(work: Callable[[Reporter], Any], deadline: Deadline, reporter: _Remote
         without_parents_threads()
         gc.freeze()  # the collector would copy the parent's objects by looking at them
         try:
-            with within(deadline):
+            with within(deadline), reporter.interrupts.may_be_raised():
                 kind, content = "done", reporter.pickled(work(reporter))
         except BaseException as error:
             kind, content = "failed", _failure(error, reporter)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         reporter.tell_loaded()
         reporter.send(kind, content)
     finally:
