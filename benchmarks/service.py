@@ -61,7 +61,17 @@ def served(database: str, processes: int, folder: Path) -> Iterator[Served]:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "veridp.cli", "collect", "serve", "--port", str(port), "--rate", "0"]
     process = subprocess.Popen(  # noqa: S603
-        [*command, "--database", database, "--processes", str(processes), "--key-file", str(keys)],
+        [
+            *command,
+            "--database",
+            database,
+            "--processes",
+            str(processes),
+            "--key-file",
+            str(keys),
+            "--signing-key-file",
+            str(keys),
+        ],
         env={**os.environ, "VERIDP_ADMIN_TOKEN": ADMIN},
     )
     url = f"http://127.0.0.1:{port}"

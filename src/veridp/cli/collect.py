@@ -20,6 +20,7 @@ from veridp.errors import BadInput, extra
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from veridp.collect.receipts import TreeHead
     from veridp.collect.service.http_client import Server
 
 TOKENS_AT_ONCE = 20_000
@@ -53,6 +54,10 @@ def serve(
     key_file: Annotated[
         Path | None, typer.Option(help="the keys that nonces are derived from; default for SQLite: DATABASE.key")
     ] = None,
+    signing_key_file: Annotated[
+        Path | None,
+        typer.Option(help="the key that signs the heads of logs; default for SQLite: DATABASE.signing-key"),
+    ] = None,
     token_file: TokenFile = None,
     access_log: Annotated[bool, typer.Option(help="log every request")] = False,
 ) -> int:
@@ -65,7 +70,8 @@ def serve(
 
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both, or neither behind a TLS proxy")
-    admin, keys = _token(token_file, ADMIN_VARIABLE), "" if key_file is None else str(key_file)
+    admin = _token(token_file, ADMIN_VARIABLE)
+    keys, signing_key = ("" if file is None else str(file) for file in (key_file, signing_key_file))
     settings = ServiceSettings(
         database,
         admin,
@@ -76,6 +82,7 @@ def serve(
         request_seconds=request_seconds,
         database_seconds=database_seconds,
         key_file=keys,
+        signing_key_file=signing_key,
         several=processes > 1,
     )
     kind = "http" if tls_cert is None else "https"
@@ -167,7 +174,7 @@ def take_part(
     if as_json:
         show_json("collect join", {"target": name, "task": name, "accepted": accepted, "reason": reason})
     else:
-        show("accepted" if accepted else f"not accepted: {reason}")
+        show(f"accepted; the receipt is in {state}" if accepted else f"not accepted: {reason}")
     return HOLDS if accepted else FAILS
 
 
@@ -215,6 +222,35 @@ def export(
     return 0
 
 
+@app.command("head")
+def show_head(
+    name: TaskName,
+    server: ServerUrl,
+    since: Annotated[
+        Path | None, typer.Option(help="a head that this command printed before: the log must continue it")
+    ] = None,
+    authorities: Authorities = None,
+) -> int:
+    """Print the newest signed head of a task's log, for others to compare; exit 1 if the log was rewritten."""
+    _need_extra()
+    import json
+
+    from veridp.collect.messages import Reason, Refused
+    from veridp.collect.service.http_client import Server, newest_head, task_at
+
+    earlier = None if since is None else _head(since)
+    with Server(server, "", Deadline(60.0), authorities) as asked:
+        try:
+            head = newest_head(asked, task_at(asked, name), earlier)
+        except Refused as refusal:
+            if refusal.reason != Reason.BROKEN_PROMISE:
+                raise
+            show(str(refusal))
+            return FAILS
+    show(json.dumps(head.to_document(), sort_keys=True))
+    return HOLDS
+
+
 @app.command("tokens-root")
 def show_tokens_root(
     file: Annotated[Path, typer.Argument(help="all tokens of a task, one a line")],
@@ -238,6 +274,11 @@ def verify_log(
     published_root: Annotated[
         str | None, typer.Option("--tokens-root", help="what veridp collect tokens-root printed before the collection")
     ] = None,
+    heads: Annotated[
+        list[Path] | None,
+        typer.Option("--head", help="a head of this log that was signed before (veridp collect head); may be repeated"),
+    ] = None,
+    log_key: Annotated[str | None, typer.Option(help="the public key that must have signed the log, in hex")] = None,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
 ) -> int:
@@ -250,26 +291,50 @@ def verify_log(
     own = [Record.unpacked(_content(path)) for path in state or []]
     try:
         with file.open("rb") as log:
-            found = audit(log, own, published_root)
+            found = audit(log, own, published_root, [_head(path) for path in heads or []], _public_key(log_key))
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}; give a log of veridp collect export") from None
     document = status(found.task, found.support, found.attendance, found.rejected, confidence)
     if as_json:
+        signed = None if found.head is None else found.head.to_document()
         faults = {"faults": found.fault_count, "first_faults": found.faults, "tokens_root": found.tokens_root}
+        faults |= {"head": signed}
         show_json("collect verify-log", {"target": str(file), **document, **faults})
     else:
         _show_status(document, False)
+        if found.head is not None:
+            show(f"signed for {found.head.size} decided sessions with the key {found.head.key.hex()}")
         show("\n".join(found.faults) if found.faults else "every session is as it should be")
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")
     return HOLDS if found.good else FAILS
 
 
-def _content(file: Path) -> bytes:
+def _content(file: Path, kind: str = "the state file of veridp collect join") -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give the state file of veridp collect join") from None
+        raise BadInput(f"{file}: {error.strerror}; give {kind}") from None
+
+
+def _head(file: Path) -> TreeHead:
+    from veridp.collect.receipts import TreeHead
+
+    return TreeHead.from_json(_content(file, "a head that veridp collect head printed"))
+
+
+def _public_key(text: str | None) -> bytes | None:
+    from veridp.collect.receipts import KEY_BYTES
+
+    if text is None:
+        return None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise BadInput(f"--log-key {text!r} is not a public key; give the {2 * KEY_BYTES} digits that a head has")
+    return key
 
 
 def _write(file: Path, pieces: Iterable[bytes]) -> None:
@@ -323,12 +388,13 @@ def _log_at(url: str, name: str) -> Iterator[bytes]:
     import time
 
     from veridp.collect.service import store
+    from veridp.collect.service.tree import head_of
     from veridp.collect.transcript import written
 
     with _reading(url) as connection:
         task = store.get_task(connection, name)
         parts = store.all_sessions(connection, task), store.all_tokens(connection, task)
-        yield from written(task, int(time.time()), *parts)
+        yield from written(task, int(time.time()), *parts, head=head_of(connection, task))
 
 
 @contextlib.contextmanager

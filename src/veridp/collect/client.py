@@ -9,6 +9,7 @@ import random
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -108,7 +109,7 @@ class FileVault:
 # A session as the client sees it: committed, opened, finished, in this order alone, and never to two challenges.
 
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2  # the first had neither the digest of the opening nor a receipt
 
 
 @dataclass(frozen=True)
@@ -125,21 +126,27 @@ class Record:
     nonce: bytes = b""
     closed: tuple[int, ...] = ()
     verdict: bytes = b""
+    opening: bytes = b""  # its digest, once it is decided
+    receipt: bytes = b""
 
     def packed(self) -> bytes:
         kept = [self.invitation, self.secret, list(self.vector), self.commitment]
         found: bytes = msgpack.packb(
-            [RECORD_VERSION, *kept, self.nonce, list(self.closed), self.verdict], use_bin_type=True
+            [RECORD_VERSION, *kept, self.nonce, list(self.closed), self.verdict, self.opening, self.receipt],
+            use_bin_type=True,
         )
         return found
 
     @classmethod
     def unpacked(cls, data: bytes) -> Record:
         try:
-            version, invitation, secret, vector, commitment, nonce, closed, verdict = msgpack.unpackb(data)
-            if version != RECORD_VERSION:
+            version, *kept = msgpack.unpackb(data)
+            if version == 1:
+                kept += [b"", b""]
+            elif version != RECORD_VERSION:
                 raise ValueError(version)
-            return cls(invitation, secret, tuple(vector), commitment, nonce, tuple(closed), verdict)
+            invitation, secret, vector, commitment, nonce, closed, verdict, opening, receipt = kept
+            return cls(invitation, secret, tuple(vector), commitment, nonce, tuple(closed), verdict, opening, receipt)
         except (ValueError, TypeError, msgpack.UnpackException):
             raise Refused(
                 Reason.MALFORMED, "the state file is not one of this version; taking part again could reveal too much"
@@ -221,8 +228,18 @@ class Client:
             raise Refused(Reason.WRONG_SESSION, "the verdict is for another session")
         if verdict.accepted and verdict.outputs != self.outputs:
             raise Refused(Reason.WRONG_VERDICT, "the server claims to have read an entry that was not selected")
-        self._keep(replace(record, secret=b"", vector=(), closed=(), verdict=encode(verdict)))
+        opening = sha256(encode(self._opening(record, invitation))).digest()
+        self._keep(replace(record, secret=b"", vector=(), closed=(), verdict=encode(verdict), opening=opening))
         return verdict
+
+    @property
+    def record(self) -> Record:
+        """All that the client keeps."""
+        return self._begun()
+
+    def keep_receipt(self, receipt: bytes) -> None:
+        """Keep the receipt beside the verdict."""
+        self._keep(replace(self._begun(), receipt=receipt))
 
     @property
     def outputs(self) -> tuple[int, ...]:

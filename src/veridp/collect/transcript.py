@@ -1,18 +1,22 @@
 """The log of a task: every session with all that was said in it, and an auditor who needs nothing else.
 
-A log is a sequence of MessagePack values: a header with the task's definition, a record for each session, the hashes of
-all tokens, and the number of sessions, which shows that nothing is missing at the end.
+A log is a sequence of MessagePack values: a header with the task's definition and the signed head of the tree, a record
+for each session (those of the tree first, in its order), the hashes of all tokens, and the number of sessions, which
+shows that nothing is missing at the end.
 
 A log alone cannot show that its server left a session out or made one up. The clients can: each has its own session in
-its state file. And whoever issued the tokens can: their `tokens_root`, published before the collection, fixes who may
-take part, and every session must have a token of its own.
+its state file, with a receipt. And whoever issued the tokens can: their `tokens_root`, published before the collection,
+fixes who may take part, and every session must have a token of its own. Heads that were signed before must fit the log:
+one that does not shows that it was rewritten.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -21,7 +25,7 @@ import numpy as np
 
 from veridp.collect.client import Record
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
-from veridp.collect.merkle import tree_hash
+from veridp.collect.merkle import GrowingTree, leaf_hash, tree_hash
 from veridp.collect.messages import (
     DIGEST_BYTES,
     LONGEST,
@@ -38,11 +42,13 @@ from veridp.collect.messages import (
     encode,
     promise,
 )
+from veridp.collect.receipts import Receipt, TreeHead, entry_of
 from veridp.collect.task import Session, SessionStage, Task
 from veridp.errors import BadInput
 
-FORMAT = "veridp log 3"
-OLD_FORMATS = ("veridp log 2", "veridp log 1")  # without tokens; the first had nonces that were not sent, too
+FORMAT = "veridp log 4"
+WITHOUT_TOKENS = ("veridp log 2", "veridp log 1")  # the first had nonces that were not sent, too
+OLD_FORMATS = ("veridp log 3", *WITHOUT_TOKENS)  # without a tree
 RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None, bytes)  # as `written` has them
 TOKENS_TOGETHER = 1000  # in one value of a log
 SKEW = 60  # seconds by which the clocks of servers may differ
@@ -54,12 +60,19 @@ def tokens_root(hashes: Iterable[bytes]) -> str:
     return tree_hash(sorted(set(hashes))).hex()
 
 
-def written(task: Task, closed_at: int, sessions: Iterable[Session], tokens: Iterable[bytes] = ()) -> Iterator[bytes]:
+def written(
+    task: Task,
+    closed_at: int,
+    sessions: Iterable[Session],
+    tokens: Iterable[bytes] = (),
+    head: TreeHead | None = None,
+) -> Iterator[bytes]:
     """The log, piece by piece. What had not expired at `closed_at` (seconds since 1970) is pending.
 
-    `tokens` are the hashes of all tokens of the task, in increasing order.
+    `tokens` are the hashes of all tokens of the task, in increasing order. The sessions under the head come first, in
+    the order of the tree.
     """
-    yield _packed([FORMAT, task.to_json(), closed_at])
+    yield _packed([FORMAT, task.to_json(), closed_at, "" if head is None else json.dumps(head.to_document())])
     number = 0
     for session in sessions:
         number += 1
@@ -90,6 +103,7 @@ class Audit:
     rejected: Counter[str] = field(default_factory=Counter)
     tokens: list[bytes] | None = None  # the hashes of all tokens; None in a log of an old format
     used: list[bytes] = field(default_factory=list)  # those of the sessions
+    head: TreeHead | None = None  # what the server signed
 
     @property
     def tokens_root(self) -> str | None:
@@ -111,19 +125,30 @@ class Audit:
         return protocol.support(rows, self.sessions)
 
 
-def audit(file: BinaryIO, own: Iterable[Record] = (), published_root: str | None = None) -> Audit:
+def audit(
+    file: BinaryIO,
+    own: Iterable[Record] = (),
+    published_root: str | None = None,
+    heads: Iterable[TreeHead] = (),
+    key: bytes | None = None,
+) -> Audit:
     """Verifies a whole log again, from the messages alone.
 
     Each nonce must be the promised one, each selection follow from it and the commitment, each accepted opening be
     right, each rejected one wrong, and no session occur twice, or stay open for longer than the task lets it. Each
     session must have a token of its own, of those that the log lists; with `published_root`, these must be the tokens
-    that it binds. The sessions of `own`, which clients kept, must be there as they were. A session that was left out
-    is found only by its client, and one that the server made up with a token that it kept to itself by nobody.
+    that it binds. The sessions of `own`, which clients kept, must be there as they were, under their receipts. All
+    `heads` and those of receipts must be signed with one key, which is `key` where that is given, and be heads of this
+    log: what was signed cannot be rewritten or dropped. A session without a receipt that was left out is found only by
+    its client, and one that the server made up with a token that it kept to itself by nobody.
     """
+    own = list(own)
     unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=LONGEST, strict_map_key=True)
-    task, closed_at, old = _header(unpacker)
+    task, closed_at, old, head = _header(unpacker)
     counts: Counter[str] = Counter()
-    found = Audit(task, Attendance(0, 0, 0, 0, 0, 0), tokens=None if old else [])
+    found = Audit(task, Attendance(0, 0, 0, 0, 0, 0), tokens=None if old else [], head=head)
+    receipts = [(record, Receipt.from_json(record.receipt)) for record in own if record.receipt]
+    tree = _TreeAudit(task, head, [*heads, *(receipt.head for _, receipt in receipts)], key)
     expected = {decode(record.invitation, Invitation).session: record for record in own}
     seen: set[bytes] = set()
     for number, record in enumerate(_records(unpacker, found)):
@@ -137,16 +162,58 @@ def audit(file: BinaryIO, own: Iterable[Record] = (), published_root: str | None
         for complaint in complaints:
             _fault(found, f"record {number}, session {session.context.session.hex()}: {complaint}")
         seen.add(session.context.session)
+        tree.add(session)
         found.used.append(session.token)
         kind = _kind(session, closed_at)
         counts["rejected" if complaints and kind == "accepted" else kind] += 1
         _note(found, session, verified=not complaints)
     for missing in expected:
         _fault(found, f"the session {missing.hex()} of a state file is not in the log: it was left out")
-    for complaint in _wrong_tokens(found, published_root):
+    unlike = (receipt for record, receipt in receipts if not receipt.shows(record))
+    wrong = (
+        f"the receipt for place {receipt.place} is not one for the session of its state file" for receipt in unlike
+    )
+    for complaint in (*_wrong_tokens(found, published_root), *tree.faults(), *wrong):
         _fault(found, complaint)
     found.attendance = attendance(counts)
     return found
+
+
+class _TreeAudit:
+    """The tree of the log, computed again, beside all heads that were signed."""
+
+    def __init__(self, task: Task, head: TreeHead | None, others: Sequence[TreeHead], key: bytes | None) -> None:
+        self.task, self.head, self.key = task, head, key
+        self.heads = [*others] if head is None else [head, *others]
+        self.tree = GrowingTree()
+        self.sizes = {each.size for each in self.heads}
+        self.roots = {0: self.tree.root}
+
+    def add(self, session: Session) -> None:
+        """The next session of the log: one of the tree, as long as there are."""
+        if self.head is not None and self.tree.size < self.head.size and session.verdict is not None:
+            with suppress(ValueError):  # a verdict without an opening is a fault of its own
+                self.tree.append(leaf_hash(entry_of(session)))
+            if self.tree.size in self.sizes:
+                self.roots[self.tree.size] = self.tree.root
+
+    def faults(self) -> Iterator[str]:
+        if self.head is None:
+            if self.heads or self.key is not None:
+                yield "the log has no signed head, and others have: it is not the log that was signed"
+            return
+        if self.tree.size != self.head.size:
+            yield f"the head is signed for {self.head.size} sessions, and the log has {self.tree.size} of them"
+        keys = {each.key.hex() for each in self.heads} | ({self.key.hex()} if self.key is not None else set())
+        if len(keys) > 1:
+            yield f"heads of the log are signed with different keys: {', '.join(sorted(keys))}"
+        if any(each.task != self.task.digest for each in self.heads):
+            yield "a head is that of another task"
+        for each in self.heads:
+            if each.size > self.head.size:
+                yield f"a head is signed for {each.size} sessions, and this log has {self.head.size}: some were removed"
+            elif self.roots.get(each.size) != each.root:
+                yield f"the first {each.size} sessions are not those whose head was signed: the log was rewritten"
 
 
 def _unlike(session: Session, promised: bytes, record: Record | None) -> Iterator[str]:
@@ -244,15 +311,17 @@ def _fault(found: Audit, complaint: str) -> None:
         found.faults.append(complaint)
 
 
-def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int, bool]:
-    """The task, when the log was written, and whether its format is an old one."""
+def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int, bool, TreeHead | None]:
+    """The task, when the log was written, whether it lacks tokens, and the head of its tree, if there is one."""
     try:
-        kind, document, closed_at = next(iter(unpacker))
+        kind, document, closed_at, *more = next(iter(unpacker))
     except (StopIteration, ValueError, TypeError, msgpack.UnpackException):
         raise BadInput("not a log of veridp collect; make one with veridp collect export") from None
+    head = "".join(more) if kind == FORMAT and len(more) == 1 and isinstance(more[0], str) else ""
     if kind not in (FORMAT, *OLD_FORMATS) or not isinstance(document, str) or not isinstance(closed_at, int):
         raise BadInput(f"the log has the format {kind!r}, expected {FORMAT!r}")
-    return Task.from_json(document), closed_at, kind != FORMAT
+    signed = TreeHead.from_json(head) if head else None
+    return Task.from_json(document), closed_at, kind in WITHOUT_TOKENS, signed
 
 
 def _records(unpacker: msgpack.Unpacker, found: Audit) -> Iterator[object]:

@@ -115,11 +115,12 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The key file that servers on PostgreSQL share."""
-    path = tmp_path_factory.mktemp("keys") / "collect.key"
-    path.touch(mode=0o600)
-    path.write_text(secrets.token_hex(32))
-    return path
+    """The key file that servers on PostgreSQL share, beside one for signatures."""
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("collect.key", "collect.signing-key"):
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_text(secrets.token_hex(32))
+    return folder / "collect.key"
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +129,9 @@ def serving(key_file: Path) -> Iterator[Callable[..., Served]]:
     started: list[Served] = []
 
     def start(database: str, *options: str) -> Served:
-        keys = ("--key-file", str(key_file)) if "postgresql" in database else ()
+        signing = key_file.with_name("collect.signing-key")
+        given = ("--key-file", str(key_file), "--signing-key-file", str(signing))
+        keys = given if "postgresql" in database else ()
         served = Served(database, free_port(), (*options, *keys))
         started.append(served)
         served.start()

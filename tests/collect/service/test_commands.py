@@ -56,7 +56,7 @@ def test_a_collection_from_task_to_audit(veridp: Command, server: Any, tmp_path:
         join = ["join", "pets", "dog", "--server", server.url, "--state", str(tmp_path / f"state{number}")]
         assert "say so with --epsilon" in veridp(*join, token=token, status=2)  # it costs more than 1
         join += ["--epsilon", "1.1"]
-        assert veridp(*join, token=token) == "accepted\n"
+        assert veridp(*join, token=token).startswith("accepted; the receipt is in ")
         assert veridp(*join, "--json", token=token)[0]["accepted"]  # the verdict there was
     other_ledger = Ledger.create(tmp_path / "other.db", Claim(2.0))
     other_state = ["--server", server.url, "--state", str(tmp_path / "fresh"), "--epsilon", "1.1"]
@@ -112,7 +112,7 @@ def test_clients_that_should_not_take_part_do_not(veridp: Command, server: Any, 
         "join", task.name, "bee", "--server", "http://127.0.0.1:9", *join[5:], "--time", "1s", token=token, status=2
     )
     assert "server address" in veridp("join", task.name, "bee", "--server", "ftp://x", *join[5:], token=token, status=2)
-    assert veridp(*join, token=token) == "accepted\n"
+    assert veridp(*join, token=token).startswith("accepted; the receipt")
     assert "no estimate: 1 reports" in veridp("estimate", task.name, "--server", server.url, status=1)
     assert "either" in veridp("estimate", task.name, status=2)
     missing = f"sqlite:///{tmp_path}/none.db"
@@ -127,7 +127,7 @@ def test_a_state_file_is_good_for_one_task(veridp: Command, server: Any, tmp_pat
     task, other = server.new_task(), server.new_task()
     (token,), (second,) = server.put(task, 1), server.put(other, 1)
     state = ["--server", server.url, "--state", str(tmp_path / "state")]
-    assert veridp("join", task.name, "bee", *state, token=token) == "accepted\n"
+    assert veridp("join", task.name, "bee", *state, token=token).startswith("accepted; the receipt")
     assert "separate state file" in veridp("join", other.name, "bee", *state, token=second, status=2)
     assert "not an item" in veridp("join", other.name, "yak", *state[:3], str(tmp_path / "new"), token=second, status=2)
     assert server.status(other)["pending_invited"] == 0
@@ -143,14 +143,14 @@ def test_one_person_does_not_report_without_limit(veridp: Command, server: Any, 
         said: str = veridp("join", tasks[number].name, "bee", *where, *options, token=token, status=status)
         return said
 
-    assert [join(number, 0) for number in range(4)] == ["accepted\n"] * 4
+    assert all(join(number, 0).startswith("accepted; the receipt") for number in range(4))
     assert "0.227411 is left" in join(4, 2)
     assert server.status(tasks[4])["pending_invited"] == 0  # it did not even ask for a session
     ledger = Ledger(tmp_path / "veridp" / "collect-ledger.db")
     assert len(ledger.statement().entries) == 4
     assert ledger.path.stat().st_mode & 0o077 == 0
     larger = Ledger.create(tmp_path / "larger.db", Claim(5.0))
-    assert join(4, 0, "--ledger", str(larger.path)) == "accepted\n"
+    assert join(4, 0, "--ledger", str(larger.path)).startswith("accepted; the receipt")
 
 
 @pytest.mark.slow

@@ -22,9 +22,10 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from veridp.collect.messages import Commit, Message, Opening, Reason, Refused, decode, encode
-from veridp.collect.service import store
+from veridp.collect.receipts import TreeHead
+from veridp.collect.service import store, tree
 from veridp.collect.service.background import CommitQueue, Known, SessionCache, VerifierPool
-from veridp.collect.service.keys import NonceKeys
+from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.openapi import document
 from veridp.collect.service.operations import (
     CONTENT_POLICY,
@@ -43,6 +44,7 @@ from veridp.errors import BadInput
 
 MESSAGE_TYPE = "application/msgpack"
 TOKENS_TOGETHER = 1000  # that are written in one transaction
+LOG_SECONDS = 5.0  # after which decided sessions are in the log, if nobody asks before
 CHECKED = Known()  # a commitment of the due form, and no verdict
 STATUS = {
     Reason.UNKNOWN_TOKEN: 401,
@@ -75,6 +77,7 @@ class Service:
 
     settings: ServiceSettings
     keys: NonceKeys
+    signing_key: SigningKey
     database: Database
     queue: CommitQueue
     verifiers: VerifierPool
@@ -83,6 +86,7 @@ class Service:
     known: dict[str, Task]  # tasks never change
     cached: SessionCache
     underway: dict[tuple[str, float], asyncio.Future[dict[str, Any]]]
+    growing: dict[str, asyncio.Future[TreeHead]]
 
     # ------------------------------------------------------------------------------------------------- clients
 
@@ -132,6 +136,54 @@ class Service:
         )
         assert found.verdict is not None  # noqa: S101  `put_opening` decides
         return _message(found.verdict)
+
+    async def receipt(self, request: Request) -> Response:
+        """The place of the token's decided session in the log, with the path to a signed head."""
+        token = self._client(request)
+        task = await self._task(request)
+        try:
+            found = await self._read(lambda connection: tree.receipt_of(connection, task, token))
+        except Refused as refusal:
+            if refusal.reason != Reason.UNAVAILABLE:
+                raise
+            await self._grow(task)
+            found = await self._read(lambda connection: tree.receipt_of(connection, task, token))
+        return JSONResponse(found.to_document())
+
+    async def head(self, request: Request) -> Response:
+        """The newest signed head of the log."""
+        self._limit(request)
+        task = await self._task(request)
+        found = await self._read(lambda connection: tree.head_of(connection, task))
+        return JSONResponse((found or await self._grow(task)).to_document())
+
+    async def consistency(self, request: Request) -> Response:
+        """What shows that the log of one size begins with that of another."""
+        self._limit(request)
+        task = await self._task(request)
+        given = [request.query_params.get(name, "") for name in ("first", "second")]
+        if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in given):
+            raise Refused(Reason.MALFORMED, "give two sizes of the log: ?first=…&second=…")
+        path = await self._read(lambda connection: tree.consistency_of(connection, task, *map(int, given)))
+        return JSONResponse({"path": [step.hex() for step in path]})
+
+    async def _grow(self, task: Task) -> TreeHead:
+        """The head with all decided sessions; those who ask at once share the work."""
+        if task.name not in self.growing:
+            step = self._write(b"", lambda connection: tree.grow(connection, task, self.signing_key, time.time()))
+            self.growing[task.name] = asyncio.ensure_future(step)
+            self.growing[task.name].add_done_callback(lambda _: self.growing.pop(task.name))
+        return await asyncio.shield(self.growing[task.name])
+
+    async def keep_log(self) -> None:
+        """Put decided sessions into the log every few seconds, for good."""
+        while True:
+            await asyncio.sleep(LOG_SECONDS)
+            try:
+                for task in await self._read(_tasks_to_log):
+                    await self._grow(task)
+            except (Refused, SQLAlchemyError) as error:
+                log.warning("sessions are not in the log yet: %s", error)
 
     async def get_task(self, request: Request) -> Response:
         """The definition of a task, which clients read before they take part."""
@@ -186,10 +238,12 @@ class Service:
         self._administrator(request)
         task = await self._task(request)
 
+        await self._grow(task)
+
         async def pieces() -> AsyncIterator[bytes]:
             with self.database.reading() as connection:
                 parts = store.all_sessions(connection, task), store.all_tokens(connection, task)
-                found = written(task, int(time.time()), *parts)
+                found = written(task, int(time.time()), *parts, head=tree.head_of(connection, task))
                 while piece := await asyncio.to_thread(lambda: b"".join(p for _, p in zip(range(500), found))):  # noqa: B905
                     yield piece
 
@@ -280,6 +334,10 @@ class Service:
         self.limiter.check(f"address {_address(request)}")
 
 
+def _tasks_to_log(connection: Connection) -> list[Task]:
+    return [store.get_task(connection, name) for name in tree.unlogged(connection)]
+
+
 def application(settings: ServiceSettings) -> Starlette:
     """The ASGI application of one process."""
 
@@ -289,7 +347,9 @@ def application(settings: ServiceSettings) -> Starlette:
         app.state.service = service
         try:
             await service.verifiers.ready()
+            log_keeper = asyncio.create_task(service.keep_log())
             yield
+            log_keeper.cancel()
         finally:
             service.queue.stop()
             service.verifiers.stop()
@@ -299,6 +359,9 @@ def application(settings: ServiceSettings) -> Starlette:
         _route("/tasks/{name}/session", "session", Service.session, "POST"),
         _route("/tasks/{name}/commit", "commit", Service.commit, "POST"),
         _route("/tasks/{name}/open", "open", Service.open, "POST"),
+        _route("/tasks/{name}/receipt", "receipt", Service.receipt),
+        _route("/tasks/{name}/head", "head", Service.head),
+        _route("/tasks/{name}/consistency", "consistency", Service.consistency),
         _route("/healthz", "health", Service.health),
         _route("/openapi.json", "openapi", Service.openapi),
         _route("/metrics", "metrics", Service.metrics_page),
@@ -319,6 +382,7 @@ def from_environment() -> Starlette:
 
 def _started(settings: ServiceSettings) -> Service:
     keys, database = NonceKeys.open(settings.key_file, settings.database), Database.open(settings.database)
+    signing_key = SigningKey.open(settings.signing_key_file, settings.database)
     queue, verifiers = CommitQueue(database), VerifierPool(settings.judges)
 
     def standings() -> dict[str, TaskCounts]:
@@ -330,7 +394,8 @@ def _started(settings: ServiceSettings) -> Service:
     queue.start()
     verifiers.start()
     limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
-    return Service(settings, keys, database, queue, verifiers, limiter, metrics, {}, SessionCache(), {})
+    parts = database, queue, verifiers, limiter, metrics
+    return Service(settings, keys, signing_key, *parts, {}, SessionCache(), {}, {})
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:

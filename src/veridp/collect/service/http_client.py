@@ -23,6 +23,7 @@ from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.collect.client import Client, FileVault, MemoryVault
 from veridp.collect.messages import Challenge, Invitation, Message, Reason, Refused, SessionVerdict, decode, encode
+from veridp.collect.receipts import Receipt, TreeHead
 from veridp.collect.task import Task
 from veridp.errors import BadInput, BudgetSpent
 
@@ -154,6 +155,8 @@ def join(
                 f"{state} belongs to a different task than {name!r} as defined there; use a separate state file"
             )
         if client.verdict is not None:
+            if client.record.opening:  # state files of version 1 lack what a receipt is compared with
+                _ask_for_receipt(server, task, client)
             return client.verdict
         task.protocol.choose(value, random.SystemRandom())  # an invalid value must not begin a session
         path = f"/tasks/{quote(name, safe='')}"
@@ -168,7 +171,46 @@ def join(
             raise Refused(Reason.WRONG_TASK, "the server invites to a different task than it defines; not taking part")
         pay(ledger, task, invitation.session)
         challenge = server.message(f"{path}/commit", client.commit(invitation, value), Challenge)
-        return client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
+        verdict = client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
+        _ask_for_receipt(server, task, client)
+        return verdict
+
+
+def _ask_for_receipt(server: Server, task: Task, client: Client) -> None:
+    try:
+        fetch_receipt(server, task, client)
+    except BadInput as error:
+        assert client.verdict is not None  # noqa: S101  what a receipt is for
+        decided = "accepted" if client.verdict.accepted else f"rejected ({client.verdict.reason})"
+        raise BadInput(f"the report was {decided}, but there is no receipt for it: {error}; run this again") from None
+
+
+def fetch_receipt(server: Server, task: Task, client: Client) -> Receipt:
+    """The receipt of the client's decided session, kept beside the verdict; refused where it is not one for it."""
+    if client.record.receipt:
+        return Receipt.from_json(client.record.receipt)
+    receipt = Receipt.from_document(server.ask("GET", f"/tasks/{quote(task.name, safe='')}/receipt").json())
+    if not receipt.shows(client.record):
+        raise Refused(Reason.BROKEN_PROMISE, "the receipt is not one for this session; show it to the auditors")
+    client.keep_receipt(receipt.to_json().encode())
+    return receipt
+
+
+def newest_head(server: Server, task: Task, earlier: TreeHead | None = None) -> TreeHead:
+    """The newest head of a task's log; refused where it is not a continuation of the earlier one."""
+    path = f"/tasks/{quote(task.name, safe='')}"
+    head = TreeHead.from_document(server.ask("GET", f"{path}/head").json())
+    if head.task != task.digest:
+        raise Refused(Reason.WRONG_TASK, "the head is that of another task")
+    if earlier is not None:
+        steps: list[bytes] = []
+        if 0 < earlier.size < head.size:
+            sizes = f"first={earlier.size}&second={head.size}"
+            found = server.ask("GET", f"{path}/consistency?{sizes}").json()
+            steps = [bytes.fromhex(step) for step in found["path"]]
+        if fault := head.follows(earlier, steps):
+            raise Refused(Reason.BROKEN_PROMISE, fault)
+    return head
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

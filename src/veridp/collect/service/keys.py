@@ -1,7 +1,8 @@
-"""The server's secret keys, which are kept in a file and never in the database.
+"""The server's secret keys, which are kept in files and never in the database.
 
 A nonce that is known before the commitment lets a client choose what is selected. So nonces are not stored before they
 are sent: they are derived from a key and the session. Who reads the database, or a backup of it, learns none.
+Another key signs the heads of the logs.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import make_url
 
 from veridp.collect.messages import NONCE_BYTES, Context, Reason, Refused, promise
+from veridp.collect.receipts import TreeHead
 from veridp.errors import BadInput
 
 KEY_BYTES = 32
@@ -41,23 +45,51 @@ class NonceKeys:
 
     @classmethod
     def open(cls, file: str, database: str) -> NonceKeys:
-        """The keys of a file: one a line, in hexadecimal digits, the newest first.
+        """The keys of a file: one a line, in hexadecimal digits, the newest first."""
+        return cls(_keys(file, database, "key"))
 
-        Without a name it is the file beside an SQLite database, which is made if it is missing. Servers that share a
-        PostgreSQL must share the keys, so there the file has to be named and to exist.
-        """
-        if file:
-            return cls(_read(Path(file)))
-        url = make_url(database)
-        if url.get_backend_name() != "sqlite" or not url.database:
-            raise BadInput(
-                "no key file; make one for all servers of the database with: "
-                "(umask 077; openssl rand -hex 32 > collect.key), and give --key-file collect.key"
-            )
-        path = Path(url.database + ".key")
-        if not path.exists():
-            _make(path)
-        return cls(_read(path))
+
+@dataclass(frozen=True)
+class SigningKey:
+    """The key that signs the heads of logs (Ed25519)."""
+
+    secret: bytes = field(repr=False)
+
+    @cached_property
+    def public(self) -> bytes:
+        return self._key.public_key().public_bytes_raw()
+
+    def sign(self, head: TreeHead) -> TreeHead:
+        return replace(head, signature=self._key.sign(head.content))
+
+    @cached_property
+    def _key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.secret)
+
+    @classmethod
+    def open(cls, file: str, database: str) -> SigningKey:
+        """The first key of a file: others sign no more."""
+        return cls(_keys(file, database, "signing-key")[0])
+
+
+def _keys(file: str, database: str, kind: str) -> tuple[bytes, ...]:
+    """The keys of a file.
+
+    Without a name it is the file beside an SQLite database, which is made if it is missing. Servers that share a
+    PostgreSQL must share the keys, so there the file has to be named and to exist.
+    """
+    if file:
+        return _read(Path(file))
+    url = make_url(database)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        raise BadInput(
+            f"no {kind} file; make one for all servers of the database with: "
+            f"(umask 077; openssl rand -hex 32 > collect.{kind}), and give --{kind}-file collect.{kind}"
+        )
+    path = Path(f"{url.database}.{kind}")
+    if not path.exists():
+        _make(path)
+    return _read(path)
 
 
 def _nonce(key: bytes, context: Context) -> bytes:
@@ -77,7 +109,7 @@ def _make(path: Path) -> None:
             os.link(fresh, path)
         fresh.unlink()
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}; give --key-file") from None
+        raise BadInput(f"{path}: {error.strerror}; name a file that can be written with --key-file") from None
 
 
 def _read(path: Path) -> tuple[bytes, ...]:

@@ -13,6 +13,7 @@ from veridp.collect.task import MECHANISMS, NAME, Task
 ADMIN, CLIENT = "admin", "client"
 JSON, MESSAGE, TEXT = "application/json", "application/msgpack", "text/plain"
 Schema = dict[str, Any]
+DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 
 @cache
@@ -43,6 +44,12 @@ def _paths() -> dict[str, Schema]:
         "How the collection stands, with the estimate if it may be published", JSON, _ref("Status"), who=ADMIN
     )
     status["parameters"].insert(0, {"name": "confidence", "in": "query", "schema": confidence})
+    path = {"type": "object", "required": ["path"], "properties": {"path": {"type": "array", "items": DIGEST}}}
+    consistency = _operation("What shows that the log of one size begins with that of another", JSON, path)
+    sizes = {"type": "integer", "minimum": 1}
+    consistency["parameters"] += [
+        {"name": name, "in": "query", "required": True, "schema": sizes} for name in ("first", "second")
+    ]
     new_task, tokens = (_body(JSON, _ref(name)) for name in ("NewTask", "Tokens"))
     message = _body(MESSAGE, {"type": "string", "format": "binary"})
     of_task = {
@@ -60,6 +67,11 @@ def _paths() -> dict[str, Schema]:
         "/session": {"post": _operation("The invitation of the token's one session", MESSAGE, who=CLIENT)},
         "/commit": {"post": _operation("The challenge that answers a commitment", MESSAGE, None, CLIENT, message)},
         "/open": {"post": _operation("The verdict on an opening", MESSAGE, None, CLIENT, message)},
+        "/receipt": {
+            "get": _operation("The place of the decided session in the signed log", JSON, _ref("Receipt"), CLIENT)
+        },
+        "/head": {"get": _operation("The newest signed head of the log", JSON, _ref("TreeHead"))},
+        "/consistency": {"get": consistency},
         "/status": {"get": status},
         "/log": {"get": _operation("The whole transcript, for auditors", "application/octet-stream", who=ADMIN)},
         "/live": {"get": _operation("The live page", "text/html")},
@@ -140,6 +152,8 @@ def _schemas() -> dict[str, Schema]:
             "withheld": {"oneOf": [{"type": "null"}, refusal]},
         },
     }
+    head = {"size": whole, "time": whole, "task": DIGEST, "root": DIGEST, "key": DIGEST, "signature": text}
+    receipt = {"place": whole, "path": {"type": "array", "items": DIGEST}, "head": _ref("TreeHead")}
     return {
         "Task": _task([field.name for field in fields(Task)]),
         "NewTask": _task(["mechanism", "epsilon"]),
@@ -147,9 +161,11 @@ def _schemas() -> dict[str, Schema]:
             "type": "object",
             "required": ["hashes"],
             "additionalProperties": False,
-            "properties": {"hashes": {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}},
+            "properties": {"hashes": {"type": "array", "items": DIGEST}},
         },
         "Status": status,
+        "TreeHead": {"type": "object", "required": list(head), "properties": head},
+        "Receipt": {"type": "object", "required": list(receipt), "properties": receipt},
         "Refusal": refusal,
     }
 

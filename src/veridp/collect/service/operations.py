@@ -29,7 +29,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
-from veridp.collect.service.keys import NonceKeys
+from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.store import Database
 from veridp.collect.service.tally import TaskCounts, standing, support
 from veridp.collect.task import Task
@@ -191,6 +191,7 @@ class ServiceSettings:
     request_seconds: float = 20.0  # until a request must have arrived
     database_seconds: float = 10.0  # until the database must have answered
     key_file: str = ""  # with the keys of nonces; if empty, the one beside an SQLite database
+    signing_key_file: str = ""  # with the key that signs heads of logs; likewise
     several: bool = False  # processes behind one port: then metrics are shared through files
 
     def __post_init__(self) -> None:
@@ -322,6 +323,7 @@ def run(
     """
     Database.open(settings.database).close()
     NonceKeys.open(settings.key_file, settings.database)
+    SigningKey.open(settings.signing_key_file, settings.database)
     settings.to_environment()
     with tempfile.TemporaryDirectory(prefix="veridp-metrics-") as folder:
         if settings.several:

@@ -1,4 +1,7 @@
-"""The tables: tasks, the hashes of their tokens, sessions, and running sums. `migrations/` makes and changes them."""
+"""The tables: tasks, the hashes of their tokens, sessions, running sums, and the tree of decided sessions.
+
+`migrations/` makes and changes them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
+UNLOGGED = text("position IS NULL AND stage IN ('accepted', 'rejected')")  # decided, without a place in the tree
 
 tasks = Table(
     "tasks",
@@ -45,8 +50,12 @@ sessions = Table(
     Column("commitment", LargeBinary),
     Column("opening", LargeBinary),
     Column("outputs", LargeBinary),
+    Column("position", BigInteger),  # in the tree, once it is decided and logged
+    Column("leaf", LargeBinary),
     UniqueConstraint("task", "token", name="one_session_per_token"),
     Index("sessions_by_stage", "task", "stage", "reason", "expires"),
+    Index("sessions_by_position", "task", "position", unique=True),
+    Index("sessions_unlogged", "task", sqlite_where=UNLOGGED, postgresql_where=UNLOGGED),
 )
 
 tallies = Table(  # how many sessions took a step, by the shard of the process that wrote it
@@ -64,4 +73,20 @@ supports = Table(  # how much accepted reports support each column
     Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
     Column("shard", Integer, primary_key=True),
     Column("sums", LargeBinary, nullable=False),  # a whole number of eight bytes for each column
+)
+
+tree_nodes = Table(  # of complete subtrees of at least a tile
+    "tree_nodes",
+    metadata,
+    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("level", Integer, primary_key=True),
+    Column("place", BigInteger, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+)
+
+tree_heads = Table(  # the newest head of each task, as JSON
+    "tree_heads",
+    metadata,
+    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("head", Text, nullable=False),
 )

@@ -226,7 +226,7 @@ def token_hash(token: str) -> bytes:
 def put_task(connection: Connection, task: Task) -> None:
     """Keep the task; refuse it if there is another one of its name."""
     document = task.to_json()
-    connection.execute(_insert_if_new(connection, tasks), {"name": task.name, "document": document})
+    connection.execute(insert_if_new(connection, tasks), {"name": task.name, "document": document})
     if _document(connection, task.name) != document:
         raise Refused(Reason.CONFLICT, f"there is another task {task.name!r}; give this one another name")
 
@@ -248,7 +248,7 @@ def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> N
     """Let clients with tokens of these hashes take part, once each; tokens that are known already stay unchanged."""
     if hashes:
         rows = [{"task": task.name, "token": token} for token in sorted(set(hashes))]
-        connection.execute(_insert_if_new(connection, tokens), rows)
+        connection.execute(insert_if_new(connection, tokens), rows)
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
@@ -364,10 +364,11 @@ def _advance(connection: Connection, statement: Update, after: Session, before: 
 
 def _find(connection: Connection, task: Task, token: bytes) -> Session | None:
     row = connection.execute(_FIND, {"of_task": task.name, "of_token": token}).one_or_none()
-    return None if row is None else _session(task, row)
+    return None if row is None else session_of(task, row)
 
 
-def _session(task: Task, row: Row[tuple[object, ...]]) -> Session:
+def session_of(task: Task, row: Row[tuple[object, ...]]) -> Session:
+    """The session that a row holds."""
     identity = bytes(row.id)
     session = Session(
         Context(task.digest, identity),
@@ -392,12 +393,12 @@ def _check_token(connection: Connection, task: Task, token: bytes) -> None:
 
 
 def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:
-    """Every session of the task, a page at a time."""
+    """Every session of the task, a page at a time: those in the tree by their place, and then the others."""
     rows = connection.execution_options(yield_per=PAGE).execute(
-        select(sessions).where(sessions.c.task == task.name).order_by(sessions.c.id)
+        select(sessions).where(sessions.c.task == task.name).order_by(sessions.c.position.nulls_last(), sessions.c.id)
     )
     for row in rows:
-        yield _session(task, row)
+        yield session_of(task, row)
 
 
 def all_tokens(connection: Connection, task: Task) -> Iterator[bytes]:
@@ -416,7 +417,7 @@ def _document(connection: Connection, name: str) -> str:
     return found
 
 
-def _insert_if_new(connection: Connection, table: Table) -> Insert:
+def insert_if_new(connection: Connection, table: Table) -> Insert:
     """An insertion that does nothing where the row is there: both databases say it alike."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     found: Insert = dialect.insert(table).on_conflict_do_nothing()

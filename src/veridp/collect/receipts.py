@@ -1,0 +1,170 @@
+"""Receipts: what a client can show if a server leaves its session out of the log, or changes it.
+
+The decided sessions of a task are the entries of an append-only Merkle tree, as in Certificate Transparency. The server
+signs its head: the size and the root. A receipt is a signed head with the path that shows the client's own session
+under it. Whoever has two heads can ask for the path that shows that the later tree begins with the earlier one; a
+server that rewrites what it has signed, or signs two histories, has no such path.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import msgpack
+
+from veridp.collect.client import Record
+from veridp.collect.merkle import is_consistent, leaf_hash, root_by_inclusion
+from veridp.collect.messages import DIGEST_BYTES, Invitation, decode, encode
+from veridp.collect.task import Session
+from veridp.errors import BadInput, extra
+
+PURPOSE = b"veridp tree head 1\0"  # of the signature: it is good for nothing else
+KEY_BYTES, SIGNATURE_BYTES = 32, 64
+
+
+# -------------------------------------------------------------------------------------------------------------- entries
+
+
+def entry_of(session: Session) -> bytes:
+    """The entry of a decided session, as the server has it."""
+    if session.commit is None or session.opening is None or session.verdict is None:
+        raise ValueError("the session is not decided")
+    opening = sha256(encode(session.opening)).digest()
+    commitment, verdict = session.commit.commitment, encode(session.verdict)
+    return _entry(session.context.session, session.invitation.promise, session.nonce, commitment, opening, verdict)
+
+
+def entry_kept(record: Record) -> bytes:
+    """The same, as its client has it."""
+    invitation = decode(record.invitation, Invitation)
+    return _entry(
+        invitation.session, invitation.promise, record.nonce, record.commitment, record.opening, record.verdict
+    )
+
+
+def _entry(*parts: bytes) -> bytes:
+    found: bytes = msgpack.packb(list(parts), use_bin_type=True)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------- heads
+
+
+@dataclass(frozen=True)
+class TreeHead:
+    """The size and root of a task's tree at a time (seconds since 1970), signed (Ed25519) with a key."""
+
+    task: bytes
+    size: int
+    time: int
+    root: bytes
+    key: bytes
+    signature: bytes = b""
+
+    @cached_property
+    def content(self) -> bytes:
+        """What is signed."""
+        return PURPOSE + self.task + self.size.to_bytes(8, "big") + self.time.to_bytes(8, "big") + self.root
+
+    @property
+    def signed(self) -> bool:
+        """Whether the signature is that of the key."""
+        with extra("collect", "signatures need"):
+            from cryptography.exceptions import InvalidSignature
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        try:
+            Ed25519PublicKey.from_public_bytes(self.key).verify(self.signature, self.content)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def to_document(self) -> dict[str, Any]:
+        given = {"task": self.task, "root": self.root, "key": self.key, "signature": self.signature}
+        return {"size": self.size, "time": self.time, **{name: value.hex() for name, value in given.items()}}
+
+    @classmethod
+    def from_document(cls, document: Any) -> TreeHead:
+        """The head that a JSON object describes; refuses one whose signature is not that of its key."""
+        try:
+            size, time = document["size"], document["time"]
+            task, root, key, signature = (
+                bytes.fromhex(document[name]) for name in ("task", "root", "key", "signature")
+            )
+            whole = type(size) is int and type(time) is int and 0 <= size < 1 << 63 and 0 <= time < 1 << 63
+            lengths = (len(task), len(root), len(key), len(signature))
+            if not whole or lengths != (DIGEST_BYTES, DIGEST_BYTES, KEY_BYTES, SIGNATURE_BYTES):
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            raise BadInput("not the head of a log; get one with veridp collect head") from None
+        head = cls(task, size, time, root, key, signature)
+        if not head.signed:
+            raise BadInput("the head of the log is not signed with its key; get it anew with veridp collect head")
+        return head
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> TreeHead:
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = None
+        return cls.from_document(document)
+
+    def follows(self, earlier: TreeHead, path: list[bytes]) -> str | None:
+        """Why this is not a later head of the same log, by the path between them; None if it is."""
+        if (earlier.task, earlier.key) != (self.task, self.key):
+            return "the heads are of different tasks, or signed with different keys"
+        if earlier.size > self.size:
+            return f"the log had {earlier.size} sessions and has {self.size}: some were removed"
+        if not is_consistent(earlier.size, earlier.root, self.size, self.root, path):
+            return f"the first {earlier.size} sessions of the log are not what they were: it was rewritten"
+        return None
+
+
+# ------------------------------------------------------------------------------------------------------------- receipts
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """That a session is the entry at this place of the tree with this head."""
+
+    place: int
+    path: tuple[bytes, ...]
+    head: TreeHead
+
+    def to_document(self) -> dict[str, Any]:
+        return {"place": self.place, "path": [step.hex() for step in self.path], "head": self.head.to_document()}
+
+    @classmethod
+    def from_document(cls, document: Any) -> Receipt:
+        try:
+            place, path = document["place"], tuple(bytes.fromhex(step) for step in document["path"])
+            if type(place) is not int or any(len(step) != DIGEST_BYTES for step in path):
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            raise BadInput("not a receipt of veridp collect; ask the server again") from None
+        return cls(place, path, TreeHead.from_document(document.get("head")))
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_document(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Receipt:
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = None
+        return cls.from_document(document)
+
+    def shows(self, record: Record) -> bool:
+        """Whether it is the receipt of this client's session, as the client has it."""
+        if decode(record.invitation, Invitation).task != self.head.task:
+            return False
+        try:
+            root = root_by_inclusion(leaf_hash(entry_kept(record)), self.place, self.head.size, self.path)
+        except ValueError:
+            return False
+        return root == self.head.root

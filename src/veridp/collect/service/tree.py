@@ -1,0 +1,137 @@
+"""The Merkle tree of a task's decided sessions: grown in the database, and its head signed.
+
+A session gets its place when the tree grows, which is when somebody asks for a receipt, and every few seconds. What is
+read for it does not depend on how many sessions there are: nodes are kept from `TILE` levels above the leaves on, and
+those below are computed from the sessions of one tile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, and_, bindparam, insert, select, update
+
+from veridp.collect.merkle import consistency_path, inclusion_path, joined, leaf_hash, root_of
+from veridp.collect.messages import Reason, Refused
+from veridp.collect.receipts import Receipt, TreeHead, entry_of
+from veridp.collect.service.keys import SigningKey
+from veridp.collect.service.schema import UNLOGGED, sessions, tree_heads, tree_nodes
+from veridp.collect.service.store import insert_if_new, session_of
+from veridp.collect.task import Task
+
+TILE = 6  # levels: tiles of 64 sessions
+MOST_TOGETHER = 2000  # sessions that get their places in one transaction
+
+_PLACED = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("of_id"))
+    .values(position=bindparam("at"), leaf=bindparam("with_leaf"))
+)
+
+
+def unlogged(connection: Connection) -> list[str]:
+    """The tasks with decided sessions that have no place yet."""
+    return list(connection.execute(select(sessions.c.task).where(UNLOGGED).distinct()).scalars())
+
+
+def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> TreeHead:
+    """The head of the tree with the decided sessions that had no place, some at a time; within a transaction."""
+    connection.execute(insert_if_new(connection, tree_heads), {"task": task.name, "head": ""})
+    mine = select(tree_heads.c.head).where(tree_heads.c.task == task.name)
+    kept = connection.execute(mine.with_for_update()).scalar_one()  # servers that share a database take turns
+    before = TreeHead.from_json(kept) if kept else None
+    start = 0 if before is None else before.size
+    waiting = select(sessions).where(and_(sessions.c.task == task.name, UNLOGGED))
+    rows = connection.execute(waiting.order_by(sessions.c.id).limit(MOST_TOGETHER)).all()
+    if before is not None and not rows and before.key == key.public:
+        return before
+    leaves = [leaf_hash(entry_of(session_of(task, row))) for row in rows]
+    placed = [
+        {"of_id": row.id, "at": start + number, "with_leaf": leaf}
+        for number, (row, leaf) in enumerate(zip(rows, leaves, strict=True))
+    ]
+    if placed:
+        connection.execute(_PLACED, placed)
+    nodes = _TreeNodes(connection, task)
+    nodes.complete(start, start + len(rows))
+    size = start + len(rows)
+    head = key.sign(TreeHead(task.digest, size, int(now), root_of(size, nodes), key.public))
+    text = json.dumps(head.to_document(), sort_keys=True)
+    connection.execute(update(tree_heads).where(tree_heads.c.task == task.name).values(head=text))
+    return head
+
+
+def head_of(connection: Connection, task: Task) -> TreeHead | None:
+    """The newest head that was signed."""
+    kept = connection.execute(select(tree_heads.c.head).where(tree_heads.c.task == task.name)).scalar_one_or_none()
+    return TreeHead.from_json(kept) if kept else None
+
+
+def receipt_of(connection: Connection, task: Task, token: bytes) -> Receipt:
+    """The receipt of the token's session; refused where it is not decided, or has no place yet."""
+    mine = (sessions.c.task == task.name) & (sessions.c.token == token)
+    row = connection.execute(select(sessions.c.stage, sessions.c.position).where(mine)).one_or_none()
+    if row is None or row.stage not in ("accepted", "rejected"):
+        raise Refused(Reason.OUT_OF_ORDER, "a receipt before the verdict; complete the session first")
+    head = head_of(connection, task)
+    if head is None or row.position is None or row.position >= head.size:
+        raise Refused(Reason.UNAVAILABLE, "the session is not in the log yet; try again")
+    path = inclusion_path(row.position, head.size, _TreeNodes(connection, task))
+    return Receipt(row.position, tuple(path), head)
+
+
+def consistency_of(connection: Connection, task: Task, first: int, second: int) -> list[bytes]:
+    """What shows that the tree of the second size begins with that of the first."""
+    head = head_of(connection, task)
+    if not 0 < first <= second <= (0 if head is None else head.size):
+        raise Refused(Reason.MALFORMED, "give sizes that the log has had, the smaller one first, and at least 1")
+    return consistency_path(first, second, _TreeNodes(connection, task))
+
+
+class _TreeNodes:
+    """The digests of complete subtrees, read as they are needed."""
+
+    def __init__(self, connection: Connection, task: Task) -> None:
+        self.connection, self.task = connection, task
+        self.known: dict[tuple[int, int], bytes] = {}
+
+    def __call__(self, level: int, place: int) -> bytes:
+        if (level, place) not in self.known:
+            if level >= TILE:
+                at = (tree_nodes.c.task == self.task.name) & (tree_nodes.c.level == level)
+                found = select(tree_nodes.c.digest).where(at & (tree_nodes.c.place == place))
+                self.known[level, place] = bytes(self.connection.execute(found).scalar_one())
+            elif level:
+                self.known[level, place] = joined(self(level - 1, 2 * place), self(level - 1, 2 * place + 1))
+            else:
+                self._read_tile(place >> TILE)
+        return self.known[level, place]
+
+    def complete(self, start: int, end: int) -> None:
+        """Write the nodes above tiles that are complete with the leaves from `start` to `end`."""
+        new: list[tuple[int, int]] = []
+        level = TILE
+        while end >> level:
+            for place in range(start >> level, end >> level):
+                if level == TILE:
+                    self._read_tile(place)
+                self.known[level, place] = joined(self(level - 1, 2 * place), self(level - 1, 2 * place + 1))
+                new.append((level, place))
+            level += 1
+        self._write(new)
+
+    def _write(self, new: Iterable[tuple[int, int]]) -> None:
+        rows = [
+            {"task": self.task.name, "level": level, "place": place, "digest": self.known[level, place]}
+            for level, place in new
+        ]
+        if rows:
+            self.connection.execute(insert(tree_nodes), rows)
+
+    def _read_tile(self, tile: int) -> None:
+        of_tile = sessions.c.position.between(tile << TILE, (tile + 1 << TILE) - 1)
+        rows = self.connection.execute(
+            select(sessions.c.position, sessions.c.leaf).where((sessions.c.task == self.task.name) & of_tile)
+        )
+        self.known |= {(0, row.position): bytes(row.leaf) for row in rows}

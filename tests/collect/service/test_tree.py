@@ -1,0 +1,192 @@
+"""The tree of decided sessions in the database, and what is asked of it over HTTP."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from veridp.accounting.ledger import Ledger
+from veridp.budget import Deadline
+from veridp.claim import Claim
+from veridp.collect import Client, FileVault, MemoryVault, Reason, Refused, Task
+from veridp.collect.client import Record
+from veridp.collect.merkle import consistency_path, joined, leaf_hash, root_by_inclusion, tree_hash
+from veridp.collect.messages import Invitation, decode
+from veridp.collect.receipts import Receipt, TreeHead, entry_of
+from veridp.collect.service import store, tree
+from veridp.collect.service.http_client import Server, fetch_receipt, join, newest_head
+from veridp.collect.service.keys import NonceKeys, SigningKey
+from veridp.collect.service.store import Database
+
+TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
+ADMIN = "an admin token of the tests"
+KEYS, KEY, NOW = NonceKeys((bytes(32),)), SigningKey(bytes(32)), 1000.0
+
+
+@pytest.fixture
+def opened(database: str) -> Iterator[Database]:
+    found = Database.open(database)
+    with found.writing() as connection:
+        store.put_task(connection, TASK)
+    yield found
+    found.close()
+
+
+def report(database: Database, numbers: range) -> None:
+    """Decided sessions of clients with these numbers."""
+    with database.writing() as connection:
+        store.put_tokens(connection, TASK, [bytes([*number.to_bytes(4, "big"), *bytes(28)]) for number in numbers])
+        for number in numbers:
+            token = bytes([*number.to_bytes(4, "big"), *bytes(28)])
+            client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(number))
+            session = store.invite(connection, TASK, token, NOW, KEYS)
+            commit = client.commit(session.invitation, "dog")
+            session = store.put_commit(connection, TASK, token, commit, NOW, TASK.verifier, KEYS)
+            store.put_opening(connection, TASK, token, client.open(session.challenge), NOW, TASK.verifier)
+
+
+def test_it_grows_by_what_was_decided_and_every_session_has_a_receipt(opened: Database) -> None:
+    heads = [grown(opened)]
+    for numbers in (range(3), range(3, 63), range(63, 65), range(65, 130)):  # across the end of tiles, and two at once
+        report(opened, numbers)
+        heads.append(grown(opened))
+        assert grown(opened) == heads[-1]  # nothing new: the same head
+    assert [head.size for head in heads] == [0, 3, 63, 65, 130]
+    with opened.reading() as connection:
+        entries = [entry_of(session) for session in store.all_sessions(connection, TASK)]
+        for head in heads:
+            assert head.signed
+            assert head.root == tree_hash(entries[: head.size])
+        for number in (0, 2, 62, 63, 64, 100, 129):
+            receipt = tree.receipt_of(connection, TASK, bytes([*number.to_bytes(4, "big"), *bytes(28)]))
+            leaf = leaf_hash(entries[receipt.place])
+            assert root_by_inclusion(leaf, receipt.place, receipt.head.size, receipt.path) == heads[-1].root
+        for earlier in heads[1:]:
+            path = tree.consistency_of(connection, TASK, earlier.size, 130)
+            assert path == consistency_path(earlier.size, 130, of(entries))
+            assert heads[-1].follows(earlier, path) is None
+        for first, second in ((0, 5), (5, 3), (5, 131)):
+            with pytest.raises(Refused, match="malformed"):
+                tree.consistency_of(connection, TASK, first, second)
+
+
+def grown(database: Database) -> TreeHead:
+    with database.writing() as connection:
+        return tree.grow(connection, TASK, KEY, NOW)
+
+
+def of(entries: list[bytes]) -> Callable[[int, int], bytes]:
+    def node(level: int, place: int) -> bytes:
+        if level == 0:
+            return leaf_hash(entries[place])
+        return joined(node(level - 1, 2 * place), node(level - 1, 2 * place + 1))
+
+    return node
+
+
+def test_a_receipt_needs_a_verdict_and_a_place(opened: Database) -> None:
+    report(opened, range(1))
+    with opened.reading() as connection:
+        with pytest.raises(Refused, match="not in the log yet"):
+            tree.receipt_of(connection, TASK, bytes(32))
+        with pytest.raises(Refused, match="before the verdict"):
+            tree.receipt_of(connection, TASK, bytes([9]) * 32)
+
+
+def test_a_new_key_signs_at_once(opened: Database) -> None:
+    report(opened, range(2))
+    grown(opened)
+    with opened.writing() as connection:
+        found = tree.grow(connection, TASK, SigningKey(bytes([7]) * 32), NOW)
+    assert found.signed
+    assert found.key != KEY.public
+
+
+def test_a_server_that_rewrites_its_log_is_caught(
+    serving: Callable[..., Any], run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client with its receipt, somebody with an old head, and an auditor: each finds it."""
+    file = tmp_path / "collect.db"
+    served = serving(f"sqlite:///{file}")
+    task, ledger = served.new_task(), Ledger.create(tmp_path / "ledger", Claim(100.0))
+    tokens = served.put(task, 3)
+    states = [tmp_path / f"{number}.state" for number in range(3)]
+    for token, state in zip(tokens, states, strict=True):
+        with Server(served.url, token, Deadline(120.0)) as server:
+            assert join(server, task.name, "bee", state, ledger, 10.0).accepted
+    record = Record.unpacked(states[1].read_bytes())
+    assert Receipt.from_json(record.receipt).shows(record)
+
+    def veridp(*arguments: str) -> tuple[int, str]:
+        result = run("collect", *arguments)
+        return result.status, result.out
+
+    def exported() -> Path:
+        assert veridp("export", task.name, str(tmp_path / "log"), "--server", served.url)[0] == 0
+        return tmp_path / "log"
+
+    monkeypatch.setenv("VERIDP_ADMIN_TOKEN", ADMIN)
+    status, before = veridp("head", task.name, "--server", served.url)
+    assert status == 0
+    (tmp_path / "head").write_text(before)
+    head, mine = str(tmp_path / "head"), [option for state in states for option in ("--state", str(state))]
+    assert json.loads(before)["size"] == 3
+    assert veridp("head", task.name, "--server", served.url, "--since", head)[0] == 0
+    assert veridp("verify-log", str(exported()), "--head", head, *mine)[0] == 0
+    assert veridp("verify-log", str(exported()), "--log-key", "00" * 32)[0] == 1
+    served.stop()
+    rewrite(f"sqlite:///{file}", decode(record.invitation, Invitation).session)
+    served.start()
+    status, found = veridp("head", task.name, "--server", served.url, "--since", head)
+    assert status == 1
+    assert "removed" in found
+    log = str(exported())
+    assert veridp("verify-log", log)[0] == 0  # alone, it looks whole
+    for evidence in (["--head", head], ["--state", str(states[2])]):
+        status, found = veridp("verify-log", log, *evidence)
+        assert status == 1
+        assert "removed" in found
+
+
+def rewrite(url: str, session: bytes) -> None:
+    """Remove a session, and begin the tree anew, as a server could that wants to hide it."""
+    database = Database.open(url)
+    with database.writer.begin() as connection:
+        connection.execute(text("DELETE FROM sessions WHERE id = :session"), {"session": session})
+        connection.execute(text("UPDATE sessions SET position = NULL, leaf = NULL"))
+        connection.execute(text("DELETE FROM tree_heads"))
+        connection.execute(text("DELETE FROM tree_nodes"))
+    database.close()
+
+
+def test_addresses_of_the_log(server: Any, tmp_path: Path) -> None:
+    task, ledger = server.new_task(), Ledger.create(tmp_path / "ledger", Claim(100.0))
+    (token,) = server.put(task, 1)
+    url = f"{server.url}/tasks/{task.name}"
+    assert httpx.get(f"{url}/head").json()["size"] == 0
+    client = {"Authorization": f"Bearer {token}"}
+    assert httpx.get(f"{url}/receipt", headers=client).json()["reason"] == Reason.OUT_OF_ORDER
+    assert httpx.get(f"{url}/receipt").status_code == 401
+    with Server(server.url, token, Deadline(120.0)) as asked:
+        join(asked, task.name, "bee", tmp_path / "state", ledger, 10.0)
+        assert newest_head(asked, task).size == 1
+        vault = FileVault(tmp_path / "state")
+        forgetful = Client(task.protocol, task.verifier, vault)
+        kept = forgetful.record
+        forgetful.keep_receipt(b"")
+        assert fetch_receipt(asked, task, forgetful).to_json().encode() == kept.receipt
+        forgetful.keep_receipt(b"")
+        vault.save(replace(forgetful.record, opening=bytes(32)).packed())
+        with pytest.raises(Refused, match="not one for this session"):
+            fetch_receipt(asked, task, Client(task.protocol, task.verifier, vault))
+    for sizes in ("first=0&second=1", "first=1&second=2", "first=x&second=1", "first=1", "first=-1&second=1"):
+        assert httpx.get(f"{url}/consistency?{sizes}").json()["reason"] == Reason.MALFORMED
+    assert httpx.get(f"{url}/consistency?first=1&second=1").json() == {"path": []}
