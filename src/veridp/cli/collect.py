@@ -58,6 +58,9 @@ def serve(
         Path | None,
         typer.Option(help="the key that signs the heads of logs; default for SQLite: DATABASE.signing-key"),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="pages of this origin may take part (CORS), e.g. https://example.org")
+    ] = None,
     token_file: TokenFile = None,
     access_log: Annotated[bool, typer.Option(help="log every request")] = False,
 ) -> int:
@@ -83,6 +86,7 @@ def serve(
         database_seconds=database_seconds,
         key_file=keys,
         signing_key_file=signing_key,
+        origins=tuple(allow_origin or ()),
         several=processes > 1,
     )
     kind = "http" if tls_cert is None else "https"

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -14,7 +15,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from veridp.collect.service.http_client import rehearse
-from veridp.collect.service.operations import CONTENT_POLICY
+from veridp.collect.service.operations import CONTENT_POLICY, ServiceSettings
+from veridp.errors import BadInput
 
 ADMIN = "an admin token of the tests"
 # All rows at once: the page replaces them every two seconds.
@@ -84,3 +86,71 @@ def test_no_other_page_may_frame_the_live_page() -> None:
     policy = dict(part.strip().split(" ", 1) for part in CONTENT_POLICY.split(";"))
     assert policy["frame-ancestors"] == "'none'"
     assert policy["default-src"] == "'none'"
+
+
+TAKEN = "return document.getElementById('message').textContent"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["vgrr", "voue", "volh", "grr-ho", "sr-ho", "pm-ho"])
+def test_a_person_takes_part_in_a_browser(browser: webdriver.Chrome, server: Any, mechanism: str) -> None:
+    """With the JavaScript client against the real server, which judges its commitment and opening as any other's."""
+    task = server.new_task(mechanism)
+    (token,) = server.put(task, 1)
+    browser.get(f"{server.url}/tasks/{task.name}/join")
+    value = task.items[1] if task.items else "1.5"
+    for name, entered in (("token", token), ("value", value)):
+        browser.find_element(By.ID, name).send_keys(entered)
+    browser.find_element(By.CSS_SELECTOR, "#take-part button").click()
+    WebDriverWait(browser, 120).until(lambda _: "Under way" not in browser.execute_script(TAKEN))
+    assert browser.execute_script(TAKEN) == "Accepted. It is session 1 of 1 in the signed log."
+    browser.find_element(By.CSS_SELECTOR, "#take-part button").click()  # again: the verdict that there was
+    WebDriverWait(browser, 120).until(lambda _: "Under way" not in browser.execute_script(TAKEN))
+    assert browser.execute_script(TAKEN).startswith("Accepted")
+    assert server.status(task)["accepted"] == 1
+    kept = browser.execute_script("return JSON.stringify(localStorage)")
+    assert "vector" not in kept  # with the verdict, the value is forgotten
+    assert "secret" not in kept
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    browser.execute_script("localStorage.clear()")
+
+
+@pytest.mark.slow
+def test_the_browsers_client_says_why_it_does_not_take_part(browser: webdriver.Chrome, server: Any) -> None:
+    task, dear = server.new_task(), server.new_task(epsilon=2.5)
+    (token,), (other,) = server.put(task, 1), server.put(dear, 1)
+    cases = [
+        (task, token, "zebra", "not an item"),
+        (task, "wrong", task.items[0], "unknown-token"),
+        (dear, other, dear.items[0], "too-costly"),
+    ]
+    for asked, given, value, complaint in cases:
+        browser.get(f"{server.url}/tasks/{asked.name}/join")
+        for name, entered in (("token", given), ("value", value)):
+            browser.find_element(By.ID, name).send_keys(entered)
+        browser.find_element(By.CSS_SELECTOR, "#take-part button").click()
+        WebDriverWait(browser, 120).until(lambda _: "Under way" not in browser.execute_script(TAKEN))
+        assert complaint in browser.execute_script(TAKEN)
+    assert server.status(task)["pending_invited"] == 0
+    browser.get_log("browser")  # the refused request is in it
+    browser.execute_script("localStorage.clear()")
+
+
+def test_pages_elsewhere_take_part_only_if_they_are_allowed(serving: Any, server: Any, tmp_path: Any) -> None:
+    open_to = serving(f"sqlite:///{tmp_path}/collect.db", "--allow-origin", "https://example.org")
+    task = open_to.new_task()
+    open_to.put(task)
+    address, asked = f"/tasks/{task.name}", {"Access-Control-Request-Method": "POST"}
+    for origin, allowed in (("https://example.org", True), ("https://example.com", False)):
+        answer = httpx.get(open_to.url + address, headers={"Origin": origin})
+        assert ("access-control-allow-origin" in answer.headers) is allowed
+        before = httpx.options(f"{open_to.url}{address}/commit", headers={"Origin": origin, **asked})
+        assert (before.status_code == 200) is allowed
+    put = {"Origin": "https://example.org", "Access-Control-Request-Method": "PUT"}
+    assert httpx.options(open_to.url + address, headers=put).status_code == 400
+    assert (
+        "access-control-allow-origin"
+        not in httpx.get(f"{server.url}/healthz", headers={"Origin": "https://e.org"}).headers
+    )
+    with pytest.raises(BadInput, match="not an origin"):
+        ServiceSettings("sqlite:///x.db", ADMIN, origins=("https://example.org/page",))

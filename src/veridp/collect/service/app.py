@@ -17,6 +17,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -29,10 +31,13 @@ from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.openapi import document
 from veridp.collect.service.operations import (
     CONTENT_POLICY,
+    JOIN_POLICY,
     Limiter,
     Metrics,
     ServiceSettings,
-    page,
+    client_file,
+    join_page,
+    live_page,
     read_body,
     status_of,
 )
@@ -254,7 +259,21 @@ class Service:
     async def live(self, request: Request) -> Response:
         self._limit(request)
         task = await self._task(request)
-        return HTMLResponse(page(task), headers={"Content-Security-Policy": CONTENT_POLICY})
+        return HTMLResponse(live_page(task), headers={"Content-Security-Policy": CONTENT_POLICY})
+
+    async def join(self, request: Request) -> Response:
+        """The page on which a person takes part."""
+        self._limit(request)
+        task = await self._task(request)
+        return HTMLResponse(join_page(task), headers={"Content-Security-Policy": JOIN_POLICY})
+
+    async def client_script(self, request: Request) -> Response:
+        """A file of the JavaScript client."""
+        self._limit(request)
+        found = client_file(request.path_params["file"])
+        if found is None:
+            raise Refused(Reason.NOT_FOUND, "the client has no such file")
+        return Response(found, media_type="text/javascript", headers={"X-Content-Type-Options": "nosniff"})
 
     async def health(self, request: Request) -> Response:
         self._limit(request)
@@ -371,8 +390,21 @@ def application(settings: ServiceSettings) -> Starlette:
         _route("/tasks/{name}/status", "status", Service.status),
         _route("/tasks/{name}/log", "log", Service.log),
         _route("/tasks/{name}/live", "live", Service.live),
+        _route("/tasks/{name}/join", "join", Service.join),
+        _route("/client/{file}", "client", Service.client_script),
     ]
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _not_found})
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _not_found},
+        middleware=[Middleware(CORSMiddleware, **_sharing(settings.origins))] if settings.origins else [],
+    )
+
+
+def _sharing(origins: tuple[str, ...]) -> dict[str, Any]:
+    """What scripts of pages elsewhere may do: take part, and nothing that needs the admin token's methods."""
+    allowed = ["Authorization", "Content-Type"]
+    return {"allow_origins": list(origins), "allow_methods": ["GET", "POST"], "allow_headers": allowed}
 
 
 def from_environment() -> Starlette:

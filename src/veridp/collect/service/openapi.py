@@ -50,6 +50,8 @@ def _paths() -> dict[str, Schema]:
     consistency["parameters"] += [
         {"name": name, "in": "query", "required": True, "schema": sizes} for name in ("first", "second")
     ]
+    client = _operation("A file of the JavaScript client", "text/javascript", named=False)
+    client["parameters"] = [{"name": "file", "in": "path", "required": True, "schema": {"type": "string"}}]
     new_task, tokens = (_body(JSON, _ref(name)) for name in ("NewTask", "Tokens"))
     message = _body(MESSAGE, {"type": "string", "format": "binary"})
     of_task = {
@@ -75,10 +77,12 @@ def _paths() -> dict[str, Schema]:
         "/status": {"get": status},
         "/log": {"get": _operation("The whole transcript, for auditors", "application/octet-stream", who=ADMIN)},
         "/live": {"get": _operation("The live page", "text/html")},
+        "/join": {"get": _operation("The page on which a person takes part", "text/html")},
     }
     return {
         "/healthz": {"get": _operation("Whether the server and its database answer", TEXT, named=False)},
         "/openapi.json": {"get": _operation("This document", JSON, {"type": "object"}, named=False)},
+        "/client/{file}": {"get": client},
         "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, who=ADMIN, named=False)},
         **{f"/tasks/{{name}}{rest}": operations for rest, operations in of_task.items()},
     }

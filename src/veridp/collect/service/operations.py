@@ -8,6 +8,7 @@ import base64
 import html
 import json
 import os
+import re
 import tempfile
 import time
 from collections import OrderedDict
@@ -134,7 +135,8 @@ class Metrics:
 
 
 # ---------------------------------------------------------------------------------------------------------------- page
-# The live page of a task: accepted so far, the estimate with its interval, the abort rate.
+# The live page of a task: accepted so far, the estimate with its interval, the abort rate. And the page on which a
+# person takes part, with the JavaScript client.
 
 
 @cache
@@ -152,16 +154,40 @@ CONTENT_POLICY = (
 )
 
 
-def page(task: Task) -> str:
-    """The page, whose script asks for the numbers with the admin token that the reader types in."""
+JOIN_POLICY = (
+    f"default-src 'none'; connect-src 'self'; script-src 'self'; style-src {_source('live.css')}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+CLIENT_FILES = ("client.js", "protocol.js", "messagepack.js", "blake2b.js")
+
+
+def live_page(task: Task) -> str:
+    """The page whose script asks for the numbers with the admin token that the reader types in."""
+    return _page(task, _part("live.html"), f"<script>{_part('live.js')}</script>")
+
+
+def join_page(task: Task) -> str:
+    """The page on which a person takes part."""
+    return _page(task, _part("join.html"), '<script type="module" src="/client/join.js"></script>')
+
+
+def client_file(name: str) -> str | None:
+    """A file of the JavaScript client, or the script of its page; None if there is none of this name."""
+    if name == "join.js":
+        return _part(name)
+    if name not in CLIENT_FILES:
+        return None
+    return (files("veridp.collect") / "javascript" / name).read_text(encoding="utf-8")
+
+
+def _page(task: Task, body: str, script: str) -> str:
     name = html.escape(task.name, quote=True)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_part('live.css')}</style></head>"
         f'<body data-task="{name}"><h1>{name}</h1>'
-        f"<p>{html.escape(task.mechanism)}, ε = {task.protocol.epsilon:.6g}</p>{_part('live.html')}"
-        f"<script>{_part('live.js')}</script></body></html>"
+        f"<p>{html.escape(task.mechanism)}, ε = {task.protocol.epsilon:.6g}</p>{body}{script}</body></html>"
     )
 
 
@@ -170,6 +196,7 @@ def page(task: Task) -> str:
 
 
 VARIABLE = "VERIDP_COLLECT_SETTINGS"
+ORIGIN = re.compile(r"https?://[^/\s*]+")
 
 
 @dataclass(frozen=True)
@@ -192,6 +219,7 @@ class ServiceSettings:
     database_seconds: float = 10.0  # until the database must have answered
     key_file: str = ""  # with the keys of nonces; if empty, the one beside an SQLite database
     signing_key_file: str = ""  # with the key that signs heads of logs; likewise
+    origins: tuple[str, ...] = ()  # of pages elsewhere whose scripts may take part
     several: bool = False  # processes behind one port: then metrics are shared through files
 
     def __post_init__(self) -> None:
@@ -201,6 +229,8 @@ class ServiceSettings:
             raise BadInput(f"judges = {self.judges}, rate = {self.rate}, burst = {self.burst}; none may be negative")
         if self.metrics_token and len(self.metrics_token) < 16:
             raise BadInput("the metrics token has fewer than 16 characters; make one with: openssl rand -hex 16")
+        if wrong := [origin for origin in self.origins if not ORIGIN.fullmatch(origin)]:
+            raise BadInput(f"{wrong[0]!r} is not an origin; write for instance https://example.org, without a path")
         if not (self.request_seconds > 0 and self.database_seconds > 0):
             raise BadInput("the times for requests and for the database must be positive")
 
@@ -212,7 +242,8 @@ class ServiceSettings:
     def from_environment(cls) -> ServiceSettings:
         if VARIABLE not in os.environ:
             raise BadInput(f"{VARIABLE} is not set; start the server with veridp collect serve")
-        return cls(**json.loads(os.environ[VARIABLE]))
+        given = json.loads(os.environ[VARIABLE])
+        return cls(**{**given, "origins": tuple(given["origins"])})
 
 
 # -------------------------------------------------------------------------------------------------------------- limits
