@@ -147,6 +147,68 @@ def create_task(
     return 0
 
 
+@app.command("tasks")
+def list_tasks(
+    server: ServerUrl, token_file: TokenFile = None, authorities: Authorities = None, as_json: AsJson = False
+) -> int:
+    """List all tasks of a server: until when they are open, and how many reports they have."""
+    _need_extra()
+    from datetime import UTC, datetime
+
+    from rich.table import Table
+
+    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+        found = asked.ask("GET", "/tasks").json()["tasks"]
+    if as_json:
+        show_json("collect tasks", *({"target": each["task"], **each} for each in found))
+        return 0
+    table = Table("task", "mechanism", "ε", "accepted", "open until")
+    for each in found:
+        until = datetime.fromtimestamp(each["closes"], UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+        cells = f"{each['epsilon']:.6g}", str(each["accepted"]), f"{until} UTC"
+        table.add_row(each["task"], each["mechanism"], *cells)
+    show(table)
+    return 0
+
+
+@app.command("close")
+def close_task(
+    name: TaskName,
+    server: ServerUrl,
+    at: Annotated[int | None, typer.Option(help="when, in seconds since 1970; default: now")] = None,
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+) -> int:
+    """Begin no sessions from now on, or from another time; a later time than before opens the task again.
+
+    Sessions that have begun may be completed. No task is open for longer than its definition says.
+    """
+    _need_extra()
+    import json
+
+    given = {} if at is None else {"closes": at}
+    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+        asked.ask("POST", f"/tasks/{name}/close", json.dumps(given).encode(), "application/json")
+    return 0
+
+
+@app.command("delete")
+def delete_task(
+    name: TaskName,
+    server: ServerUrl,
+    yes: Annotated[bool, typer.Option("--yes", help="delete without asking")] = False,
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+) -> int:
+    """Delete all that clients sent to a closed task, for good; export its log first. Its name stays taken."""
+    _need_extra()
+    if not yes and not typer.confirm(f"Delete all sessions of {name}? They cannot be brought back.", err=True):
+        raise BadInput("nothing was deleted; give --yes to delete without being asked")
+    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+        asked.ask("DELETE", f"/tasks/{name}")
+    return 0
+
+
 @app.command("join")
 def take_part(
     name: TaskName,

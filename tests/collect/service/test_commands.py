@@ -211,3 +211,31 @@ def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_pa
     with_left = " ".join(veridp("verify-log", str(log)).split())
     assert "did not send it: 1" in with_left
     assert with_left.index("whatever") < with_left.index("by chance")
+
+
+def test_tasks_are_listed_closed_opened_again_and_deleted(veridp: Command, server: Any, tmp_path: Path) -> None:
+    task = server.new_task(expires=4_000_000_000)
+    tokens, url = server.put(task, 3), ("--server", server.url)
+
+    def join(number: int, status: int = 0) -> str:
+        state = ("--state", str(tmp_path / f"state{number}"))
+        return str(veridp("join", task.name, "bee", *url, *state, token=tokens[number], status=status))
+
+    join(0)
+    assert "open; close it first" in veridp("delete", task.name, *url, "--yes", status=2)
+    veridp("close", task.name, *url)
+    assert "task-closed" in join(1, status=1)
+    assert "cannot change" in veridp("close", task.name, *url, "--at", "4000000001", status=2)
+    veridp("close", task.name, *url, "--at", "3999999999")
+    assert join(1).startswith("accepted")
+    (listed,) = [each for each in veridp("tasks", *url, "--json") if each["task"] == task.name]
+    assert (listed["accepted"], listed["closes"]) == (2, 3_999_999_999)
+    assert "2096-10-02 07:06:39 UTC" in veridp("tasks", *url)
+    veridp("close", task.name, *url, "--at", "1")
+    assert veridp("export", task.name, str(tmp_path / "log"), *url) == ""
+    veridp("delete", task.name, *url, "--yes")
+    assert "was deleted" in veridp("estimate", task.name, *url, status=2)
+    assert "was deleted" in join(2, status=1)
+    assert server.admin("PUT", f"/tasks/{task.name}", json.loads(task.to_json())).status_code == 410  # nor made again
+    assert all(each["task"] != task.name for each in veridp("tasks", *url, "--json"))
+    assert "2 accepted" in veridp("verify-log", str(tmp_path / "log"))

@@ -267,7 +267,7 @@ def test_steps_of_one_transaction_do_not_disturb_each_other(opened: Database) ->
         raise Refused(Reason.EXPIRED, "on purpose")
 
     def clashes(connection: Connection) -> None:
-        connection.execute(text("INSERT INTO tasks VALUES ('pets', '')"))
+        connection.execute(text("INSERT INTO tasks (name, document) VALUES ('pets', '')"))
 
     def fails(connection: Connection) -> None:
         raise ZeroDivisionError

@@ -209,6 +209,30 @@ class Service:
         await self._write(b"", lambda connection: store.put_task(connection, task))
         return Response(task.to_json(), media_type="application/json")
 
+    async def list_tasks(self, request: Request) -> Response:
+        """All tasks: until when they are open, and how many reports they have."""
+        self._administrator(request)
+        return JSONResponse({"tasks": await self._read(_listed)})
+
+    async def close(self, request: Request) -> Response:
+        """Begin no sessions of a task from now on, or from another time."""
+        self._administrator(request)
+        task = await self._task(request)
+        given = await self._json(request)
+        closes = given.get("closes", int(time.time())) if isinstance(given, dict) else None
+        if type(closes) is not int or not 0 <= closes < 1 << 53:
+            raise Refused(Reason.MALFORMED, 'give {"closes": seconds since 1970}, or {} for now')
+        await self._write(b"", lambda connection: store.close_task(connection, task, closes))
+        return JSONResponse({"task": task.name, "closes": closes})
+
+    async def delete(self, request: Request) -> Response:
+        """Delete what clients sent to a task that is closed."""
+        self._administrator(request)
+        task = await self._task(request)
+        await self._write(b"", lambda connection: store.delete_task(connection, task, time.time()))
+        self.known.pop(task.name, None)
+        return JSONResponse({"task": task.name, "deleted": True})
+
     async def put_tokens(self, request: Request) -> Response:
         """Let the clients take part whose tokens have these hashes.
 
@@ -353,6 +377,16 @@ class Service:
         self.limiter.check(f"address {_address(request)}")
 
 
+def _listed(connection: Connection) -> list[dict[str, Any]]:
+    now, found = time.time(), []
+    for name in store.task_names(connection):
+        task = store.get_task(connection, name)
+        attendance = standing(connection, task, now).attendance
+        of_task = {"task": name, "mechanism": task.mechanism, "epsilon": task.protocol.epsilon}
+        found.append({**of_task, "closes": store.closing_time(connection, task), "accepted": attendance.accepted})
+    return found
+
+
 def _tasks_to_log(connection: Connection) -> list[Task]:
     return [store.get_task(connection, name) for name in tree.unlogged(connection)]
 
@@ -386,6 +420,9 @@ def application(settings: ServiceSettings) -> Starlette:
         _route("/metrics", "metrics", Service.metrics_page),
         _route("/tasks/{name}", "task", Service.get_task),
         _route("/tasks/{name}", "put-task", Service.put_task, "PUT"),
+        _route("/tasks/{name}", "delete", Service.delete, "DELETE"),
+        _route("/tasks", "tasks", Service.list_tasks),
+        _route("/tasks/{name}/close", "close", Service.close, "POST"),
         _route("/tasks/{name}/tokens", "put-tokens", Service.put_tokens, "PUT"),
         _route("/tasks/{name}/status", "status", Service.status),
         _route("/tasks/{name}/log", "log", Service.log),

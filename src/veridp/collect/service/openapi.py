@@ -52,6 +52,13 @@ def _paths() -> dict[str, Schema]:
     ]
     client = _operation("A file of the JavaScript client", "text/javascript", named=False)
     client["parameters"] = [{"name": "file", "in": "path", "required": True, "schema": {"type": "string"}}]
+    closing = {
+        "type": "object",
+        "properties": {"closes": {"type": "integer", "minimum": 0, "exclusiveMaximum": 1 << 53}},
+    }
+    closed, deleted, listed = (
+        {"type": "object", "required": names} for names in (["task", "closes"], ["task", "deleted"], ["tasks"])
+    )
     new_task, tokens = (_body(JSON, _ref(name)) for name in ("NewTask", "Tokens"))
     message = _body(MESSAGE, {"type": "string", "format": "binary"})
     of_task = {
@@ -60,6 +67,12 @@ def _paths() -> dict[str, Schema]:
             "put": _operation(
                 "Create a task; the same task again changes nothing", JSON, _ref("Task"), ADMIN, new_task
             ),
+            "delete": _operation("Delete what clients sent to a task that is closed", JSON, deleted, ADMIN),
+        },
+        "/close": {
+            "post": _operation(
+                "Begin no sessions from now on, or another time", JSON, closed, ADMIN, _body(JSON, closing)
+            )
         },
         "/tokens": {
             "put": _operation(
@@ -81,6 +94,7 @@ def _paths() -> dict[str, Schema]:
     }
     return {
         "/healthz": {"get": _operation("Whether the server and its database answer", TEXT, named=False)},
+        "/tasks": {"get": _operation("All tasks", JSON, listed, ADMIN, named=False)},
         "/openapi.json": {"get": _operation("This document", JSON, {"type": "object"}, named=False)},
         "/client/{file}": {"get": client},
         "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, who=ADMIN, named=False)},

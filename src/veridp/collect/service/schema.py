@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -27,6 +29,8 @@ tasks = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("document", Text, nullable=False),
+    Column("closes", BigInteger),  # before its definition ends it, in seconds since 1970
+    Column("deleted", Boolean, nullable=False, server_default=false()),
 )
 
 tokens = Table(

@@ -28,7 +28,9 @@ from sqlalchemy import (
     Update,
     bindparam,
     create_engine,
+    delete,
     event,
+    exists,
     literal,
     make_url,
     select,
@@ -50,7 +52,7 @@ from veridp.collect.messages import (
     promise,
 )
 from veridp.collect.service.keys import NonceKeys, make_private
-from veridp.collect.service.schema import sessions, tasks, tokens
+from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes
 from veridp.collect.service.tally import REJECTED, SHARDS, SessionTally
 from veridp.collect.task import Checks, Session, SessionStage, Task
 from veridp.errors import BadInput
@@ -205,7 +207,11 @@ _INVITED = select(
     bindparam("new_expires", type_=BigInteger),
     literal(str(SessionStage.INVITED)),
     literal(""),
-).where((tokens.c.task == bindparam("of_task")) & (tokens.c.token == bindparam("of_token")))
+).where(
+    (tokens.c.task == bindparam("of_task"))
+    & (tokens.c.token == bindparam("of_token"))
+    & exists().where((tasks.c.name == tokens.c.task) & (tasks.c.closes.is_(None) | (tasks.c.closes > bindparam("now"))))
+)
 _INVITE: dict[str, Insert] = {
     dialect.__name__.rpartition(".")[2]: dialect.insert(sessions)
     .from_select(_NEW, _INVITED)
@@ -241,7 +247,34 @@ def _parsed(document: str) -> Task:
 
 
 def task_names(connection: Connection) -> list[str]:
-    return list(connection.execute(select(tasks.c.name).order_by(tasks.c.name)).scalars())
+    """The names of all tasks that were not deleted."""
+    return list(connection.execute(select(tasks.c.name).where(~tasks.c.deleted).order_by(tasks.c.name)).scalars())
+
+
+def closing_time(connection: Connection, task: Task) -> int:
+    """From when on no session is begun, in seconds since 1970."""
+    found = connection.execute(select(tasks.c.closes).where(tasks.c.name == task.name)).scalar_one()
+    return task.expires if found is None else min(int(found), task.expires)
+
+
+def close_task(connection: Connection, task: Task, closes: int) -> None:
+    """Begin no sessions from this time on; a later time than before opens the task again."""
+    if closes > task.expires:
+        raise Refused(
+            Reason.CONFLICT,
+            f"the definition of the task {task.name!r} ends it at {task.expires}, which cannot change; "
+            "make a task of another name",
+        )
+    connection.execute(update(tasks).where(tasks.c.name == task.name).values(closes=closes))
+
+
+def delete_task(connection: Connection, task: Task, now: float) -> None:
+    """Delete all that clients sent. The name stays taken, and the last head of the log is kept."""
+    if closing_time(connection, task) > now:
+        raise Refused(Reason.CONFLICT, f"the task {task.name!r} is open; close it first")
+    for table in (sessions, tokens, tallies, supports, tree_nodes):
+        connection.execute(delete(table).where(table.c.task == task.name))
+    connection.execute(update(tasks).where(tasks.c.name == task.name).values(deleted=True))
 
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
@@ -272,7 +305,7 @@ def _begin(connection: Connection, task: Task, token: bytes, now: float, keys: N
     context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
     expires = min(int(now) + task.session_seconds, task.expires)
     session = Session(context, b"", expires, promised=promise(context, keys.new(context)), token=token)
-    new = {"new_id": context.session, "new_promise": session.promised, "new_expires": expires}
+    new = {"new_id": context.session, "new_promise": session.promised, "new_expires": expires, "now": int(now)}
     written = connection.execute(
         _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
     ).rowcount
@@ -411,10 +444,13 @@ def all_tokens(connection: Connection, task: Task) -> Iterator[bytes]:
 
 
 def _document(connection: Connection, name: str) -> str:
-    found: str | None = connection.execute(select(tasks.c.document).where(tasks.c.name == name)).scalar_one_or_none()
+    found = connection.execute(select(tasks.c.document, tasks.c.deleted).where(tasks.c.name == name)).one_or_none()
     if found is None:
         raise Refused(Reason.UNKNOWN_TASK, f"there is no task {name!r}")
-    return found
+    if found.deleted:
+        raise Refused(Reason.TASK_CLOSED, f"the task {name!r} was deleted; its name cannot be used again")
+    document: str = found.document
+    return document
 
 
 def insert_if_new(connection: Connection, table: Table) -> Insert:
