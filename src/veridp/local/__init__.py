@@ -10,6 +10,7 @@ from veridp.local import defences, poisoning, postprocess
 from veridp.local.attributes import SMP, SPL, KeyValue
 from veridp.local.frequency import GRR, OUE, SUE, Hadamard, SubsetSelection
 from veridp.local.hashing import OLH, RAPPOR, RapporDevice
+from veridp.local.likelihood import maximum_likelihood
 from veridp.local.means import SR, BinnedGRR, LaplaceMean, MeanOracle
 from veridp.local.oracle import Counts, Estimate, FrequencyOracle, Labelled, Oracle, PureOracle
 from veridp.local.piecewise import HM, PM, Moments
@@ -42,6 +43,7 @@ __all__ = [
     "SubsetSelection",
     "choose",
     "defences",
+    "maximum_likelihood",
     "poisoning",
     "postprocess",
 ]
