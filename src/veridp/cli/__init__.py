@@ -19,7 +19,7 @@ from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
 from veridp.cli.prove import show_check, show_proof
 from veridp.cli.search import show_attack, show_detection, show_found
-from veridp.errors import VeridpError
+from veridp.errors import INTERRUPTING, VeridpError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
@@ -71,7 +71,9 @@ def _status() -> int:
         complain(str(error))
     except typer.TyperException as error:  # an unknown option, a value out of range
         complain(_usage(error))
-    except Exception as error:  # Python would exit with 1, which says that a claim is refuted
+    except INTERRUPTING:
+        raise
+    except BaseException as error:  # Python would exit with 1, which says that a claim is refuted
         traceback.print_exc()
         complain(f"a fault of veridp itself, {type(error).__name__}: {error}; please report it with the lines above")
     return NOT_JUDGED
