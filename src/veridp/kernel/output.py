@@ -451,12 +451,27 @@ def opened_subclass(value: Any) -> Any:
 
 
 def opened_array(array: NDArray[Any] | np.void) -> Any:
-    """An array as lists; where it has named fields, as a dict of these; where it is empty, its shape."""
+    """An array as lists; where it has named fields, as a dict of these; where it is empty, its shape.
+
+    What its dtype says besides that, in metadata and titles, is part of it too.
+    """
+    entries: Any = array.tolist()
     if array.dtype.names is not None:
-        return {name: array[name] for name in array.dtype.names}
-    if array.ndim > 1 and not array.size:
-        return {CLASS: "ndarray", "shape": list(array.shape)}
-    return array.tolist()
+        entries = {name: array[name] for name in array.dtype.names}
+    elif array.ndim > 1 and not array.size:
+        entries = {CLASS: "ndarray", "shape": list(array.shape)}
+    described = _described(array.dtype)
+    return {CLASS: "ndarray", "dtype": described, "entries": entries} if described else entries
+
+
+def _described(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The metadata of a dtype and of its fields, and the titles of these."""
+    found: dict[str, Any] = {"metadata": dict(dtype.metadata)} if dtype.metadata else {}
+    for name in dtype.names or ():
+        field, _, *title = (dtype.fields or {})[name]
+        of_field = _described(field) | ({"title": title[0]} if title else {})
+        found |= {f"field {name}": of_field} if of_field else {}
+    return found
 
 
 def _attributes(value: object) -> dict[str, Any]:
