@@ -30,6 +30,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class Interruption(BaseException):
+    """Leaves user code from inside, for a purpose of veridp's; no `except Exception` of the user can swallow it."""
+
+
+INTERRUPTING = (Interruption, KeyboardInterrupt)  # what passes user code and is not raised by it
+
+
 class VeridpError(Exception):
     """Base of everything that veridp raises on purpose."""
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.catalogue import catalogue
-from veridp.errors import BadInput, BadTarget
+from veridp.errors import INTERRUPTING, BadInput, BadTarget
 from veridp.mechanism import Mechanism, adapters, as_mechanism
 from veridp.notions import MAKERS
 
@@ -175,7 +175,9 @@ def _run(name: str, action: Callable[[], Loaded], seconds: float) -> Loaded:
     except SyntaxError as error:
         where = f"{error.filename or name}:{error.lineno}"
         raise BadTarget(f"{where}: syntax error: {error.msg}; {name} has to be Python") from error
-    except (Exception, SystemExit) as error:
+    except INTERRUPTING:
+        raise
+    except BaseException as error:
         remedy = f"; install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else ""
         raise BadTarget(f"{_line_of(error, name)}: loading {name} raised {_named(error)}{remedy}") from error
 

@@ -214,8 +214,30 @@ def ends_the_program(rng, data):
     return data[0] + rng.laplace()
 
 
-def test_ending_the_program_is_no_output_of_any_engine() -> None:
-    mech = mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)(ends_the_program)
+class Ended(BaseException):
+    pass
+
+
+def raises_no_exception(rng, data):
+    if data[0] + rng.laplace() > 4:
+        raise Ended(3)
+    return 0
+
+
+def closes(rng, data):
+    try:
+        return [data[0] + rng.laplace()][rng.integers(2)]
+    except Exception:
+        raise GeneratorExit from None
+
+
+@pytest.mark.parametrize(
+    ("function", "raised"),
+    [(ends_the_program, "SystemExit: 3"), (raises_no_exception, "Ended: 3"), (closes, "GeneratorExit: ")],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_ending_the_program_is_no_output_of_any_engine(function: Any, raised: str) -> None:
+    mech = mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)(function)
     for engine in (
         prove,
         lambda mech: explore(mech, LEFT),
@@ -226,7 +248,7 @@ def test_ending_the_program_is_no_output_of_any_engine() -> None:
         lambda mech: sniper.search(mech, pairs=[(LEFT, RIGHT)], workers=1),
         lambda mech: veridp.audit(mech, seconds=60),
     ):
-        with pytest.raises(MechanismFailed, match="SystemExit: 3; that ends the program"):
+        with pytest.raises(MechanismFailed, match=f"{raised}; that ends the program"):
             engine(mech)
 
 

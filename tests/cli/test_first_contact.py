@@ -201,6 +201,36 @@ def test_wrong_settings_are_one_line(run: Run, words: list[str], message: str) -
     assert message in result.err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "audit mine.py:mean --size 0",
+            "--size must be >= 1, got '0'; give for instance --size 1 (length of the input",
+        ),
+        ("audit mine.py:mean --size 2.5", "--size must be a whole number, got '2.5'; give for instance --size 1 ("),
+        ("prove mine.py:mean --epsilon x", "--epsilon must be a number, got 'x'; give for instance --epsilon 0.5 ("),
+        ("sniper svt1 --confidence 2", "--confidence must be <= 1, got '2'; give for instance --confidence 0.95 ("),
+        ("exact svt1 --show 0", "--show must be >= 1, got '0'; give for instance --show 12 (print at most"),
+        ("audit mine.py:mean --rdp 2 x", "--rdp must be a number, got 'x'; give for instance --rdp ALPHA EPSILON ("),
+        ("audit mine.py:mean --rdp 2", "Option '--rdp' requires 2 arguments; write them after the option"),
+        ("exact svt1 --time x", "'x' is not a time; write for instance 90, 90s, 2m or 1.5h"),
+        ("audit", "Missing argument 'TARGET...'; give file.py:function, package.module:function, a catalogue name"),
+        ("audit svt1 --epsilom 1", "(Possible options: --epsilon); `veridp audit --help` lists what there is"),
+        ("local", "Missing command; `veridp local --help` lists what there is"),
+        ("local perturb --on-error x", "--on-error: 'x' is not one of 'fail', 'skip'; give one of them (fail at the"),
+        (
+            "sniper svt1 --pairs [(1",
+            "--pairs '[(1' is not a Python literal; write for instance --pairs '[([0, 0], [0, 1])]'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_option_comes_with_a_remedy(run: Run, words: str, message: str) -> None:
+    result = run(*words.split())
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert message in result.err
+
+
 BLOCKED = """
 import sys
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridp.errors import BadOutput
+from veridp import prove, sample
+from veridp.errors import BadOutput, ExplorationDisagrees
 from veridp.kernel.output import Kind, Raised, Slot, Template, identity
 from veridp.kernel.path import map_leaves
 from veridp.sampling.encode import encode
@@ -140,6 +141,9 @@ def carrying(value: Any, raw: float) -> Any:
         lambda raw: [carrying(Listed(), raw)],
         lambda raw: np.ma.masked_array([raw], mask=[True]),
         lambda raw: np.zeros(1, dtype=[(f"field {raw}", float)]),
+        lambda raw: np.zeros(1, dtype=[((str(raw), "field"), float)]),
+        lambda raw: np.zeros(1, dtype=np.dtype(float, metadata={"raw": raw})),
+        lambda raw: np.zeros(1, dtype=[("field", np.dtype(float, metadata={"raw": raw}))])[0],
         lambda raw: np.zeros((0, int(raw))),
         lambda raw: pd.Series([0], name=str(raw)),
         lambda raw: pd.Series([0], index=pd.Index([0], name=str(raw))),
@@ -158,6 +162,19 @@ def test_what_an_output_carries_besides_its_entries_is_of_it(made: Any) -> None:
 def carrying_attributes(frame: Any, raw: float) -> Any:
     frame.attrs["raw"] = raw
     return frame
+
+
+def test_what_a_dtype_says_of_the_data_is_not_lost() -> None:
+    """Stand-ins lose the metadata of a dtype: plain runs contradict their paths, and samples show it."""
+
+    def told(rng: Any, data: Any) -> Any:
+        return np.array([rng.laplace()]).astype(np.dtype(float, metadata={"raw": data[0] > 0}))
+
+    with pytest.raises(ExplorationDisagrees):
+        prove(told, size=1)
+    for value in (-0.5, 0.5):
+        outputs = sample(told, [value], 8, seed=0).distinct()
+        assert all(f"'raw': {value > 0}" in str(output) for output in outputs)
 
 
 def test_a_class_that_adds_nothing_is_the_plain_one() -> None:

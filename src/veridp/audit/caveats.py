@@ -14,7 +14,7 @@ from veridp.audit.findings import Findings
 from veridp.budget import OutOfTime, at_most
 from veridp.claim import Remark, number, setting_text
 from veridp.engines.exact import compare
-from veridp.errors import CutShort, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, VeridpError
 from veridp.kernel.site import Site, here
 from veridp.mechanism.randomness import ON_SEED
 from veridp.sampling.sample import sample
@@ -133,7 +133,9 @@ def _seeds_of_a_run(case: AuditCase, run: int) -> list[tuple[Site, str]]:
     token = ON_SEED.set(record)
     try:
         case.mechanism.bound()(np.random.default_rng([case.seed, run]), case.example)
-    except Exception:  # other parts of the audit report it
+    except INTERRUPTING:
+        raise
+    except BaseException:  # other parts of the audit report it
         return []
     finally:
         ON_SEED.reset(token)

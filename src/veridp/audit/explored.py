@@ -205,6 +205,7 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
         found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
     if search.incomparable:
         found.append(f"{count_text(search.incomparable, 'pair')} could not be compared exactly")
+    findings.first_pairs = search.incomparable_pairs
     settled = bool(shown) and (not search.incomparable or witness.refutes(case.claim))
     findings.smallest_mass, findings.exact = 0.0, settled
     findings.report()

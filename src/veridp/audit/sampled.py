@@ -48,6 +48,7 @@ def look_quickly(findings: Findings) -> None:
                     case.mechanism.bind(**case.mechanism.values),  # as it is: no other arguments are to be judged
                     size=case.size,
                     test_epsilons=[case.claim.epsilon],
+                    first_pairs=findings.first_pairs,
                     selection_samples=QUICK_SELECTION,
                     samples=QUICK_SAMPLES,
                     alpha=alpha,
@@ -120,6 +121,7 @@ def attack(findings: Findings) -> None:
                 result = search(
                     case.mechanism,
                     case.size,
+                    first_pairs=findings.first_pairs,
                     seconds=max(time_left(), 1e-3),
                     confidence=1 - (case.alpha - _quick_alpha(findings)),
                     claim=case.claim,

@@ -21,7 +21,7 @@ from numbers import Integral, Real
 from types import FrameType
 from typing import Any
 
-from veridp.errors import BadInput, CutShort
+from veridp.errors import BadInput, CutShort, Interruption
 
 # -------------------------------------------------------------------------------------------------------------- budget
 # What an engine may spend: time, memory and effort; and how it tells how far it is.
@@ -244,7 +244,7 @@ AGAIN = 0.5  # seconds after which code that caught the first interruption is in
 _shields = 0  # how many bodies of `shielded` are running
 
 
-class OutOfTime(BaseException):
+class OutOfTime(Interruption):
     """Leaves code that takes too long; not an Exception, so that the code does not catch it by mistake."""
 
 

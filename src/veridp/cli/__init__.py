@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from importlib.metadata import version as distribution_version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
 from veridp.cli.prove import show_check, show_proof
 from veridp.cli.search import show_attack, show_detection, show_found
-from veridp.errors import VeridpError
+from veridp.errors import INTERRUPTING, VeridpError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
@@ -71,14 +71,40 @@ def _status() -> int:
         complain(str(error))
     except typer.TyperException as error:  # an unknown option, a value out of range
         complain(_usage(error))
-    except Exception as error:  # Python would exit with 1, which says that a claim is refuted
+    except INTERRUPTING:
+        raise
+    except BaseException as error:  # Python would exit with 1, which says that a claim is refuted
         traceback.print_exc()
         complain(f"a fault of veridp itself, {type(error).__name__}: {error}; please report it with the lines above")
     return NOT_JUDGED
 
 
 def _usage(error: typer.TyperException) -> str:
-    """What is wrong with the options, and the command whose help tells more."""
-    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    """What is wrong with the options, and what to write instead."""
+    message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
+    option, reasons = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if option is not None and reasons is not None:
+        return _bad_value(option, reasons()[0])
+    if option is not None and message.startswith("Missing"):
+        return f"{message}; give {option.help}"
+    if option is not None and ";" in message:  # our own words, with their remedy
+        return message
+    if "requires" in message:
+        return f"{message}; write {'it' if message.endswith('an argument') else 'them'} after the option"
     context = getattr(error, "ctx", None)
-    return f"{message.rstrip('.')}; see {context.command_path if context else 'veridp'} --help"
+    return f"{message}; `{context.command_path if context else 'veridp'} --help` lists what there is"
+
+
+def _bad_value(option: Any, reason: dict[str, Any]) -> str:
+    """What the option must be, what it is, and a value that will do."""
+    name, kind, limits = option.opts[0], reason["type"], reason.get("ctx", {})
+    wanted = {"int_parsing": "a whole number", "float_parsing": "a number"}.get(kind, "")
+    wanted = f">= {limits['ge']:g}" if "ge" in limits else f"<= {limits['le']:g}" if "le" in limits else wanted
+    if not wanted:
+        return (
+            f"{name}: {str(reason['msg']).removeprefix('Value error, ').rstrip('.')}; give one of them ({option.help})"
+        )
+    whole = kind == "int_parsing" or isinstance(limits.get("ge"), int)
+    usual = option.metavar if option.nargs > 1 else option.default
+    example = f"{name} {(1 if whole else 0.5) if usual is None else usual}"
+    return f"{name} must be {wanted}, got {reason['input']!r}; give for instance {example} ({option.help})"

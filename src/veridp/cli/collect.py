@@ -39,7 +39,7 @@ app = typer.Typer(help="Collect locally private reports whose honest perturbatio
 def serve(
     database: DatabaseUrl = "sqlite:///collect.db",
     host: Annotated[str, typer.Option(help="the address to listen at")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8460,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="the port to listen at; 0: any")] = 8460,
     processes: Annotated[int, typer.Option(min=1, help="server processes behind the port")] = 1,
     judges: Annotated[int, typer.Option(min=1, help="processes that verify, for each server process")] = 1,
     rate: Annotated[float, typer.Option(min=0.0, help="requests a second for each client; 0: any number")] = 50.0,

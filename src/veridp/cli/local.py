@@ -291,9 +291,7 @@ def _known(row: dict[str, object]) -> dict[str, object]:
     return {name: None if value == "" else value for name, value in row.items()}
 
 
-app = typer.Typer(
-    help="Collect under local privacy: perturb, aggregate, estimate; attack and evaluate.", no_args_is_help=True
-)
+app = typer.Typer(help="Collect under local privacy: perturb, aggregate, estimate; attack and evaluate.")
 app.command("perturb")(perturb_values)
 app.command("aggregate")(aggregate_reports)
 app.command("estimate")(show_estimate)

@@ -212,7 +212,7 @@ def show_attack(
 def _chosen_pairs(text: str) -> Any:
     """Names of sources, or pairs written out."""
     if text.lstrip().startswith(("[", "(")):
-        return literal("--pairs", text)
+        return literal("--pairs", text, "[([0, 0], [0, 1])]")
     return [name.strip() for name in text.split(",")]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from veridp.budget import Deadline, check, out_of_memory
 from veridp.budget.child_process import contained
-from veridp.errors import CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, Interruption, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import (
     RUN,
@@ -179,7 +179,7 @@ class _Learned(Exception):
     """Raised where a run learned something about a loop: the paths are listed again."""
 
 
-class _Stop(BaseException):
+class _Stop(Interruption):
     """Ends a run from inside user code; no `except Exception` of the user can swallow it."""
 
 
@@ -630,7 +630,9 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
         output = None
     except MemoryError:
         raise out_of_memory() from None
-    except (Exception, SystemExit) as error:
+    except INTERRUPTING:
+        raise
+    except BaseException as error:
         output = None
         if run.error is None and not raised:
             with suppress(_Stop):  # a message with a stand-in in it: it ends the exploration
@@ -673,7 +675,7 @@ def _silent_stop() -> Iterator[None]:
         sys.unraisablehook = hook
 
 
-def _raised(error: Exception | SystemExit, name: str) -> Raised:
+def _raised(error: BaseException, name: str) -> Raised:
     """The exception as the output of its path; MechanismFailed where it is none."""
     if isinstance(error, Exception) and not isinstance(error, VeridpError):
         return raised_output(error)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.errors import BadOutput, MechanismFailed, Nondeterministic, VeridpError
+from veridp.errors import INTERRUPTING, BadOutput, MechanismFailed, Nondeterministic, VeridpError
 from veridp.kernel.site import raised_at
 from veridp.kernel.stand_ins import Symbolic
 
@@ -32,9 +32,9 @@ from veridp.kernel.stand_ins import Symbolic
 #   two infinities are two.
 # - True is not 1, "1" is not 1, None is a value of its own.
 # - A dataclass is the dict of its fields and of its class's name; a set is that of its sorted entries.
-# - A run that raises has an output too: the type of the exception and its message. SystemExit, which ends the program,
-# is
-#   none, nor is an exception of a vectorised function, which belongs to no one run: these are errors.
+# - A run that raises has an output too: the type of the exception and its message. SystemExit and others that are no
+#   Exception, which end the program, are none, nor is an exception of a vectorised function, which belongs to no one
+#   run: these are errors.
 #
 # So the type of a number (int, float, float32) and of a sequence is not part of an output: stand-ins do not have one.
 # `Template` compares outputs by `tree_key`, and writes them as text by `tree_text`: two texts are equal if and only if
@@ -149,7 +149,9 @@ def output_of(function: Callable[[Any, Any], Any], rng: Any, data: object) -> An
     """What a run of the plain function returns, or what it raises."""
     try:
         return function(rng, data)
-    except (Exception, SystemExit) as error:
+    except INTERRUPTING:
+        raise
+    except BaseException as error:
         return raised(error)
 
 
@@ -168,18 +170,18 @@ def without_warnings() -> Iterator[None]:
         yield
 
 
-def raised(error: Exception | SystemExit) -> Raised:
+def raised(error: BaseException) -> Raised:
     """The exception as an output; one that tells of this machine, or of veridp, or ends the program, is an error."""
     if isinstance(error, VeridpError):
         raise error
-    if isinstance(error, MemoryError | RecursionError | SystemExit):
+    if isinstance(error, MemoryError | RecursionError) or not isinstance(error, Exception):
         raise failed(error) from error
     return Raised.by(error)
 
 
-def failed(error: Exception | SystemExit, name: str = "it") -> MechanismFailed:
+def failed(error: BaseException, name: str = "it") -> MechanismFailed:
     """The report of an exception that the mechanism raised."""
-    remedy = "; that ends the program and is not an output; raise another exception" * isinstance(error, SystemExit)
+    remedy = "" if isinstance(error, Exception) else "; that ends the program and is not an output; raise an Exception"
     return MechanismFailed(f"{raised_at(error.__traceback__)}: {name} raised {type(error).__name__}: {error}{remedy}")
 
 
@@ -449,12 +451,27 @@ def opened_subclass(value: Any) -> Any:
 
 
 def opened_array(array: NDArray[Any] | np.void) -> Any:
-    """An array as lists; where it has named fields, as a dict of these; where it is empty, its shape."""
+    """An array as lists; where it has named fields, as a dict of these; where it is empty, its shape.
+
+    What its dtype says besides that, in metadata and titles, is part of it too.
+    """
+    entries: Any = array.tolist()
     if array.dtype.names is not None:
-        return {name: array[name] for name in array.dtype.names}
-    if array.ndim > 1 and not array.size:
-        return {CLASS: "ndarray", "shape": list(array.shape)}
-    return array.tolist()
+        entries = {name: array[name] for name in array.dtype.names}
+    elif array.ndim > 1 and not array.size:
+        entries = {CLASS: "ndarray", "shape": list(array.shape)}
+    described = _described(array.dtype)
+    return {CLASS: "ndarray", "dtype": described, "entries": entries} if described else entries
+
+
+def _described(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The metadata of a dtype and of its fields, and the titles of these."""
+    found: dict[str, Any] = {"metadata": dict(dtype.metadata)} if dtype.metadata else {}
+    for name in dtype.names or ():
+        field, _, *title = (dtype.fields or {})[name]
+        of_field = _described(field) | ({"title": title[0]} if title else {})
+        found |= {f"field {name}": of_field} if of_field else {}
+    return found
 
 
 def _attributes(value: object) -> dict[str, Any]:

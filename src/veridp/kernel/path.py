@@ -173,7 +173,7 @@ def map_leaves(function: Callable[[Any], Any], output: Any) -> Any:
 
 def _entries(array: Any) -> Any:
     """What an array of objects holds, one level down."""
-    if array.dtype.names is not None or (array.ndim > 1 and not array.size):
+    if array.dtype.names is not None or array.dtype.metadata or (array.ndim > 1 and not array.size):
         return opened_array(array)
     return array.item() if array.ndim == 0 else list(array)
 

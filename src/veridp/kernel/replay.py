@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.explore import Run, Way, follow, loop_place
@@ -416,7 +416,9 @@ class _Replayer:
         try:
             with without_warnings():
                 return map_leaves(lambda leaf: leaf, function(rng, _filled(self.data, place)))
-        except (Exception, SystemExit) as error:
+        except INTERRUPTING:
+            raise
+        except BaseException as error:
             return Raised.by(error)
 
     def _unclear(self) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from veridp.errors import Interruption
 from veridp.kernel.distributions import GENERATOR_METHODS, Distribution, IntegerNoise, Number, ScaledNoise, exact
 from veridp.kernel.generator import MAX_LISTED, NoiseMethods
 from veridp.kernel.noise import Integers, Uniform
@@ -21,7 +22,7 @@ Draw = Callable[[Distribution], float]
 Pick = Callable[[Sequence[float]], int]
 
 
-class TooManyDraws(BaseException):
+class TooManyDraws(Interruption):
     """Ends a run that draws more often than it may; no `except Exception` of the user can swallow it."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.errors import BadOutput, Nondeterministic
+from veridp.errors import INTERRUPTING, BadOutput, Nondeterministic
 from veridp.kernel.distributions import Distribution, IntegerNoise, Number, ScaledNoise
 from veridp.kernel.generator import Size, StandInGenerator, over_shape
 from veridp.kernel.output import (
@@ -343,7 +343,9 @@ def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Output
         raise Nondeterministic(f"it keeps noise of one run and uses it in another; {REMEDY}") from None
     except BadOutput:
         raise
-    except (Exception, SystemExit) as error:
+    except INTERRUPTING:
+        raise
+    except BaseException as error:
         _check_completed(tape)
         part = OutputRows(Template(_raised(error, tape)), tape.rows, {})
     finally:
@@ -382,7 +384,7 @@ def _check_completed(tape: Tape) -> None:
         raise Nondeterministic(f"run again on the same draws, it ended early; {REMEDY}")
 
 
-def _raised(error: Exception | SystemExit, tape: Tape) -> Raised:
+def _raised(error: BaseException, tape: Tape) -> Raised:
     """What the rows of a run that raised have as their output; Unfit where a message tells of their numbers."""
     try:
         return raised(error)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.errors import BadOutput, VeridpError
+from veridp.errors import INTERRUPTING, BadOutput, VeridpError
 from veridp.kernel.output import (
     DTYPES,
     Kind,
@@ -144,7 +144,9 @@ def vectorised_outputs(
         returned = function(rng, data, count)
     except VeridpError:
         raise
-    except (Exception, SystemExit) as error:  # it does not say which output
+    except INTERRUPTING:
+        raise
+    except BaseException as error:  # it does not say which output
         raise failed(error) from error
     scalar = isinstance(returned, np.ndarray) and returned.ndim == 0
     if scalar or not isinstance(returned, np.ndarray | list | tuple | Outputs):

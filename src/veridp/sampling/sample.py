@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.errors import BadInput, MechanismFailed
+from veridp.errors import INTERRUPTING, BadInput, MechanismFailed
 from veridp.kernel.output import failed, raised
 from veridp.mechanism import Mechanism, as_mechanism
 from veridp.sampling.blocks import PILOT, generator, reported
@@ -202,7 +202,9 @@ def check_returns(mechanism: Mechanism, inputs: Iterable[object], time_limit: fl
             for _ in range(TRIES):
                 try:
                     function(rng, copy.deepcopy(data))
-                except (Exception, SystemExit) as error:
+                except INTERRUPTING:
+                    raise
+                except BaseException as error:
                     raised(error)
                     last = data, failed(error)
                 else:

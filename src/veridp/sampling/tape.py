@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.errors import Interruption
 from veridp.kernel.site import here
 
 # --------------------------------------------------------------------------------------------------------------- arena
@@ -80,7 +81,7 @@ class Unfit(Exception):
     """A reading cannot serve this mechanism, for the reason given; another reading may."""
 
 
-class Stop(BaseException):
+class Stop(Interruption):
     """Leaves the mechanism at once; not an Exception, so that the mechanism does not catch it by mistake."""
 
 

@@ -250,5 +250,28 @@ def test_pairs_that_cannot_be_compared_are_counted() -> None:
     assert found.incomparable > 0
     assert f"; {found.incomparable} could not be compared)" in str(found)
     assert found.to_dict()["search"]["incomparable"] == found.incomparable
-    verdict = veridp.audit(told, epsilon=1.0, seconds=8)
-    assert "statdp" in {evidence.engine for evidence in verdict.evidence}
+    first: Any = found.incomparable_pairs  # some tell "few" from a number, which the attack shows with few samples
+    assert any((sum(pair.left) < 2) != (sum(pair.right) < 2) for pair in first)
+    effort: Any = {"samples": 500, "final_samples": 2000, "seconds": math.inf}
+    result = veridp.sniper.search(told, pairs=[([0, 0], [0, 0, 0])], first_pairs=first, **effort)
+    assert result.epsilon_lower > 1
+    witness: Any = result.witness
+    assert any(sum(side) < 2 for side in (witness.left, witness.right))
+
+
+def test_pairs_that_cannot_be_compared_are_attacked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def nothing(*_: Any, first_pairs: Any, **__: Any) -> Any:
+        given.append(first_pairs)
+        raise BadInput("not searched")
+
+    @veridp.mechanism(adjacency="add-remove", domain=[0, 1], size=2, epsilon=1.0)
+    def told(rng: Any, data: Any) -> Any:
+        return "few" if sum(data) < 2 else f"{sum(data) + rng.laplace():.1f}"
+
+    monkeypatch.setattr("veridp.engines.statdp.detect", nothing)
+    monkeypatch.setattr("veridp.engines.sniper.search", nothing)
+    with pytest.raises(BadInput, match="not searched"):
+        veridp.audit(told, seconds=math.inf)
+    assert given == [worst(told, seconds=math.inf).incomparable_pairs] * 2

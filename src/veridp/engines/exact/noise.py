@@ -39,7 +39,10 @@ def numeric(distribution: Distribution) -> Distribution:
     for parameter in distribution.parameters.values():
         as_float(parameter)
     if isinstance(distribution, Integers):
-        raise NotExact(f"an output depends on one of {distribution.count} integers, which are too many to go through")
+        raise NotExact(
+            f"an output depends on one of {distribution.count} integers, which are too many to go through; "
+            f"use an engine that samples"
+        )
     check_scale(distribution.width)
     return distribution
 

@@ -34,6 +34,7 @@ SECONDS = 60.0
 OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
 REPORTING_SHARE = 0.1  # of the time spent so far
 MOST_KEPT = 256  # inputs whose paths are kept
+MAX_INCOMPARABLE_KEPT = 4  # pairs of a stage without a computable loss that are kept, for engines that sample
 MAX_OPEN_PATHS = 500  # with the data open, in search of levels that data are compared with
 MAX_LISTED_DATA = 100  # data sets of a finite domain up to which all are tried
 MIXED_PAIRS = 12  # of records at the ends of their interval or in its middle
@@ -54,6 +55,7 @@ class Worst:
     notion: str | float = "epsilon"  # by which pairs were compared
     seconds: float = 0.0
     incomparable: int = 0  # of the pairs tried, those whose loss cannot be computed: they may be worse
+    incomparable_pairs: tuple[Pair, ...] = ()  # the first of these in each stage
 
     @property
     def claim(self) -> Claim | None:
@@ -166,7 +168,7 @@ class _Search:
         self.best: Comparison | None = None
         self.cost = -math.inf  # of the best
         self.failure: VeridpError | None = None
-        self.incomparable = 0
+        self.incomparable: dict[str, list[Pair]] = {}  # by stage
         self.seen: set[frozenset[str]] = set()
         self.searched: list[str] = []
         self.tried = 0
@@ -190,7 +192,17 @@ class _Search:
     def _worst(self, best: Comparison, finished: bool) -> Worst:
         aim = self.aim
         searched, spent = tuple(self.searched), aim.deadline.spent
-        return Worst(best, self.tried, searched, finished, aim.delta, aim.notion, spent, self.incomparable)
+        return Worst(
+            best,
+            self.tried,
+            searched,
+            finished,
+            aim.delta,
+            aim.notion,
+            spent,
+            incomparable=sum(map(len, self.incomparable.values())),
+            incomparable_pairs=tuple(x for pairs in self.incomparable.values() for x in pairs[:MAX_INCOMPARABLE_KEPT]),
+        )
 
     def _run(self, moves: Sequence[Sequence[float]]) -> None:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
@@ -235,7 +247,8 @@ class _Search:
             left = list(records)
             for value in values:
                 yield Pair(left, [*left, value], "all records")
-                yield from (Pair(left, _with(left, place, value), "all records") for place in range(self.size))
+                others = (place for place in range(self.size) if left[place] != value)
+                yield from (Pair(left, _with(left, place, value), "all records") for place in others)
 
     def _mixed_records(self) -> Iterator[Pair]:
         """Neighbours whose records lie at either end of the domain or in the middle, each by chance."""
@@ -297,7 +310,7 @@ class _Search:
             better = self.best is None or cost > self.cost + 1e-12
         except (NotExact, NotExplorable) as error:
             self.failure = self.failure or error
-            self.incomparable += 1
+            self.incomparable.setdefault(stage, []).append(Pair(left, right, stage))
             return False
         except CutShort as cut:
             self.in_time, self.failure = False, self.failure or cut

@@ -12,7 +12,7 @@ import numpy as np
 from veridp.budget import check
 from veridp.engines.prove.cases import interval_of
 from veridp.engines.prove.events import entry_of
-from veridp.errors import ExplorationDisagrees
+from veridp.errors import INTERRUPTING, ExplorationDisagrees
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.expressions import Affine
 from veridp.kernel.output import Raised
@@ -56,7 +56,9 @@ def _compare(name: str, plain: Callable[..., Any], path: Path, data: list[float]
     try:
         with np.errstate(all="ignore"):
             seen = map_leaves(lambda leaf: leaf, plain(scripted, list(data)))
-    except (Exception, SystemExit) as error:
+    except INTERRUPTING:
+        raise
+    except BaseException as error:
         seen = Raised.by(error)
     told = _Values(draws, data)
     for symbol in in_order(leaf for leaf in leaves(path.output) if isinstance(leaf, Affine)):

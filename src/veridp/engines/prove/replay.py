@@ -18,7 +18,7 @@ import numpy as np
 
 from veridp.engines.prove.cases import value_text
 from veridp.engines.prove.target import RecordedDraw, RecordingGenerator, is_single
-from veridp.errors import BadInput, MechanismFailed
+from veridp.errors import INTERRUPTING, BadInput, MechanismFailed
 from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text, raised
 from veridp.kernel.path import entries_of, outline_of
 from veridp_check.alignment_reader import Certificate
@@ -91,7 +91,9 @@ def replay(
         recorder = RecordingGenerator(rng)
         try:
             output = function(recorder, copy.deepcopy(data))
-        except Exception as error:
+        except INTERRUPTING:
+            raise
+        except BaseException as error:
             if isinstance(error, AttributeError) and error.obj is recorder:  # a draw that no certificate knows
                 raise MechanismFailed(f"run {number}, on {data}: it raised AttributeError: {error}") from error
             output = raised(error)

@@ -155,6 +155,7 @@ class LevelSearch:
     pairs: PairStream
     deadline: Deadline
     progress: Progress | None
+    first: Sequence[Pair] = ()  # tried in every level
     looks: list[Look] = field(default_factory=list)
     searched: list[str] = field(default_factory=list)  # where the pairs came from
     moves: int = 0  # from the best, in the last level
@@ -210,12 +211,14 @@ class LevelSearch:
     def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:
         """Run all levels, or as many as it takes to refute the claim."""
         starting = list(given) if given else self.starting_pairs(sources)
-        if not starting:
+        starting = [pair for pair in starting if _key(pair) not in map(_key, self.first)]
+        if not starting and not self.first:
             raise BadInput(
                 f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "
                 f"{self.pairs.domain}; give pairs=[(left, right)], or another domain"
             )
-        check_returns(self.setting.mechanism, (side for pair in starting for side in (pair.left, pair.right)))
+        tried = (*self.first, *starting)
+        check_returns(self.setting.mechanism, (side for pair in tried for side in (pair.left, pair.right)))
         for plan in self.plans:
             self.begin(plan)
             self.climb(starting, moving=Source.MOVES in sources)
@@ -237,9 +240,9 @@ class LevelSearch:
 
     def climb(self, starting: Sequence[Pair], moving: bool) -> None:
         """Find the most promising attack of this level and confirm it."""
-        self.prepare(starting[0])
-        many = self.plan.level.of(len(starting))
-        pairs = [starting[place * len(starting) // many] for place in range(many)]
+        self.prepare((*self.first, *starting)[0])
+        many = min(self.plan.level.of(len(starting)), len(starting))
+        pairs = [*self.first, *(starting[place * len(starting) // many] for place in range(many))]
         if self.plan.level.below and self.champion is not None and _key(self.champion) not in map(_key, pairs):
             pairs.append(self.champion)  # the top level tries all pairs, and moves of its own
         entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in pairs]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Pair
+from veridp.adjacency import Adjacency, Pair
 from veridp.budget import Deadline, Level, Progress, levels, share, whole
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim
@@ -57,7 +57,7 @@ class PaperSearch(LevelSearch):
     """Algorithm 2, DD-Search: Algorithm 1 on every pair and its reversal, the best of them confirmed by one look."""
 
     def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:
-        forward = list(given) if given else self.starting_pairs(sources)  # line 1
+        forward = [*self.first, *(given or self.starting_pairs(sources))]  # line 1
         pairs = [pair for one in forward for pair in (one, one.reversed())]
         self.searched.append("both directions")
         self.begin(self.plan)
@@ -176,6 +176,7 @@ def search(
     size: int | None = None,
     *,
     pairs: str | Iterable[Any] | None = None,
+    first_pairs: Sequence[Any] = (),
     samples: int | None = None,
     final_samples: int | None = None,
     seconds: float | None = None,
@@ -197,15 +198,15 @@ def search(
     """The strongest certified attack found: a lower bound on ε that is too high with probability 1 - confidence.
 
     `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), or pairs
-    (left, right) themselves. The winner is trained on `samples` outputs of either input and confirmed on
-    `final_samples` fresh ones, after searches with a quarter of the samples and pairs, a 16th and so on: the best bound
-    of all these levels counts. With a `claim`, no level follows one that refutes it and has at least a quarter of the
-    samples. The confirmation of the top level ends as soon as the claim is refuted; with a `width`, as soon as the
-    bound is that close to its estimate. The bound is for
-    δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of
-    classifiers. `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic
-    (one by one, or vectorised). `paper` runs the published configuration: patterns and reversals, one classifier with a
-    fixed c = 0.01, one look at the end.
+    (left, right) themselves; `first_pairs` are tried before these, in every level. The winner is trained on `samples`
+    outputs of either input and confirmed on `final_samples` fresh ones, after searches with a quarter of the samples
+    and pairs, a 16th and so on: the best bound of all these levels counts. With a `claim`, no level follows one that
+    refutes it and has at least a quarter of the samples. The confirmation of the top level ends as soon as the claim
+    is refuted; with a `width`, as soon as the bound is that close to its estimate. The bound is for δ = `delta`
+    (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of classifiers.
+    `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic (one by one,
+    or vectorised). `paper` runs the published configuration: patterns and reversals, one classifier with a fixed
+    c = 0.01, one look at the end.
 
     What is found depends on the seed and these options alone, and not on executor, workers or the speed of the machine,
     unless it is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is the best bound until then, and
@@ -215,6 +216,7 @@ def search(
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments).stating(size=size)
+    stated = declared or "adjacency" not in mechanism.assumed
     confidence, seed = share("confidence", confidence), whole("seed", seed, 0)
     claim, goal_delta = _claims(mechanism, claim, delta)
     plan = LevelPlan(
@@ -243,7 +245,7 @@ def search(
         Setting(mechanism, seed, goal, bits, reading, time_limit),
         executor,
         workers,
-        _chosen_pairs(pairs, mechanism, paper, declared or "adjacency" not in mechanism.assumed),
+        *_chosen_pairs(pairs, first_pairs, mechanism.adjacency if stated else None, paper),
         claim if claim is not None else mechanism.claim,
         confidence,
         deadline,
@@ -262,7 +264,9 @@ class _SearchRun:
     setting: Setting
     executor: Executor | None
     workers: int | None
-    chosen: tuple[tuple[Source, ...], list[Pair]]
+    sources: tuple[Source, ...]
+    given: list[Pair]
+    first: list[Pair]
     claim: Claim | None
     confidence: float
     deadline: Deadline
@@ -270,7 +274,7 @@ class _SearchRun:
     def __call__(self, reporter: Reporter) -> AttackResult:
         pool, texts = TaskPool(self.setting, self.executor, self.workers), dict[Look, str]()
         pairs = PairStream(self.setting.mechanism, self.setting.mechanism.size)
-        search_run = self.kind(self.plans, pool, pairs, self.deadline, reporter.progress)
+        search_run = self.kind(self.plans, pool, pairs, self.deadline, reporter.progress, self.first)
 
         def result(in_words: bool) -> AttackResult:
             return finding_of(
@@ -292,7 +296,7 @@ class _SearchRun:
         search_run.completed = lambda: reporter.best(result(in_words=True))
         try:
             with pool:
-                search_run.run(*self.chosen)
+                search_run.run(self.sources, self.given)
         except (CutShort, KeyboardInterrupt):
             if not search_run.looks:
                 raise
@@ -320,14 +324,15 @@ def _families(models: Iterable[str] | None, paper: bool) -> tuple[ModelFamily, .
 
 
 def _chosen_pairs(
-    pairs: str | Iterable[Any] | None, mechanism: Mechanism, paper: bool, declared: bool
-) -> tuple[tuple[Source, ...], list[Pair]]:
-    """The sources to draw pairs from, and the pairs that were given."""
+    pairs: str | Iterable[Any] | None, first: Sequence[Any], relation: Adjacency | None, paper: bool
+) -> tuple[tuple[Source, ...], list[Pair], list[Pair]]:
+    """The sources to draw pairs from, the pairs that were given, and those to try first."""
+    first = given_pairs(first, relation) if first else []
     if pairs is None:
-        return ((Source.PATTERNS,) if paper else tuple(Source)), []
+        return ((Source.PATTERNS,) if paper else tuple(Source)), [], first
     if isinstance(pairs, str):
         pairs = [pairs]
     given = list(pairs)
     if given and all(isinstance(name, str) for name in given):
-        return sources_named(given), []
-    return (), given_pairs(given, mechanism.adjacency if declared else None)
+        return sources_named(given), [], first
+    return (), given_pairs(given, relation), first

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import BadInput, MechanismFailed, NotExplorable
+from veridp.errors import INTERRUPTING, BadInput, MechanismFailed, NotExplorable
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, unknown
@@ -135,7 +135,9 @@ def _run(mechanism: Mechanism, data: Any, generator: NoiseFree) -> Any:
         return mechanism.bound()(generator, copy.deepcopy(data))
     except NotExplorable:
         raise
-    except (Exception, SystemExit) as error:
+    except INTERRUPTING:
+        raise
+    except BaseException as error:
         where = raised_at(error.__traceback__)
         raise MechanismFailed(
             f"{where}: {mechanism.name}, run without noise, raised {type(error).__name__}: {error}"

@@ -114,6 +114,7 @@ def detect(
     *,
     test_epsilons: Sequence[float] | None = None,
     pairs: Sequence[Any] | None = None,
+    first_pairs: Sequence[Any] = (),
     selection_samples: int = 100_000,
     samples: int = 500_000,
     seconds: float = math.inf,
@@ -126,7 +127,8 @@ def detect(
 
     `epsilon` is the claimed budget: the mechanism's argument of that name, or what it claims where it has none. The
     mechanism is run with it, and tested against each of the test ε (from 0.2 to 2.2 times the claim if not given, the
-    claim always among them). `pairs` replaces the patterns of neighbours, of lengths 5 and 10 or of `size`.
+    claim always among them). `pairs` replaces the patterns of neighbours, of lengths 5 and 10 or of `size`;
+    `first_pairs` are tried before them.
     Arguments that are neither given here nor part of the claim are searched for; `arguments` fixes them.
 
     For each test ε, the pair and the event that speak most against it are chosen on `selection_samples` runs on either
@@ -148,6 +150,7 @@ def detect(
     _check(selection_samples, samples, alpha)
     epsilons = _grid(claim, test_epsilons)
     chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
+    chosen_pairs = [*given_pairs(bound, first_pairs), *chosen_pairs] if first_pairs else chosen_pairs
     run = _DetectionRun(bound, claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed, deadline)
     return contained(run, deadline, known=(bound,), progress=progress)
 
