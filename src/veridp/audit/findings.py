@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from veridp.adjacency import Pair
 from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
@@ -36,6 +37,7 @@ class Findings:
         self.remarks: list[Remark] = []
         self.caveats: list[str] = []
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
+        self.candidates: list[Pair] = []  # on which runs showed a fault, or cost most
         self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
         self.alpha = 0.0

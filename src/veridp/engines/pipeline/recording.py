@@ -316,6 +316,9 @@ class Program:
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Program:
+        source = getattr(mechanism.function, "source", None)  # of an adapter, whose noise is a library's own
+        if hasattr(source, "outputs"):
+            return cls(mechanism, lambda _, data: source.outputs(data, 1)[0])  # type: ignore[union-attr]
         return cls(mechanism, mechanism.bound())
 
     def run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
@@ -342,6 +345,10 @@ class Program:
         except CutShort:
             raise
         except Exception as error:  # the program's own: it is an output, too
+            if isinstance(error, AttributeError) and error.name == "refuse" and error.obj is generator:
+                raise BadInput(
+                    f"{self.mechanism.name} draws its noise out of sight; its runs cannot be aligned"
+                ) from None
             raised, where = Raised.by(error), raised_at(error.__traceback__)
         leaves = {} if raised is not None else dict(_leaves(output))
         return ProgramRun(

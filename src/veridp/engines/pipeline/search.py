@@ -39,6 +39,13 @@ class PipelineSearch:
     finished: bool = True
     stated: str = ""  # the adjacency, and the domain where there is no example
 
+    @classmethod
+    def of(cls, result: PipelineResult) -> PipelineSearch:
+        """The comparison of one pair as a search that tried no other."""
+        return cls(
+            result.mechanism, (result,), None, 1, result.runs, result.seconds, result.seed, result.finished, "given"
+        )
+
     @property
     def claim(self) -> Claim | None:
         """What the program claims."""

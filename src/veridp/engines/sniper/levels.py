@@ -209,7 +209,7 @@ class LevelSearch:
 
     def run(self, sources: Sequence[Source], given: Sequence[Pair]) -> None:
         """Run all levels, or as many as it takes to refute the claim."""
-        starting = list(given) if given else self.starting_pairs(sources)
+        starting = [*given, *self.starting_pairs(sources)]
         if not starting:
             raise BadInput(
                 f"{self.setting.mechanism.name}: no pair of neighbours of size {self.pairs.size} to try in "

@@ -196,11 +196,11 @@ def search(
 ) -> AttackResult:
     """The strongest certified attack found: a lower bound on ε that is too high with probability 1 - confidence.
 
-    `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), or pairs
-    (left, right) themselves. The winner is trained on `samples` outputs of either input and confirmed on
-    `final_samples` fresh ones, after searches with a quarter of the samples and pairs, a 16th and so on: the best bound
-    of all these levels counts. With a `claim`, no level follows one that refutes it and has at least a quarter of the
-    samples. The confirmation of the top level ends as soon as the claim is refuted; with a `width`, as soon as the
+    `pairs` are sources of inputs to try ("patterns", "corners", "random", "moves"; all, if not given), pairs
+    (left, right) themselves, or some of both. The winner is trained on `samples` outputs of either input and confirmed
+    on `final_samples` fresh ones, after searches with a quarter of the samples and pairs, a 16th and so on: the best
+    bound of all these levels counts. With a `claim`, no level follows one that refutes it and has at least a quarter of
+    the samples. The confirmation of the top level ends as soon as the claim is refuted; with a `width`, as soon as the
     bound is that close to its estimate. The bound is for
     δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of
     classifiers. `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic
@@ -327,7 +327,9 @@ def _chosen_pairs(
         return ((Source.PATTERNS,) if paper else tuple(Source)), []
     if isinstance(pairs, str):
         pairs = [pairs]
-    given = list(pairs)
-    if given and all(isinstance(name, str) for name in given):
-        return sources_named(given), []
-    return (), given_pairs(given, mechanism.adjacency if declared else None)
+    wanted = list(pairs)
+    names = [name for name in wanted if isinstance(name, str)]
+    given = [pair for pair in wanted if not isinstance(pair, str)]
+    if names and not given:
+        return sources_named(names), []
+    return sources_named(names), given_pairs(given, mechanism.adjacency if declared else None)
