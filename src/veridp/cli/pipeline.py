@@ -12,9 +12,7 @@ from veridp.cli.options import AsJson, Data, MechanismOptions, Seed, Target, Tim
 from veridp.cli.output import HOLDS, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput
 
-Side = Annotated[
-    str | None, typer.Option(help="an input, as a Python literal; with both, none is searched for")
-]
+Side = Annotated[str | None, typer.Option(help="an input, as a Python literal; with both, none is searched for")]
 
 
 @stating

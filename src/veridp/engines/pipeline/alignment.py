@@ -27,7 +27,7 @@ MAX_MOVED_ALONE = 48  # draws that are moved one by one; of more, each value may
 SMALL_STEP, TINY_STEP = 1e-4, 1e-6  # of the width of the noise, by which a draw is moved
 SAME = 1e-9  # values that differ by less, relatively, are the same: shifting noise rounds
 NO_SLOPE = 1e-12  # relative to the largest
-HEAVY = 1e6  # the price of a residual, in units of the price of noise
+FIRM, HEAVY = 1e3, 1e6  # the price of a residual, of a soft row and of another, in units of the price of noise
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Row:
     site: Site | None  # of the decision; None for a part of the output
     left: float
     right: float
+    soft: bool = False  # a noisy value on its way: kept where it can be, for the output may not depend on it
 
     @property
     def gap(self) -> float:
@@ -74,9 +75,10 @@ class Matching:
         both = zip(self.left.events[: self.common], self.right.events, strict=False)
         for place, (mine, theirs) in enumerate(both):
             if isinstance(mine, Decision) and isinstance(theirs, Decision) and place not in self.left.parts:
-                name = "a noisy value" if isinstance(mine, NoisyValue) else "a decision"
+                soft = isinstance(mine, NoisyValue)
+                name = "a noisy value" if soft else "a decision"
                 numbers = zip(mine.differences.tolist(), theirs.differences.tolist(), strict=True)
-                rows += [Row(name, mine.site, *pair) for pair in numbers if all(map(math.isfinite, pair))]
+                rows += [Row(name, mine.site, *pair, soft) for pair in numbers if all(map(math.isfinite, pair))]
         if self.whole:
             leaves = self.right.leaves
             names = [
@@ -118,10 +120,10 @@ class Alignment:
 
     @property
     def residual(self) -> list[tuple[Row, Array]]:
-        """The values that still differ, with their slopes."""
+        """The values of the output, and those that decide, that still differ, with their slopes."""
         rows = self.matching.rows
         slopes = self.slopes if len(self.slopes) == len(rows) else np.zeros((len(rows), len(self.shifts)))
-        return [(row, slope) for row, slope in zip(rows, slopes, strict=True) if not row.same]
+        return [(row, slope) for row, slope in zip(rows, slopes, strict=True) if not row.same and not row.soft]
 
 
 @dataclass
@@ -145,7 +147,9 @@ class Aligner:
                 break
             coarse = float(stuck > 0)  # an output that is rounded does not move by a little
             found = self.slopes(current, shifts, coarse)
-            shifts = self._within_support(shifts + self._cheapest(current, found))
+            before, shifts = shifts, self._within_support(shifts + self._cheapest(current, found))
+            if step and np.allclose(before, shifts, rtol=SAME, atol=0.0):
+                break
             trial = self._matching(shifts)
             if _worth(trial) <= _worth(best) and step:
                 stuck += 1
@@ -253,10 +257,11 @@ class Aligner:
         prices = np.array([_prices(self.left.draws[draw]) for draw in draws])
         unit = prices[np.isfinite(prices)].max(initial=1.0)
         bounds = [(0, None if math.isfinite(price) else 0) for price in prices.T.ravel()]
+        weights = np.array([unit * (FIRM if matching.rows[place].soft else HEAVY) for place in rows])
         slack = identity(len(gaps))
         sparse = csr_matrix(matrix)
         found = linprog(
-            np.concatenate([np.nan_to_num(prices.T.ravel(), posinf=0.0), np.full(2 * len(gaps), HEAVY * unit)]),
+            np.concatenate([np.nan_to_num(prices.T.ravel(), posinf=0.0), np.tile(weights, 2)]),
             A_eq=hstack([sparse, -sparse, slack, -slack]),
             b_eq=-gaps / far,
             bounds=[*bounds, *[(0, None)] * (2 * len(gaps))],
@@ -274,7 +279,9 @@ def _prices(draw: NoiseDraw) -> tuple[float, float]:
     return tuple(math.inf if way is None else float(way) for way in (price.up, price.down))  # type: ignore[return-value]
 
 
-def _worth(matching: Matching) -> tuple[int, int, float]:
+def _worth(matching: Matching) -> tuple[int, int, float, float]:
     """How good an alignment is: events that are shared, then values that agree, then how far the others are apart."""
-    gaps = [abs(row.gap) for row in matching.rows if not row.same]
-    return matching.common, -len(gaps), -math.fsum(gaps)
+    hard, soft = (
+        [abs(row.gap) for row in matching.rows if not row.same and row.soft is kind] for kind in (False, True)
+    )
+    return matching.common, -len(hard), -math.fsum(hard), -math.fsum(soft)

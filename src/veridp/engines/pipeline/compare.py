@@ -162,6 +162,9 @@ class _Comparison:
 
     def found(self) -> tuple[list[Candidate], list[Remark]]:
         """The candidates, and where noise was lost from sight."""
+        for event in self.left.events:
+            if isinstance(event, UnknownDraw):
+                self.remarks.append(_remark(f"lost track: {event.method} noise is not modelled", event.site))
         candidates = [*self._seeds(), *self._parameters(), *self._sensitivities()]
         if self.left.raised != self.matching.right.raised:
             candidates += self._raises()
@@ -169,9 +172,6 @@ class _Comparison:
             candidates += self._parted()
         else:
             candidates += [*self._plain_parts(), *self._residuals()]
-        for event in self.left.events:
-            if isinstance(event, UnknownDraw):
-                self.remarks.append(_remark(f"lost track: {event.method} noise is not modelled", event.site))
         if self.alignment.unseparated and self.alignment.residual:
             self.remarks.append(Remark("lost track: a value depends on more noise than could be told apart"))
         if not candidates and not self.aligned and not self.remarks:

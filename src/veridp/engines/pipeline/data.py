@@ -99,10 +99,9 @@ def _plain_values(records: Sequence[Any], domain: Domain, assumed: bool) -> Iter
 
 def _row_values(rows: list[tuple[Any, ...]]) -> Iterator[TrialValue]:
     """Rows of a table: those of the example, and with each column at its extremes, or at what it never held."""
-    for row in rows[:MAX_VALUES]:
-        yield TrialValue(row, "a duplicate row")
     if not rows:
         return
+    yield TrialValue(rows[0], "a duplicate row")
     for place in range(len(rows[0])):
         column = [row[place] for row in rows if row[place] is not None and row[place] == row[place]]
         if not column:
@@ -113,6 +112,8 @@ def _row_values(rows: list[tuple[Any, ...]]) -> Iterator[TrialValue]:
         columns = [[row[place] for row in rows] for place in range(len(rows[0]))]
         yield TrialValue(tuple(max(column) for column in columns), "the greatest value in every column")
         yield TrialValue(tuple(1e6 for _ in columns), "a large value in every column")
+    for row in rows[1:MAX_VALUES]:
+        yield TrialValue(row, "a duplicate row")
 
 
 def _column_values(column: list[Any]) -> Iterator[tuple[Any, str]]:
@@ -123,11 +124,11 @@ def _column_values(column: list[Any]) -> Iterator[tuple[Any, str]]:
     if not isinstance(column[0], int | float) or isinstance(column[0], bool):
         return
     low, high = min(column), max(column)
-    yield high, "the greatest value"
-    yield low, "the least value"
+    yield math.nan, "NaN"
     yield high + 10 * (high - low + 1), "a value above all others"
     yield low - 10 * (high - low + 1), "a value below all others"
-    yield math.nan, "NaN"
+    yield high, "the greatest value"
+    yield low, "the least value"
     yield 2**53 + 1, "a large integer"
 
 
@@ -165,8 +166,11 @@ def _made(table: Table, relation: Adjacency, size: int, domain: Domain) -> Itera
         return
     if not table.example:
         yield from ((pair, True) for pair in listed)
-    changes = [_changes(name, base, table.values, relation) for name, base in _bases(table, size)]
-    for group in itertools.zip_longest(*changes):  # one of each in turn: there may be no time for all
+    bases = list(_bases(table, size))
+    yield from _changes(*bases[0], table.values, relation)
+    rest = [_changes(name, base, table.values, relation) for name, base in bases[1:]]
+    more = [_further_changes(name, base, table.values, relation) for name, base in bases]
+    for group in itertools.zip_longest(*rest, *more):  # one of each in turn: there may be no time for all
         yield from filter(None, group)
 
 
@@ -188,21 +192,40 @@ def _bases(table: Table, size: int) -> Iterator[tuple[str, list[Any]]]:
 def _changes(
     name: str, base: list[Any], values: Sequence[TrialValue], relation: Adjacency
 ) -> Iterator[tuple[Pair, bool]]:
-    places = list(dict.fromkeys([0, len(base) - 1, len(base) // 2, *range(len(base))]))[:MAX_PLACES] if base else []
+    """The data set with each value added, or in place of its first record; without a record; in another order."""
     for value in values:
         if relation.extra:
-            pair = Pair(base, [*base, value.record], f"{name}, {value.name} added")
-            yield pair, value.inside
-            yield pair.reversed(), value.inside
-        for place in places:
-            changed = [*base[:place], value.record, *base[place + 1 :]]
-            pair = Pair(base, changed, f"{name}, record {place + 1} replaced by {value.name}")
-            yield pair, value.inside
-            yield pair.reversed(), value.inside
-    for place in places if relation.extra else []:
+            yield Pair(base, [*base, value.record], f"{name}, {value.name} added"), value.inside
+        elif base:
+            yield _replaced(name, base, 0, value), value.inside
+    for place in _places(base) if relation.extra else []:
         yield Pair(base, [*base[:place], *base[place + 1 :]], f"{name}, record {place + 1} removed"), True
     if relation.any_order:
         yield Pair(base, base[::-1], f"{name}, in reverse order"), True
+
+
+def _further_changes(
+    name: str, base: list[Any], values: Sequence[TrialValue], relation: Adjacency
+) -> Iterator[tuple[Pair, bool]]:
+    """The same the other way round, and at other places."""
+    for pair, inside in _changes(name, base, values, relation):
+        yield pair.reversed(), inside
+    for value in values:
+        for place in _places(base):
+            pair = _replaced(name, base, place, value)
+            yield pair, value.inside
+            yield pair.reversed(), value.inside
+
+
+def _replaced(name: str, base: list[Any], place: int, value: TrialValue) -> Pair:
+    changed = [*base[:place], value.record, *base[place + 1 :]]
+    return Pair(base, changed, f"{name}, record {place + 1} replaced by {value.name}")
+
+
+def _places(base: list[Any]) -> list[int]:
+    """The first, the last and the middle record, and some more."""
+    few = [0, len(base) - 1, len(base) // 2, *range(len(base))] if base else []
+    return list(dict.fromkeys(few))[:MAX_PLACES]
 
 
 # ----------------------------------------------------------------------------------------------------------- shrinking

@@ -113,7 +113,7 @@ class ReleaseCosts:
 
     def _loss_of(self, left: ProgramRun, alignment: Alignment, place: int) -> float | None:
         matching = alignment.matching
-        if not (matching.whole and matching.settled):
+        if not matching.whole or alignment.residual:
             return None
         sides = (
             (self.left_data, Matching(left, left), 0 * alignment.shifts),
@@ -127,7 +127,8 @@ class ReleaseCosts:
             self.runs += aligner.runs
         if len(slopes[0]) != len(slopes[1]):
             return None
-        both = (slopes[0] != 0) & (slopes[1] != 0)
+        firm = np.array([not row.soft for row in matching.rows])
+        both = (slopes[0] != 0) & (slopes[1] != 0) & firm
         return float(np.abs(np.log(np.abs(slopes[1][both] / slopes[0][both]))).max()) if both.any() else None
 
     def _chance_releases(self) -> Iterator[PipelineRelease]:

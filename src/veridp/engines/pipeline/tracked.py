@@ -67,9 +67,12 @@ def combined(result: Any, operation: Any, operands: Sequence[Any]) -> Any:
 
 
 def _seen(left: Any, right: Any) -> None:
-    """Tell the observer that noise was compared with something."""
+    """Tell the observer that noise was compared with something.
+
+    A noisy value that was told of when it was made is kept the same anyway, and so is what it decides.
+    """
     observer = OBSERVER.get()
-    if observer is None:
+    if observer is None or any(getattr(side, "hiding", NOTHING_HIDDEN) for side in (left, right)):
         return
     for draws, thresholds in ((left, right), (right, left)):
         if getattr(draws, "uniform", False) and not isinstance(thresholds, NoisyFloat | NoisyArray):
@@ -202,7 +205,7 @@ class NoisyArray(np.ndarray[Any, Any]):
         """The ranking; what decides it are the differences to the highest."""
         values = unmarked(self)
         observer = OBSERVER.get()
-        if observer is not None and values.size:
+        if observer is not None and values.size and not self.hiding:
             observer.decided(values.ravel() - values.max())
         return getattr(values, name)(*arguments, **options)
 
