@@ -10,8 +10,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "veridp"
 
-ENGINES = ("exact", "prove", "statdp", "sniper", "finder")  # folders of `engines`, each a unit of its own
+ENGINES = ("exact", "prove", "statdp", "sniper", "finder", "pipeline")  # folders of `engines`, each a unit of its own
 JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask it; it asks nobody
+PRICED = "pipeline"  # what it finds has a price, for which it asks accounting; it knows no other engine
 # From the bottom to the top. A unit (a module or a folder of veridp, or an engine) may import units of lower layers,
 # never one of its own layer: so engines do not know each other (but for the judge), and the catalogue knows none.
 LAYERS = (
@@ -23,7 +24,8 @@ LAYERS = (
     ("kernel", "catalogue", "result"),
     ("sampling",),
     (JUDGE,),
-    (*(engine for engine in ENGINES if engine != JUDGE), "accounting", "local"),
+    (*(engine for engine in ENGINES if engine not in (JUDGE, PRICED)), "accounting", "local"),
+    (PRICED,),
     ("collect",),
     ("report",),
     ("target",),
@@ -40,6 +42,7 @@ NOT_FOR = {
     **dict.fromkeys((*ENGINES, "accounting", "local"), ("catalogue",)),  # no engine may know the answers
     "numerics": ("adjacency",),  # nothing of mechanisms, their paths or proofs
     "prove": ("catalogue", JUDGE),  # proofs rest on nothing but the paths
+    PRICED: ("catalogue", *(engine for engine in ENGINES if engine != PRICED)),
 }
 
 

@@ -23,6 +23,7 @@ PUBLIC = [
     "finder",
     "local",
     "mechanism",
+    "pipeline",
     "prove",
     "sample",
     "sniper",

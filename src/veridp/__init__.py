@@ -24,6 +24,7 @@ __all__ = [
     "finder",
     "local",
     "mechanism",
+    "pipeline",
     "prove",
     "sample",
     "sniper",
@@ -36,12 +37,12 @@ __all__ = [
 if TYPE_CHECKING:
     from veridp import accounting, local
     from veridp.audit import audit, check
-    from veridp.engines import exact, finder, sniper, statdp
+    from veridp.engines import exact, finder, pipeline, sniper, statdp
     from veridp.engines.prove import prove
 else:
     # Imported when first asked for: their numerics take longer to import than all the rest.
     PARTS = ("accounting", "audit", "local")
-    ENGINES = ("exact", "finder", "prove", "sniper", "statdp")
+    ENGINES = ("exact", "finder", "pipeline", "prove", "sniper", "statdp")
 
     def __getattr__(name: str) -> Any:
         import importlib

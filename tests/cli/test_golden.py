@@ -37,6 +37,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit-proved": ("audit", "laplace", "noisy_max2", "svt1", "randomized_response", "--size", "2", *UNHURRIED),
     "statdp": ("statdp", "svt4", "--size", "2", "--samples", "2000", "--selection-samples", "500", "--seed", "1"),
     "finder": ("finder", "svt4", "--size", "2", "--restarts", "2", "--workers", "1", "--seed", "1", *UNHURRIED),
+    "pipeline-pair": ("pipeline", "noisy_hist2", "--left", "[1, 2]", "--right", "[2, 2]"),
+    "pipeline-search": ("pipeline", "laplace", "--size", "1", "--epsilon", "0.5"),
     "account": ("account", "release.yaml"),
     "local-attack": (
         *("local", "attack", "people.csv", "--column", "age", "--range", "0,100", "--epsilon", "1"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from veridp.adjacency import Adjacency, Domain
-from veridp.audit import explored, sampled
+from veridp.audit import explored, programs, sampled
 from veridp.audit.case import AuditCase, run_again, run_once
 from veridp.audit.caveats import look_for_caveats, reused_noise
 from veridp.audit.explored import compare_with_ledger
@@ -139,9 +139,13 @@ def _look_at_randomness(findings: Findings) -> None:
 
 
 def _explore_first(findings: Findings) -> None:
-    """Proof and exact witness, each checking the other; what neither can say is searched and sampled."""
+    """Proof and exact witness, each checking the other; what neither can say is looked for in runs, and sampled."""
     findings.step("prove", explored.try_to_prove, ENGINE_TIME_SHARE)
     findings.step("exact", explored.compare_exactly, ENGINE_TIME_SHARE)
+    if not (findings.proved or findings.refuted or (findings.exact and findings.finished)):
+        findings.step("pipeline", programs.compare_runs, programs.PIPELINE_TIME_SHARE)
+        if findings.candidates:
+            findings.step("candidates", programs.confirm_candidates, ENGINE_TIME_SHARE)
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
     if findings.exact and searchable and not findings.met:
         findings.step("finder", explored.ascend, ENGINE_TIME_SHARE)

@@ -38,6 +38,7 @@ class Findings:
         self.caveats: list[str] = []
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
         self.first_pairs: tuple[Pair, ...] = ()  # for engines that sample: the exact one could not compare them
+        self.candidates: list[Pair] = []  # on which runs showed a fault, or cost most
         self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
         self.alpha = 0.0

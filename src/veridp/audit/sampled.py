@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from veridp.audit.findings import Findings
+from veridp.audit.programs import confirmed_by_samples
 from veridp.audit.witness import exact_witness
 from veridp.budget import time_left
 from veridp.budget.child_process import listening
@@ -121,7 +122,7 @@ def attack(findings: Findings) -> None:
                 result = search(
                     case.mechanism,
                     case.size,
-                    first_pairs=findings.first_pairs,
+                    first_pairs=(*findings.first_pairs, *findings.candidates),
                     seconds=max(time_left(), 1e-3),
                     confidence=1 - (case.alpha - _quick_alpha(findings)),
                     claim=case.claim,
@@ -136,6 +137,7 @@ def attack(findings: Findings) -> None:
         cut = "" if result.finished else ", cut short"
         found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}{cut}")
         take_attack(result)
+        found.extend(filter(None, [confirmed_by_samples(findings)]))
 
 
 def _quick_alpha(findings: Findings) -> float:

@@ -17,6 +17,7 @@ from veridp.cli.collect import app as collect_commands
 from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
 from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
+from veridp.cli.pipeline import show_runs
 from veridp.cli.prove import show_check, show_proof
 from veridp.cli.search import show_attack, show_detection, show_found
 from veridp.errors import INTERRUPTING, VeridpError
@@ -33,6 +34,7 @@ app.add_typer(local_commands, name="local")
 app.command("statdp")(show_detection)
 app.command("sniper")(show_attack)
 app.command("finder")(show_found)
+app.command("pipeline")(show_runs)
 app.command("account")(show_account)
 app.command("schema")(show_schema)
 app.add_typer(budget_commands, name="budget")

@@ -23,6 +23,7 @@ INNER = (
     "veridp.sampling",
     "veridp.mechanism",
     "veridp.audit",
+    "veridp.engines.pipeline",
     "numpy",
     "functools",
 )  # frames of these packages are never the user's
@@ -184,3 +185,15 @@ def site_of(code: CodeType, offset: int) -> Site:
     """The line of an instruction."""
     lines = (line for start, end, line in code.co_lines() if start <= offset < end and line)
     return Site(code.co_filename, next(lines, code.co_firstlineno))
+
+
+def branch_to(code: CodeType, offset: int) -> Site:
+    """The line of the jump that decides whether this block is entered; its own line where there is none."""
+    before: dis.Instruction | None = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opcode in _JUMPS and instruction.argval == offset and instruction.offset < offset:
+            return site_of(code, instruction.offset)
+        if instruction.offset == offset:
+            break
+        before = instruction
+    return site_of(code, before.offset if before is not None and before.opcode in _JUMPS else offset)

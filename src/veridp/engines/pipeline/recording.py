@@ -1,0 +1,425 @@
+"""One run of a program on scripted noise: all that it drew, chose, decided and called, and what it returned."""
+# mypy: disable-error-code="override"
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridp.budget import check
+from veridp.engines.pipeline.primitives import Primitive, watched
+from veridp.engines.pipeline.tracked import OBSERVER, Hiding, NoisyArray, NoisyFloat, marked, unmarked
+from veridp.errors import BadInput, CutShort
+from veridp.kernel.distributions import Distribution
+from veridp.kernel.output import Raised
+from veridp.kernel.scripted import ScriptedGenerator, TooManyDraws
+from veridp.kernel.site import Site, Trace, is_inner, is_users_code, raised_at, traced
+from veridp.mechanism import Function, Mechanism
+from veridp.mechanism.randomness import ON_SEED, is_source
+
+Array = NDArray[np.float64]
+MAX_DRAWS = 200_000  # of one run
+MAX_FROZEN = 2_000  # entries of a noisy array that are kept the same one by one
+MAX_LEAVES = 20_000  # of one output
+MAX_DEPTH = 8  # of containers within an output
+FIRST_UNUSED = 1 << 40  # seeds of draws that the left run does not have lie above
+
+
+# -------------------------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True)
+class NoiseDraw:
+    """A number drawn, without its location."""
+
+    site: Site
+    distribution: Distribution
+    value: float
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return "noise", self.site, self.distribution.kind
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of finitely many, by chance."""
+
+    site: Site
+    weights: tuple[float, ...]
+    chosen: int
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return "choice", self.site, len(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Noisy values that were compared, by how much they differed from what they were compared with."""
+
+    site: Site
+    differences: Array
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return "decision", self.site, self.differences.shape
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyValue(Decision):
+    """Values that noise was added to; the differences are the sums themselves."""
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return "value", self.site, self.differences.shape
+
+
+@dataclass(frozen=True, eq=False)
+class Coin(Decision):
+    """Uniform draws that were compared with thresholds: choices between two, below with this probability."""
+
+    thresholds: Array
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return "coin", self.site, self.differences.shape
+
+
+@dataclass(frozen=True)
+class UnknownDraw:
+    """A draw from a distribution that is not modelled."""
+
+    site: Site
+    method: str
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return "unknown", self.site, self.method
+
+
+RunEvent = NoiseDraw | Choice | Decision | UnknownDraw | Primitive
+
+
+@dataclass(frozen=True, eq=False)
+class Script:
+    """What a run draws: new numbers by the seed, or those of another run, each moved by its shift."""
+
+    seed: int
+    draws: tuple[NoiseDraw, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    primitives: tuple[Primitive, ...] = ()
+    shifts: Array = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def repeating(cls, run: ProgramRun, shifts: Array | None = None) -> Script:
+        """The numbers of the run, moved."""
+        moved = np.zeros(len(run.draws)) if shifts is None else shifts
+        return cls(run.script.seed, run.draws, run.choices, run.primitives, moved)
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRun:
+    """What happened in a run."""
+
+    script: Script
+    events: tuple[RunEvent, ...]
+    leaves: Mapping[str, object]  # of the output, by their path
+    raised: Raised | None
+    raised_at: Site | None
+    seeds: tuple[tuple[Site, str], ...]  # that the program gave to generators of its own
+    trace: Trace | None = None
+    places: tuple[int, ...] = ()  # of each event: how many blocks of code were entered before it
+    parts: frozenset[int] = frozenset()  # events that are noisy values to which something else was added later
+
+    @property
+    def draws(self) -> tuple[NoiseDraw, ...]:
+        return tuple(event for event in self.events if isinstance(event, NoiseDraw))
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return tuple(event for event in self.events if isinstance(event, Choice))
+
+    @property
+    def primitives(self) -> tuple[Primitive, ...]:
+        return tuple(event for event in self.events if isinstance(event, Primitive))
+
+
+# ------------------------------------------------------------------------------------------------------------- drawing
+
+
+class RecordingGenerator(ScriptedGenerator):
+    """A genuine generator that draws by a script and writes everything down."""
+
+    __module__, __qualname__ = np.random.Generator.__module__, np.random.Generator.__qualname__
+
+    def __init__(self, script: Script, marks: bool) -> None:
+        super().__init__(np.random.PCG64(script.seed), self._noise, self._pick_one, MAX_DRAWS)
+        self._script, self._marks = script, marks
+        self._fresh = np.random.default_rng([script.seed, FIRST_UNUSED])
+        self._own = np.random.default_rng(script.seed)
+        self.events: list[RunEvent] = []
+        self._counts = [0, 0, 0]  # noise, choices, primitives so far
+        self._muted = False  # while a library draws for a release that is recorded as one
+        self.followed: Trace | None = None
+        self.parts: set[int] = set()
+        self.places: list[int] = []  # of each event: how many blocks of code were entered before it
+
+    def _record_event(self, event: RunEvent) -> None:
+        if not self._muted:
+            self.events.append(event)
+            self.places.append(0 if self.followed is None else len(self.followed.blocks))
+
+    def _noise(self, distribution: Distribution) -> float:
+        if self._muted:
+            return float(distribution.draw(self._fresh, 1)[0])
+        place, script = self._counts[0], self._script
+        self._counts[0] += 1
+        if place < len(script.draws):
+            value = script.draws[place].value + script.shifts[place]
+            if distribution.integer:
+                value = round(value)
+        else:
+            source = self._own if not script.draws else self._fresh
+            value = distribution.draw(source, 1)[0].item()
+        low, high = distribution.support
+        value = min(max(value, low), high)
+        self._record_event(NoiseDraw(users_site(), distribution, float(value)))
+        return float(value) if not distribution.integer else int(value)
+
+    def _pick_one(self, weights: Sequence[float]) -> int:
+        if self._muted:
+            return int(self._fresh.choice(len(weights), p=np.array(weights) / math.fsum(weights)))
+        place, script = self._counts[1], self._script
+        self._counts[1] += 1
+        total = float(sum(weights))
+        shares = tuple(float(weight) / total for weight in weights)
+        if place < len(script.choices):
+            chosen = min(script.choices[place].chosen, len(shares) - 1)
+        else:
+            chosen = int(self._own.choice(len(shares), p=np.array(shares) / sum(shares)))
+        self._record_event(Choice(users_site(), shares, chosen))
+        return chosen
+
+    def primitive(self, call: Callable[[], Any], describe: Callable[[Any, Site], Primitive]) -> Any:
+        """The release of a library: its own, or on a repeated run the one before."""
+        place, script = self._counts[2], self._script
+        self._counts[2] += 1
+        old = script.primitives[place] if place < len(script.primitives) else None
+        self._muted = True
+        try:
+            output = call() if old is None else copy.deepcopy(old.output)
+        finally:
+            self._muted = False
+        self._record_event(describe(output, users_site()))
+        return output
+
+    # ---------------------------------------------------------------------------------------------------- decisions
+
+    def decided(self, differences: Array) -> None:
+        self._record_event(Decision(users_site(), np.atleast_1d(np.asarray(differences, dtype=float)).ravel()))
+
+    def chance(self, thresholds: Array, drawn: Array) -> None:
+        limits = np.clip(np.atleast_1d(np.asarray(thresholds, dtype=float)).ravel(), 0.0, 1.0)
+        below, above = np.minimum(np.ravel(drawn) - limits, 0.0), np.maximum(np.ravel(drawn) - limits, 0.0)
+        with np.errstate(all="ignore"):  # where in its part of [0, 1] a draw lies, from -1 to 0 or from 0 to 1
+            places = np.where(below < 0, below / limits, np.where(above > 0, above / (1.0 - limits), 0.0))
+        self._record_event(Coin(users_site(), places, limits))
+
+    def hidden(self, values: Array, before: Hiding) -> Hiding:
+        if self._muted or values.size > MAX_FROZEN:
+            return before
+        self.parts |= before
+        self._record_event(NoisyValue(users_site(), np.atleast_1d(values).ravel()))
+        return frozenset({len(self.events) - 1})
+
+    # -------------------------------------------------------------------------------------------------------- marks
+
+    def _located(self, kind: Any, loc: Any, scale: Any, size: Any) -> Any:
+        if not np.all(np.isfinite(np.asarray(unmarked(scale), dtype=float))):
+            raise NotFinite(f"the scale of {kind.__name__.lower()} noise is {scale!r}")
+        drawn = self._marked(super()._located(kind, unmarked(loc), unmarked(scale), size))
+        if self._marks and np.any(unmarked(loc)) and isinstance(drawn, NoisyFloat | NoisyArray):
+            drawn.hiding = self.hidden(np.asarray(unmarked(drawn)), getattr(loc, "hiding", frozenset()))
+        return drawn
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        unit = np.ndim(low) == np.ndim(high) == 0 and (low, high) == (0, 1)
+        return self._marked(super().uniform(unmarked(low), unmarked(high), size), uniform=unit)
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return self._marked(super().random(size, dtype, out), uniform=True)
+
+    def _marked(self, value: Any, *, uniform: bool = False) -> Any:
+        return marked(value, uniform=uniform) if self._marks else value
+
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, **_: Any) -> Any:
+        """The mean plus a square root of the covariance times standard normal draws."""
+        values, vectors = np.linalg.eigh(np.asarray(unmarked(cov), dtype=float))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        shape = () if size is None else tuple(np.atleast_1d(size))
+        return np.asarray(mean) + self.standard_normal((*shape, len(root))) @ root.T
+
+
+class NotFinite(ValueError):
+    """NumPy would draw NaN; a program that lets it happen is told so as by any other error."""
+
+
+def _unknown(name: str) -> Callable[..., Any]:
+    def draw(self: RecordingGenerator, *arguments: Any, **options: Any) -> Any:
+        self._record_event(UnknownDraw(users_site(), name))
+        return self._marked(getattr(self._fresh, name)(*map(unmarked, arguments), **options))
+
+    draw.__name__ = name
+    return draw
+
+
+for _name in dir(np.random.Generator):
+    _method = getattr(np.random.Generator, _name)
+    if not _name.startswith("_") and callable(_method) and getattr(RecordingGenerator, _name) is _method:
+        setattr(RecordingGenerator, _name, _unknown(_name))
+
+
+def users_site() -> Site:
+    """The innermost line of the user's own code that is being run; of a library's where none is."""
+    frame: FrameType | None = sys._getframe(1)
+    first: Site | None = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_inner(frame) and not frame.f_globals.get("__name__", "").startswith("veridp.engines"):
+            if is_users_code(file):
+                return Site(file, frame.f_lineno)
+            first = first or Site(file, frame.f_lineno)
+        frame = frame.f_back
+    return first or Site("<unknown>", 0)
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+@dataclass(frozen=True)
+class Program:
+    """A mechanism that is run again and again."""
+
+    mechanism: Mechanism
+    function: Function
+
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Program:
+        source = getattr(mechanism.function, "source", None)  # of an adapter, whose noise is a library's own
+        if hasattr(source, "outputs"):
+            return cls(mechanism, lambda _, data: source.outputs(data, 1)[0])  # type: ignore[union-attr]
+        return cls(mechanism, mechanism.bound())
+
+    def run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
+        """What happens on the data with this script; with `follow` also the way through the user's code."""
+        check()
+        generator, seeds = RecordingGenerator(script, marks), list[tuple[Site, str]]()
+        raised: Raised | None = None
+        where: Site | None = None
+        trace: Trace | None = None
+        output: Any = None
+        try:
+            with _watching(generator, seeds, marks), warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                if follow:
+                    with traced() as trace:
+                        generator.followed = trace
+                        output = self.function(generator, copy.deepcopy(data))
+                else:
+                    output = self.function(generator, copy.deepcopy(data))
+        except TooManyDraws:
+            raise BadInput(
+                f"{self.mechanism.name} draws more than {MAX_DRAWS:,} numbers in a run; give smaller data"
+            ) from None
+        except CutShort:
+            raise
+        except Exception as error:  # the program's own: it is an output, too
+            if isinstance(error, AttributeError) and error.name == "refuse" and error.obj is generator:
+                raise BadInput(
+                    f"{self.mechanism.name} draws its noise out of sight; its runs cannot be aligned"
+                ) from None
+            raised, where = Raised.by(error), raised_at(error.__traceback__)
+        leaves = {} if raised is not None else dict(_leaves(output))
+        return ProgramRun(
+            script,
+            tuple(generator.events),
+            leaves,
+            raised,
+            where,
+            tuple(seeds),
+            trace,
+            tuple(generator.places),
+            frozenset(generator.parts),
+        )
+
+
+@contextmanager
+def _watching(generator: RecordingGenerator, seeds: list[tuple[Site, str]], marks: bool) -> Iterator[None]:
+    def seeded(seed: object) -> None:
+        if isinstance(seed, int | float | str | bytes | tuple | list | np.integer):
+            seeds.append((users_site(), repr(seed)))
+
+    tokens = ON_SEED.set(seeded), OBSERVER.set(generator if marks else None)
+    try:
+        with watched(generator.primitive):
+            yield
+    finally:
+        ON_SEED.reset(tokens[0])
+        OBSERVER.reset(tokens[1])
+
+
+# -------------------------------------------------------------------------------------------------------------- output
+
+
+def _leaves(output: Any) -> Iterator[tuple[str, object]]:
+    for count, leaf in enumerate(_parts(output, "output", 0)):
+        if count >= MAX_LEAVES:
+            raise BadInput(f"the output has more than {MAX_LEAVES:,} entries; return fewer")
+        yield leaf
+
+
+def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, object]]:
+    """The numbers and other plain values that the output is made of, each with its path."""
+    if isinstance(value, NoisyFloat | NoisyArray):
+        value = unmarked(value)
+    if depth > MAX_DEPTH or value is None or isinstance(value, str | bytes | bool | np.bool_ | int | float | np.number):
+        yield path, value.item() if isinstance(value, np.generic) else value
+    elif isinstance(value, np.ndarray):
+        yield f"{path}.shape", value.shape
+        for index in np.ndindex(value.shape):
+            where = ", ".join(map(str, index))
+            yield from _parts(value[index], f"{path}[{where}]" if index else path, depth + 1)
+    elif isinstance(value, Mapping):
+        yield f"{path}.keys", tuple(sorted(map(repr, value)))
+        for key in value:
+            yield from _parts(value[key], f"{path}[{key!r}]", depth + 1)
+    elif hasattr(value, "columns") and hasattr(value, "to_numpy"):
+        yield f"{path}.columns", tuple(map(str, value.columns))
+        for name in value.columns:
+            yield from _parts(value[name], f"{path}[{name!r}]", depth + 1)
+    elif hasattr(value, "index") and hasattr(value, "to_numpy"):
+        yield f"{path}.index", tuple(map(str, value.index))
+        yield from _parts(np.asarray(value.to_numpy()), path, depth + 1)
+    elif isinstance(value, set | frozenset):
+        yield path, tuple(sorted(map(repr, value)))
+    elif isinstance(value, Sequence):
+        yield f"len({path})", len(value)
+        for place, entry in enumerate(value):
+            yield from _parts(entry, f"{path}[{place}]", depth + 1)
+    elif hasattr(value, "__dict__") and not callable(value) and not is_source(value):
+        yield f"type({path})", type(value).__name__
+        for name, entry in vars(value).items():
+            yield from _parts(entry, f"{path}.{name}", depth + 1)
+    else:
+        yield f"type({path})", type(value).__name__

@@ -1,0 +1,219 @@
+"""The search over data: pairs of neighbours on which two runs of a program show a fault, each as small as can be."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from veridp.adjacency import Adjacency, Domain, Pair, Rows
+from veridp.adjacency.records import is_frame, rows_of
+from veridp.budget import Deadline, Progress, check, whole
+from veridp.budget.child_process import Reporter, contained
+from veridp.claim import Claim, assumed_text
+from veridp.engines.pipeline.compare import SECONDS, compared
+from veridp.engines.pipeline.data import Table, neighbours, simpler
+from veridp.engines.pipeline.result import Candidate, Fault, PipelineResult
+from veridp.errors import BadInput
+from veridp.kernel.symbols import count_text
+from veridp.mechanism import Function, Mechanism, as_mechanism
+
+MAX_PAIRS = 96  # that are compared
+MAX_SHRINKS = 60  # comparisons to make one pair smaller
+FaultKey = tuple[Fault, str, int]
+
+
+@dataclass(frozen=True)
+class PipelineSearch:
+    """The smallest pair found for each fault and line, and the pair whose releases cost most."""
+
+    mechanism: Mechanism
+    found: tuple[PipelineResult, ...]
+    costliest: PipelineResult | None
+    pairs: int  # that were compared
+    runs: int  # of the program
+    seconds: float
+    seed: int = 0
+    finished: bool = True
+    stated: str = ""  # the adjacency, and the domain where there is no example
+
+    @classmethod
+    def of(cls, result: PipelineResult) -> PipelineSearch:
+        """The comparison of one pair as a search that tried no other."""
+        return cls(
+            result.mechanism, (result,), None, 1, result.runs, result.seconds, result.seed, result.finished, "given"
+        )
+
+    @property
+    def claim(self) -> Claim | None:
+        """What the program claims."""
+        return self.mechanism.claim
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All that the pairs show, each fault of a line once."""
+        return tuple({_key(one): one for result in self.found for one in result.candidates}.values())
+
+    @property
+    def lost(self) -> tuple[Any, ...]:
+        """Where noise went out of sight, in the pairs that are kept."""
+        kept = [*self.found, *([] if self.costliest is None else [self.costliest])]
+        return tuple(dict.fromkeys(remark for result in kept for remark in result.lost))
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """What was tried, in words."""
+        return (f"two aligned runs on {count_text(self.pairs, 'pair')} of neighbours, {self.stated}",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, in the words of `veridp schema`."""
+        return {
+            "mechanism": str(self.mechanism),
+            "claim": self.claim and self.claim.to_dict(),
+            "found": [result.to_dict() for result in self.found],
+            "costliest": self.costliest and self.costliest.to_dict(),
+            "pairs": self.pairs,
+            "runs": self.runs,
+            "searched": list(self.searched),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "finished": self.finished,
+        }
+
+    def __str__(self) -> str:
+        count = len(self.candidates)
+        head = f"{self.mechanism}: {count_text(count, 'candidate') if count else 'no candidate'}; {self.searched[0]}"
+        parts = [str(result) for result in self.found]
+        if self.costliest is not None and not any(result is self.costliest for result in self.found):
+            parts.append(f"the pair that costs most: {self.costliest}")
+        return "\n".join([head, *parts])
+
+
+def search(
+    program: Mechanism | Function,
+    example: Any = None,
+    *,
+    adjacency: str | Adjacency | None = None,
+    domain: Domain | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    max_pairs: int = MAX_PAIRS,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+    **arguments: Any,
+) -> PipelineSearch:
+    """The faults that pairs of neighbours show, and on how small a pair each does.
+
+    Pairs come from the adjacency and the `example`, an ordinary input: a data frame, an array or a list of records.
+    Records are added, removed and replaced: by extremes, duplicates, NaN, unseen categories, values outside the bounds,
+    large integers; also from no data, one record, and records that are all the same. Without an adjacency, one record
+    more or less is assumed where there is an example. Nothing is proved where nothing is found.
+    """
+    mechanism = as_mechanism(program, **arguments).stating(adjacency=adjacency, domain=domain, size=size)
+    if example is not None and "adjacency" in mechanism.assumed:
+        mechanism = replace(mechanism.stating(adjacency="add-remove"), assumed=mechanism.assumed)
+    whole("max_pairs", max_pairs)
+    task = _Search(mechanism, example, seed, max_pairs)
+    return contained(task.run, Deadline(seconds), known=(mechanism,), progress=progress)
+
+
+class _Search:
+    """Compares pair after pair."""
+
+    def __init__(self, mechanism: Mechanism, example: Any, seed: int, max_pairs: int) -> None:
+        self.mechanism, self.seed, self.max_pairs = mechanism, seed, max_pairs
+        self.started = time.monotonic()
+        self.relation = mechanism.adjacency
+        if example is not None and not (hasattr(example, "__len__") or is_frame(example)):
+            raise BadInput(f"example = {example!r} is not a data set; give a data frame, an array or a list of records")
+        self.table = Table.of(example, mechanism.domain, "domain" in mechanism.assumed)
+        stated = f"adjacency {self.relation}"
+        self.stated = (
+            stated
+            if example is not None or isinstance(mechanism.domain, Rows)
+            else f"{stated}, domain {mechanism.domain}"
+        )
+        if mechanism.assumed & {"adjacency"}:
+            self.stated = assumed_text({"adjacency": str(self.relation)})
+        self.pairs = self.runs = 0
+        self.found: dict[FaultKey, PipelineResult] = {}
+        self.costliest: PipelineResult | None = None
+
+    def run(self, reporter: Reporter) -> PipelineSearch:
+        for pair in self._pairs():
+            check()
+            result = self._compare(pair)
+            self.pairs += 1
+            self._take_cost(result)
+            for candidate in result.candidates:
+                if _key(candidate) not in self.found:
+                    self.found[_key(candidate)] = result
+                    reporter.best(self._so_far(finished=False))
+                    self.found[_key(candidate)] = self._shrunk(result, _key(candidate))
+            reporter.best(self._so_far(finished=False))
+            reporter.progress("comparing runs", self.pairs / self.max_pairs, 0.0)
+            if self.pairs >= self.max_pairs:
+                break
+        return self._so_far(finished=True)
+
+    def _pairs(self) -> Iterator[Pair]:
+        return neighbours(self.table, self.relation, self.mechanism.size, self.mechanism.domain)
+
+    def _compare(self, pair: Pair) -> PipelineResult:
+        result = compared(self.mechanism, pair.left, pair.right, self.seed, pair.pattern)
+        self.runs += result.runs
+        return result
+
+    def _take_cost(self, result: PipelineResult) -> None:
+        """Keep the pair whose known cost is largest, of those that the stated domain holds."""
+        if not math.isfinite(result.epsilon) or "outside" in result.pattern:
+            return
+        if self.costliest is None or result.epsilon > self.costliest.epsilon * (1 + 1e-9):
+            self.costliest = result
+
+    def _so_far(self, finished: bool) -> PipelineSearch:
+        smallest = tuple({id(result): result for result in self.found.values()}.values())
+        seconds = time.monotonic() - self.started
+        return PipelineSearch(
+            self.mechanism, smallest, self.costliest, self.pairs, self.runs, seconds, self.seed, finished, self.stated
+        )
+
+    def _shrunk(self, result: PipelineResult, key: FaultKey) -> PipelineResult:
+        """The smallest pair found by removing and simplifying records that still shows the fault on this line."""
+        if not self.relation.on_records:
+            return result
+        left, right = (_records(side) for side in (result.left, result.right))
+        left_over = MAX_SHRINKS
+        again = True
+        while again and left_over:
+            again = False
+            for mine, theirs in simpler(left, right):
+                if not left_over:
+                    break
+                try:
+                    pair = Pair(self.table.build(mine), self.table.build(theirs), result.pattern)
+                    adjacent = self.relation.adjacent(pair.left, pair.right)
+                except (TypeError, ValueError, OverflowError, BadInput):
+                    continue
+                if not adjacent or repr(mine) == repr(theirs):
+                    continue
+                left_over -= 1
+                trial = self._compare(pair)
+                if any(_key(candidate) == key for candidate in trial.candidates):
+                    result, left, right, again = trial, mine, theirs, True
+                    break
+        return result
+
+
+def _records(data: Any) -> list[Any]:
+    if is_frame(data):
+        return [tuple(row) for row in rows_of(data)]
+    if hasattr(data, "tolist"):
+        return [tuple(row) if isinstance(row, list) else row for row in data.tolist()]
+    return list(data)
+
+
+def _key(candidate: Candidate) -> FaultKey:
+    return candidate.fault, candidate.file, candidate.line

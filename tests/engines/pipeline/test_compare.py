@@ -1,0 +1,331 @@
+"""Two aligned runs: distances, costs against closed forms, and the faults that they show; right twins show none."""
+# ruff: noqa: N803, N806, NPY002, RUF046 - programs as they are written
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from veridp import mechanism, pipeline
+from veridp.conversions import gaussian_delta
+from veridp.engines.pipeline import Fault, PipelineResult
+
+SECONDS = 120.0
+
+
+def compared(program: Callable[..., Any], left: Any, right: Any, **options: Any) -> PipelineResult:
+    return pipeline.compare(program, left, right, seconds=SECONDS, **options)
+
+
+def faults(result: PipelineResult) -> set[str]:
+    return {candidate.fault.value for candidate in result.candidates}
+
+
+def line_of(program: Callable[..., Any], text: str) -> int:
+    """The line of this file that holds the text, within the program."""
+    first = program.__code__.co_firstlineno
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number in range(first, len(lines)) if text in lines[number - 1])
+
+
+# ---------------------------------------------------------------------------------------------- programs of strangers
+
+
+def clipped_sum(data):
+    total = sum(min(max(x, 0), 10) for x in data)
+    return total + np.random.laplace(0, 20.0)
+
+
+def histogram(frame):
+    counts = frame["city"].value_counts().reindex(["ams", "ber", "cph"], fill_value=0)
+    return (counts + np.random.laplace(0, 1.0, size=3)).to_dict()
+
+
+class NoisyRidge:
+    """In the manner of scikit-learn."""
+
+    def __init__(self, scale=4.0):
+        self.scale = scale
+
+    def fit(self, X, y):
+        X, y = np.clip(X, -1, 1), np.clip(y, -1, 1)
+        gram = X.T @ X + np.random.normal(0, self.scale, size=(2, 2))
+        moments = X.T @ y + np.random.normal(0, self.scale, size=2)
+        self.coef_ = np.linalg.solve(gram + 50 * np.eye(2), moments)
+        return self
+
+
+def fitted(frame):
+    return NoisyRidge().fit(frame[["a", "b"]].to_numpy(), frame["y"].to_numpy()).coef_
+
+
+def by_inversion(data):
+    u = random.random() - 0.5
+    return sum(data) - 2.0 * math.copysign(1, u) * math.log(1 - 2 * abs(u))
+
+
+def adaptive(rng, data):
+    """The second release looks at the data above the first one, which is released."""
+    middle = round(float(np.mean([min(max(x, 0), 10) for x in data])) + rng.laplace(scale=5.0), 6)
+    above = sum(x > middle for x in data)
+    return middle, above + rng.laplace(scale=2.0)
+
+
+def noisy_max(rng, scores):
+    return int(np.argmax(np.asarray(scores) + rng.laplace(scale=2.0, size=len(scores))))
+
+
+def above_threshold(rng, queries):
+    threshold = 2 + rng.laplace(scale=2.0)
+    for place, query in enumerate(queries):
+        if query + rng.laplace(scale=4.0) >= threshold:
+            return place
+    return None
+
+
+def coin(rng, bit):
+    return bool(rng.random() < (0.75 if bit else 0.25))
+
+
+def chosen(rng, scores):
+    weights = np.exp(np.asarray(scores) / 2)
+    return int(rng.choice(len(scores), p=weights / weights.sum()))
+
+
+def counted(data):
+    return int(round(len(data) + np.random.laplace(0, 1.0)))
+
+
+CITIES = pd.DataFrame({"city": ["ams", "ber", "ams"]})
+MORE = pd.DataFrame({"city": ["ams", "ber", "ams", "cph"]})
+POINTS = pd.DataFrame({"a": [0.1, 0.5], "b": [0.3, -0.2], "y": [0.5, 0.6]})
+FARTHER = pd.DataFrame({"a": [0.1, 0.5, 1.0], "b": [0.3, -0.2, -1.0], "y": [0.5, 0.6, 1.0]})
+
+
+@pytest.mark.parametrize(
+    ("program", "left", "right", "epsilon"),
+    [
+        (clipped_sum, [3, 4], [3, 4, 25], 10 / 20),
+        (histogram, CITIES, MORE, 1.0),
+        (by_inversion, [1.0], [2.0], 1 / 2),
+        (adaptive, [4.0, 6.0], [4.0, 7.0], 0.5 / 5 + 1 / 2),  # in this run, the released middle is between 6 and 7
+        (noisy_max, [0, 1, 2], [1, 1, 2], 1 / 2),
+        (above_threshold, [1, 1, 1], [2, 2, 2], 3 / 4),  # every noisy query is kept; to move the threshold is cheaper
+        (coin, 0, 1, math.log(3)),
+        (chosen, [0.0, 1.0], [1.0, 0.0], None),
+        (counted, [1, 2], [1, 2, 3], 1.0),
+    ],
+)
+def test_right_programs_are_aligned_and_cost_what_theory_says(
+    program: Callable[..., Any], left: Any, right: Any, epsilon: float | None
+) -> None:
+    result = compared(program, left, right)
+    assert result.aligned, result
+    assert result.candidates == ()
+    if epsilon is None:  # the largest ratio of two probabilities of the exponential mechanism
+        p = 1 / (1 + math.exp(-0.5))
+        epsilon = math.log(p / (1 - p))
+    if program is above_threshold or program is noisy_max:
+        assert not result.tight  # an upper bound: decisions may be kept for less
+    assert result.epsilon == pytest.approx(epsilon, rel=1e-4)
+
+
+def test_normal_noise_is_composed_as_the_closed_form_says() -> None:
+    result = compared(fitted, POINTS, FARTHER)
+    assert result.aligned
+    assert result.candidates == ()
+    # the added point (1, -1) with y = 1 moves four entries of the Gram matrix and two moments, each by one
+    mu = math.sqrt(6) / 4
+    assert [release.l2 for release in result.releases] == pytest.approx([2.0, math.sqrt(2)], rel=1e-6)
+    assert result.rho == pytest.approx(mu**2 / 2, rel=1e-6)
+    for delta in (1e-3, 1e-6):
+        assert gaussian_delta(result.epsilon_at(delta), mu) == pytest.approx(delta, rel=1e-3)
+
+
+def test_many_draws_are_told_apart_by_two_runs() -> None:
+    def released(rng, data):
+        return np.arange(300) * 0.01 * data[0] + rng.normal(0, 3.0, size=300)
+
+    result = compared(released, [1.0], [2.0])
+    assert result.aligned
+    assert result.rho == pytest.approx(((np.arange(300) * 0.01) ** 2).sum() / 9 / 2, rel=1e-6)
+    assert result.runs < 12
+
+
+# ------------------------------------------------------------------------------------------------------------- faults
+
+
+def data_dependent_bounds(data):
+    low, high = min(data), max(data)
+    return sum(data) / 4 + np.random.laplace(0, (high - low) / 4)
+
+
+def wrong_sensitivity(data, epsilon=1.0):
+    return sum(min(max(x, 0), 10) for x in data) + np.random.laplace(0, 1 / epsilon)
+
+
+def nan_evades(data):
+    x = np.asarray(data, dtype=float)
+    x[x > 10] = 10
+    x[x < 0] = 0
+    return float(x.sum() + np.random.laplace(0, 20.0))
+
+
+def data_decide(rng, data):
+    if sum(data) > 3:
+        return sum(data) + rng.laplace(scale=1.0)
+    return rng.normal(0, 1.0)
+
+
+def noise_per_group(frame):
+    counts = frame.groupby("city").size()
+    return counts + np.random.default_rng().laplace(0, 1.0, size=len(counts))
+
+
+def size_in_the_clear(rng, data):
+    return {"n": len(data), "total": min(sum(data), 9) + rng.laplace(scale=9.0)}
+
+
+def one_noise_for_two(rng, data):
+    noise = rng.laplace(scale=30.0)
+    return [sum(data) + noise, len(data) + noise]
+
+
+def always_seeded(data):
+    rng = np.random.default_rng(42)
+    return sum(data) + rng.laplace(scale=1.0)
+
+
+def one_sided(rng, data):
+    return sum(data) + rng.exponential(scale=5.0)
+
+
+def fails_on_some(rng, data):
+    if 7 in data:
+        raise ValueError("seven")
+    return sum(data) + rng.laplace(scale=5.0)
+
+
+@pytest.mark.parametrize(
+    ("program", "left", "right", "fault", "line"),
+    [
+        (data_dependent_bounds, [1, 2, 3, 4], [1, 2, 3, 9], Fault.PARAMETERS, "np.random"),
+        (wrong_sensitivity, [3, 4], [3, 4, 25], Fault.COST, "np.random"),
+        (nan_evades, [3, 4], [3, math.nan], Fault.UNNOISED, "def "),
+        (data_decide, [1, 1], [1, 1, 4], Fault.CONTROL, "if sum"),
+        (data_decide, [1, 1], [1, 1, 4], Fault.DRAWS, "rng.normal"),
+        (noise_per_group, CITIES, MORE, Fault.DRAWS, "laplace"),
+        (size_in_the_clear, [1], [1, 2], Fault.UNNOISED, "def "),
+        (one_noise_for_two, [1], [1, 3], Fault.REUSED, "rng.laplace"),
+        (always_seeded, [1], [2], Fault.SEED, "default_rng"),
+        (one_sided, [1], [2], Fault.SUPPORT, "rng.exponential"),
+        (fails_on_some, [1, 2], [1, 7], Fault.CONTROL, "raise"),
+    ],
+)
+def test_faults_are_found_on_their_line(
+    program: Callable[..., Any], left: Any, right: Any, fault: Fault, line: str
+) -> None:
+    result = compared(program, left, right)
+    found = [candidate for candidate in result.candidates if candidate.fault is fault]
+    assert found, result
+    assert (found[0].file, found[0].line) == (__file__, line_of(program, line))
+
+
+def test_a_claim_is_what_the_cost_is_compared_with() -> None:
+    for epsilon, expected in ((1.0, {"cost"}), (10.0, set())):
+        program = mechanism(epsilon=epsilon)(lambda rng, data: sum(data) + rng.laplace(scale=1.0))
+        assert faults(compared(program, [0], [10])) == expected  # the cost is 10: equal to the claim, or above it
+
+
+def test_a_program_of_several_files_is_followed_to_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "noise_of_ours.py").write_text(
+        "import numpy as np\n\nsource = np.random.default_rng()\n\n\ndef noisy(value, scale):\n"
+        "    return value + source.laplace(0, scale)\n"
+    )
+    (tmp_path / "report_of_ours.py").write_text(
+        "from noise_of_ours import noisy\n\n\nclass Report:\n    def __init__(self, data):\n"
+        "        self.data = data\n\n"
+        "    def totals(self):\n        wide = max(self.data) - min(self.data)\n"
+        "        return [noisy(sum(self.data), wide), noisy(len(self.data), 1.0)]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import report_of_ours  # type: ignore[import-not-found]
+
+    try:
+        result = compared(lambda data: report_of_ours.Report(data).totals(), [1, 2], [1, 2, 9])
+    finally:
+        for name in ("report_of_ours", "noise_of_ours"):
+            sys.modules.pop(name)
+    (candidate,) = result.candidates
+    assert candidate.fault is Fault.PARAMETERS
+    assert (Path(candidate.file).name, candidate.line) == ("noise_of_ours.py", 7)
+
+
+# ------------------------------------------------------------------------------------------------------- out of sight
+
+
+def test_noise_that_is_lost_is_said_and_is_no_fault() -> None:
+    def decides_out_of_sight(rng, data):
+        noisy = float(sum(data) + rng.laplace(scale=3.0))  # a plain number again
+        return "many" if math.floor(noisy) > 5 else "few"
+
+    for seed in range(6):
+        result = compared(decides_out_of_sight, [5.0], [6.0], seed=seed)
+        assert result.candidates == ()
+        assert result.aligned or result.lost
+
+    def not_modelled(rng, data):
+        return sum(data) + rng.noncentral_chisquare(2.0, 1.0)
+
+    result = compared(not_modelled, [1], [2])
+    assert result.candidates == ()
+    assert "noncentral_chisquare" in str(result.lost[0])
+
+
+def test_randomness_that_cannot_be_adopted_is_said() -> None:
+    import os
+
+    def own(data):
+        with open("/dev/urandom", "rb") as source:
+            return sum(data) + source.read(1)[0]
+
+    if not os.path.exists("/dev/urandom"):
+        pytest.skip("no /dev/urandom")
+    result = compared(own, [1], [2])
+    assert result.candidates == ()
+    assert any("out of sight" in str(remark) for remark in result.lost)
+
+
+def test_the_program_runs_on_genuine_numbers_in_the_end() -> None:
+    """A program that treats marked numbers in another way is run without marks, and says so."""
+
+    def suspicious(rng, data):
+        noisy = sum(data) + rng.laplace(scale=2.0)
+        return noisy if type(noisy) is float else -1.0
+
+    result = compared(suspicious, [1], [2])
+    assert result.aligned
+    assert result.epsilon == pytest.approx(0.5)
+    assert "marked numbers" in str(result.lost[0])
+
+
+def test_the_inputs_and_the_generators_of_the_user_are_left_alone() -> None:
+    np.random.seed(7)
+    before = np.random.get_state()[1].copy()
+    data = [3, 1]
+
+    def sorts(data):
+        data.sort()
+        return sum(data) + np.random.laplace(0, 1.0)
+
+    compared(sorts, data, [3, 2])
+    assert data == [3, 1]
+    assert (np.random.get_state()[1] == before).all()
