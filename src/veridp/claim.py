@@ -395,6 +395,8 @@ class Verdict:
     assumed: Mapping[str, object] = field(default_factory=dict)  # settings that nobody stated, with their defaults
     caveats: tuple[str, ...] = ()  # what else the verdict depends on
     proved: Notion | None = None  # the upper bound in the notion of the claim, where it has one
+    subject: object = field(default=None, repr=False, compare=False)  # the mechanism itself, to draw what it does
+    results: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # of engines that sampled
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
@@ -408,6 +410,10 @@ class Verdict:
         if self.standing is Standing.PROVED and not self._within_claim:
             upper = f"{self.epsilon.upper:g}" if self.claim.notion is None else self.proved
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {upper}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the mechanism and what holds it, which may be a function that cannot be."""
+        return {**vars(self), "subject": None, "results": {}}
 
     @property
     def _within_claim(self) -> bool:

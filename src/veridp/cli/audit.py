@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veridp.budget import Deadline
-from veridp.cli.options import AsJson, MarkdownFile, MechanismOptions, Seed, Time, stating
-from veridp.cli.output import FAILS, HOLDS, NOT_JUDGED, complain, progress_bar, show, show_json, user_code, write_report
+from veridp.cli.options import AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
+from veridp.cli.output import (
+    FAILS,
+    HOLDS,
+    NOT_JUDGED,
+    complain,
+    progress_bar,
+    show,
+    show_json,
+    status_line,
+    user_code,
+    write_report,
+)
 from veridp.errors import BadInput, VeridpError
 
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ def show_audit(
     report: MarkdownFile = None,
     junit: Annotated[Path | None, typer.Option(help="also write JUnit XML to this file")] = None,
     sarif: Annotated[Path | None, typer.Option(help="also write a SARIF log to this file")] = None,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Judge what a mechanism claims: proved, refuted with a witness, or not refuted.
@@ -48,6 +60,8 @@ def show_audit(
                 raise
             results.append(_unjudged(target, error))
     _write(results, report, junit, sarif)
+    if html is not None:
+        _write_page(results, html)
     _show(results, as_json)
     return _status(results)
 
@@ -86,6 +100,14 @@ def _write(results: list[Audited], report: Path | None, junit: Path | None, sari
         write_report(junit, junit_text(results))
     if sarif is not None:
         write_report(sarif, json.dumps(sarif_log(results, version("veridp")), indent=2, ensure_ascii=False) + "\n")
+
+
+def _write_page(results: list[Audited], file: Path) -> None:
+    from veridp.report.page import audited_html
+
+    with user_code(), status_line(f"drawing {file}"):
+        text = audited_html(results)
+    write_report(file, text)
 
 
 def _show(results: list[Audited], as_json: bool) -> None:
