@@ -15,7 +15,7 @@ JUDGE = "exact"  # what it says of a pair is computed, so the searchers may ask 
 # From the bottom to the top. A unit (a module or a folder of veridp, or an engine) may import units of lower layers,
 # never one of its own layer: so engines do not know each other (but for the judge), and the catalogue knows none.
 LAYERS = (
-    ("errors",),
+    ("errors", "presentation"),
     ("conversions",),
     ("notions",),
     ("claim", "adjacency", "budget", "confidence"),

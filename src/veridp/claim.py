@@ -20,6 +20,7 @@ import numpy as np
 from veridp.conversions import Event
 from veridp.errors import BadInput
 from veridp.notions import MAKERS, ApproximateBound, Notion, PrivacyBounds, only_claim
+from veridp.presentation import Presentable
 
 MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 # How far the numbers of a claim are raised before anything is compared with them, as a share of each. The constants of
@@ -368,7 +369,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Presentable):
     """How a claim stands, the interval for the true ε (at the claimed δ), and what this rests on.
 
     The upper end holds for all neighbours of `scope`; it is inf where nothing is proved. The lower end is that of the

@@ -44,6 +44,9 @@ def show_audit(
     junit: Annotated[Path | None, typer.Option(help="also write JUnit XML to this file")] = None,
     sarif: Annotated[Path | None, typer.Option(help="also write a SARIF log to this file")] = None,
     html: HtmlFile = None,
+    table: Annotated[
+        Path | None, typer.Option(help="also write a table: CSV or LaTeX, by the ending .csv or .tex")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Judge what a mechanism claims: proved, refuted with a witness, or not refuted.
@@ -60,6 +63,10 @@ def show_audit(
                 raise
             results.append(_unjudged(target, error))
     _write(results, report, junit, sarif)
+    if table is not None:
+        from veridp.report.tables import audited_table
+
+        write_report(table, audited_table(results, table.suffix.lower()))
     if html is not None:
         _write_page(results, html)
     _show(results, as_json)

@@ -95,6 +95,8 @@ def _rounded(values: Sequence[float]) -> list[float | None]:
 
 
 def _ends(chart: Chart) -> tuple[float, float]:
+    if chart.places:
+        return -0.5, len(chart.places) - 0.5
     values = [x for series in chart.series for x in series.x]
     return min(values, default=0.0), max(values, default=1.0)
 
@@ -111,7 +113,7 @@ def _short(text: str, most: int = 18) -> str:
 # ------------------------------------------------------------------------------------------- for notebooks and papers
 
 
-def draw(chart: Chart, axes: Any) -> None:
+def draw(chart: Chart, axes: Any, *, titled: bool = True) -> None:
     """Draw the chart on axes of matplotlib."""
     bars = [series for series in chart.series if series.kind == BARS]
     for series in chart.series:
@@ -140,5 +142,6 @@ def draw(chart: Chart, axes: Any) -> None:
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
-    axes.set_title(chart.title, fontsize=10)
+    if titled:
+        axes.set_title(chart.title, fontsize=10)
     axes.legend(fontsize=7, frameon=False)

@@ -47,7 +47,7 @@ RUNS = 20_000  # on either side, where outputs are counted
 BINS = 60
 POINTS_PER_CURVE = 81
 LARGEST_DRAWN_EPSILON = 12.0
-LEAST_DRAWN_DELTA = 1e-4  # curves end where less is left
+LEAST_DRAWN_DELTA = 1e-4  # curves of a larger ε end where less is left
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,17 @@ def verdict_exhibits(verdict: Verdict, seconds: float = SECONDS) -> Exhibits:
     data = mechanism.adjacency.example(mechanism.size, mechanism.domain) if witness is None else witness.left
     tree, count = _paths(mechanism, data, found)
     return Exhibits(tuple(found.charts), tree, count, source_of(mechanism, text), tuple(found.missing))
+
+
+def witness_exhibits(
+    mechanism: Mechanism, witness: Witness | None, claim: Claim | None, seconds: float = SECONDS
+) -> Exhibits:
+    """What the exact engine draws of the inputs of a witness."""
+    found = _Collection(Deadline(seconds))
+    comparison = None if witness is None else _compared(mechanism, witness, found)
+    if witness is not None and comparison is not None:
+        _add_exact(found, comparison, witness, claim)
+    return Exhibits(tuple(found.charts), source=source_of(mechanism, ""), missing=tuple(found.missing))
 
 
 def comparison_exhibits(comparison: Comparison, seconds: float = SECONDS) -> Exhibits:
@@ -269,8 +280,10 @@ def profile_chart(comparison: Comparison, claim: Claim | None) -> Chart:
 
 
 def _largest_drawn(comparison: Comparison) -> float:
-    """The ε at which there is little left to see."""
-    return min(comparison.epsilon, max(comparison.epsilon_at(LEAST_DRAWN_DELTA), 1e-3), LARGEST_DRAWN_EPSILON)
+    """The largest loss, or the ε from which on there is little left to see."""
+    if comparison.epsilon <= LARGEST_DRAWN_EPSILON:
+        return comparison.epsilon
+    return min(max(comparison.epsilon_at(LEAST_DRAWN_DELTA), 1e-3), LARGEST_DRAWN_EPSILON)
 
 
 def _claimed_profile(claim: Claim, grid: Array) -> list[Series]:

@@ -92,6 +92,14 @@ def _own(name: str) -> str:
     return (files("veridp.report") / name).read_text("utf-8")
 
 
+def notebook_style() -> str:
+    """The style of the page, for the inside of an element of the class `veridp` alone."""
+    style = ("\n" + _own("page.css")).replace(':root[data-theme="dark"] {', '[data-jp-theme-light="false"] & {')
+    for whole in (":root {", "body {"):
+        style = style.replace(f"\n{whole}", "\n& {")
+    return f".veridp {{\n{style}}}\n.veridp .chart svg {{ background: #fff; border-radius: 8px; }}"
+
+
 def _exhibits(one: Audited) -> Exhibits:
     return Exhibits() if one.verdict is None else verdict_exhibits(one.verdict)
 
@@ -174,8 +182,8 @@ def verdict_parts(verdict: Verdict, exhibits: Exhibits, drawn: Drawn) -> str:
     """All that a page, or a notebook, shows of a verdict; charts as `drawn` draws them."""
     parts = [
         _headline(verdict),
-        _witness_part(verdict.witness, verdict.claim) if verdict.witness is not None else "",
-        _charts(exhibits, drawn),
+        witness_part(verdict.witness, verdict.claim) if verdict.witness is not None else "",
+        charts_part(exhibits, drawn),
         _proof_part(verdict, exhibits.source),
         _paths_part(exhibits),
         _search_part(verdict),
@@ -229,7 +237,7 @@ def _interval(verdict: Verdict) -> str:
     )
 
 
-def _witness_part(witness: Witness, claim: Claim) -> str:
+def witness_part(witness: Witness, claim: Claim) -> str:
     """The two inputs and the event, with both probabilities as bars."""
     sure = "computed exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:g}"
     shown = claim.violation(witness) or f"ε ≥ {number(max(witness.epsilon(claim.tolerated.delta).lower, 0.0))}"
@@ -255,7 +263,8 @@ def _witness_part(witness: Witness, claim: Claim) -> str:
     )
 
 
-def _charts(exhibits: Exhibits, drawn: Drawn) -> str:
+def charts_part(exhibits: Exhibits, drawn: Drawn) -> str:
+    """All charts, each with what it rests on, and what is missing."""
     figures = "".join(
         f'<figure class="chart" data-name="{chart.name}"><h3>{escape(chart.title)}</h3>{drawn(chart)}'
         f"<figcaption>{escape(chart.note)}</figcaption></figure>"
