@@ -27,6 +27,7 @@ LAYERS = (
     ("collect",),
     ("report",),
     ("target",),
+    ("project",),
     ("audit",),
     ("cli", "pytest_plugin"),
     ("__main__",),
