@@ -16,7 +16,7 @@ PRICED = "pipeline"  # what it finds has a price, for which it asks accounting; 
 # From the bottom to the top. A unit (a module or a folder of veridp, or an engine) may import units of lower layers,
 # never one of its own layer: so engines do not know each other (but for the judge), and the catalogue knows none.
 LAYERS = (
-    ("errors",),
+    ("errors", "presentation"),
     ("conversions",),
     ("notions",),
     ("claim", "adjacency", "budget", "confidence"),
@@ -29,6 +29,7 @@ LAYERS = (
     ("collect",),
     ("report",),
     ("target",),
+    ("project",),
     ("audit",),
     ("cli", "pytest_plugin"),
     ("__main__",),

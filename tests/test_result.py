@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from scipy.special import ndtr
 import veridp
 from veridp.claim import Claim, Standing
 from veridp.engines import exact, finder, prove, sniper, statdp
+from veridp.errors import BadInput
+from veridp.report.notebook import result_exhibits
 from veridp.result import Result
 
 SCALE = 1.5  # of normal noise
@@ -107,6 +111,48 @@ def test_the_document_says_what_the_result_says(judged: Result) -> None:
     assert document.get("seconds", judged.seconds) == judged.seconds > 0
     assert judged.searched
     assert all(isinstance(what, str) for what in judged.searched)
+
+
+CHARTS = {
+    "Comparison": ["outputs", "profile", "tradeoff"],
+    "certified Comparison": ["outputs", "profile", "tradeoff"],
+    "Worst": ["outputs", "profile", "tradeoff"],
+    "Proof": ["profile"],
+    "ProofForSizes": ["profile"],
+    "Detection": ["p-values"],
+    "AttackResult": ["profile", "tradeoff"],
+    "FinderResult": ["outputs", "profile", "tradeoff"],
+    "Verdict": ["outputs", "profile", "tradeoff"],
+}
+
+
+@pytest.mark.parametrize("judged", [TRUE], indirect=True)
+def test_it_shows_itself(engine: str, judged: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert len(repr(judged)) < 200
+    assert "coin" in repr(judged)
+    exhibits = result_exhibits(judged, math.inf)
+    assert exhibits.missing == ()
+    assert [chart.name for chart in exhibits.charts] == CHARTS[engine]
+    figure = judged.plot(tmp_path / "figure.svg", seconds=math.inf)
+    assert len([axes for axes in figure.axes if axes.get_visible()]) == len(CHARTS[engine])
+    assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
+    text = judged._repr_html_()
+    assert text.count("<svg") == len(CHARTS[engine])
+    if judged.witness is not None:
+        assert escape(str(judged.witness.event)) in text
+    frame = judged.to_frame()
+    if engine in ("Comparison", "certified Comparison", "Worst"):
+        assert frame["left"].sum() == pytest.approx(1.0)
+        assert frame["loss"].max() == pytest.approx(TRUE)
+    elif engine == "Detection":
+        assert frame["p_value"].tolist() == [point.p_value for point in judged.curve]
+    elif engine == "Verdict":
+        assert frame["epsilon.upper"].tolist() == [pytest.approx(TRUE)]
+    else:
+        assert len(frame) >= 1
+    with pytest.raises(BadInput, match=f"no chart 'histogram' to draw; it has {CHARTS[engine][0]}"):
+        judged.plot(only="histogram", seconds=math.inf)
 
 
 def test_bounds_are_those_at_the_claimed_delta() -> None:

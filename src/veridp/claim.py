@@ -20,6 +20,7 @@ import numpy as np
 from veridp.conversions import Event
 from veridp.errors import BadInput
 from veridp.notions import MAKERS, ApproximateBound, Notion, PrivacyBounds, only_claim
+from veridp.presentation import Presentable
 
 MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 # How far the numbers of a claim are raised before anything is compared with them, as a share of each. The constants of
@@ -368,7 +369,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Presentable):
     """How a claim stands, the interval for the true ε (at the claimed δ), and what this rests on.
 
     The upper end holds for all neighbours of `scope`; it is inf where nothing is proved. The lower end is that of the
@@ -395,6 +396,8 @@ class Verdict:
     assumed: Mapping[str, object] = field(default_factory=dict)  # settings that nobody stated, with their defaults
     caveats: tuple[str, ...] = ()  # what else the verdict depends on
     proved: Notion | None = None  # the upper bound in the notion of the claim, where it has one
+    subject: object = field(default=None, repr=False, compare=False)  # the mechanism itself, to draw what it does
+    results: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # of engines that sampled
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
@@ -408,6 +411,10 @@ class Verdict:
         if self.standing is Standing.PROVED and not self._within_claim:
             upper = f"{self.epsilon.upper:g}" if self.claim.notion is None else self.proved
             raise BadInput(f"a verdict of PROVED needs an upper bound within {self.claim}, not {upper}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the mechanism and what holds it, which may be a function that cannot be."""
+        return {**vars(self), "subject": None, "results": {}}
 
     @property
     def _within_claim(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from veridp.claim import Claim, Interval, Witness
 from veridp.mechanism import Mechanism
+from veridp.presentation import Presentable
 
 
 @runtime_checkable
@@ -49,7 +50,7 @@ class Result(Protocol):
         """The result as plain data: what `--json` prints, in the words of `veridp schema`."""
 
 
-class LowerBound(ABC):
+class LowerBound(Presentable, ABC):
     """What results share that show a lower bound on the ε of a mechanism, and prove nothing."""
 
     mechanism: Mechanism

@@ -38,7 +38,7 @@ def load(target: str, deadline: Deadline | None = None) -> Mechanism:
     place, colon, name = target.rpartition(":")
     if not colon:
         if target.endswith(".py"):
-            names = _functions(_from_file(Path(target), seconds))
+            names = _functions(from_file(Path(target), seconds))
             example = f"{', '.join(names)}; give for instance {target}:{names[0]}" if names else "none; write one"
             raise BadTarget(f"{target}: which function? it has {example}")
         return catalogue[target]
@@ -47,9 +47,9 @@ def load(target: str, deadline: Deadline | None = None) -> Mechanism:
             f"{target!r} is not a target; give file.py:function, package.module:function or a catalogue name"
         )
     if place.endswith(".py"):
-        module, origin = _from_file(Path(place), seconds), f"{Path(place).resolve()}:{name}"
+        module, origin = from_file(Path(place), seconds), f"{Path(place).resolve()}:{name}"
     else:
-        module, origin = _from_package(place, seconds), target
+        module, origin = from_package(place, seconds), target
     return replace(_mechanism(_member(module, name, target), target), origin=origin)
 
 
@@ -79,12 +79,19 @@ def _instance(kind: type, method: str, target: str) -> Any:
 
 
 def _functions(module: ModuleType) -> list[str]:
-    """The names of the functions and mechanisms that the module itself defines."""
-    return [name for name, value in vars(module).items() if _is_own(value, module) and not name.startswith("_")]
+    """The public names of the functions and mechanisms that the module itself defines."""
+    return [name for name, _ in own_functions(module) if not name.startswith("_")]
+
+
+def own_functions(module: ModuleType) -> list[tuple[str, Any]]:
+    """The functions and mechanisms that the module itself defines, with their names there."""
+    return [(name, value) for name, value in vars(module).items() if _is_own(value, module)]
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
-    """Whether this is a function or a mechanism that the module itself defines."""
+    """Whether this is a function or a mechanism, marked or not, that the module itself defines."""
+    if type(value).__name__ == "MarkDecorator":  # a mark above @mechanism
+        value, _ = with_mark(value)
     function = value.function if isinstance(value, Mechanism) else value
     return callable(function) and getattr(function, "__module__", None) == module.__name__
 
@@ -92,7 +99,7 @@ def _is_own(value: Any, module: ModuleType) -> bool:
 def _mechanism(found: Any, target: str) -> Mechanism:
     if isinstance(found, type):
         raise BadTarget(f"{target}: {found.__name__} is a class; give one of its methods, as in {target}.method")
-    found, stated = _marked(found)
+    found, stated = with_mark(found)
     known = (*CLAIM, *MAKERS, *SETTINGS, *RUN_OPTIONS)
     arguments = {name: value for name, value in stated.items() if name not in known}
     try:
@@ -103,7 +110,7 @@ def _mechanism(found: Any, target: str) -> Mechanism:
         raise BadTarget(f"{target}: {error}") from None
 
 
-def _marked(found: Any) -> tuple[Any, Mapping[str, Any]]:
+def with_mark(found: Any) -> tuple[Any, Mapping[str, Any]]:
     """The function or mechanism itself, and what a `pytest.mark.dp` on it states; pytest is not needed for this."""
     mark: Any = getattr(found, "mark", None)
     marks = [*getattr(found, "pytestmark", ())]
@@ -120,7 +127,8 @@ def _marked(found: Any) -> tuple[Any, Mapping[str, Any]]:
 # ---------------------------------------------------------------------------------------------------- loading
 
 
-def _from_file(path: Path, seconds: float) -> ModuleType:
+def from_file(path: Path, seconds: float) -> ModuleType:
+    """The module that the file is, loaded under a name of its own."""
     if not path.is_file():
         raise BadTarget(f"{path}: no such file; give one that exists, or a catalogue name")
     specification = importlib.util.spec_from_file_location(_free_name(path.stem), path)
@@ -129,7 +137,7 @@ def _from_file(path: Path, seconds: float) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     loader = specification.loader
     sys.modules[module.__name__] = module
-    _look_in(str(path.parent.resolve()))  # as `python file.py` would: its neighbours can be imported
+    look_in(str(path.parent.resolve()))  # as `python file.py` would: its neighbours can be imported
     try:
         _run(str(path), lambda: loader.exec_module(module), seconds)
     except BadTarget:
@@ -145,8 +153,9 @@ def _free_name(name: str) -> str:
     return name
 
 
-def _from_package(name: str, seconds: float) -> ModuleType:
-    _look_in("")
+def from_package(name: str, seconds: float) -> ModuleType:
+    """The module of this dotted name."""
+    look_in("")
     try:
         return _run(name, lambda: importlib.import_module(name), seconds)
     except BadTarget as error:
@@ -156,7 +165,8 @@ def _from_package(name: str, seconds: float) -> ModuleType:
         raise
 
 
-def _look_in(folder: str) -> None:
+def look_in(folder: str) -> None:
+    """Let modules be imported from the folder."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
 

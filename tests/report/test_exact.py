@@ -27,7 +27,7 @@ class Axes:
 
 def drawn(mechanism: str, left: list[float], right: list[float]) -> dict[str, tuple[Any, Any, str]]:
     comparison = veridp.exact.compare(veridp.catalogue[mechanism], left, right)
-    line = plot._only_line(comparison.loss)
+    line = plot.only_line(comparison.loss)
     assert line is not None
     axes = Axes()
     plot._draw_densities(axes, line)

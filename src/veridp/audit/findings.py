@@ -43,6 +43,7 @@ class Findings:
         self.alignment = self.scope = ""
         self.alpha = 0.0
         self.smallest_mass: float | None = None
+        self.results: dict[str, object] = {}  # what engines that sampled returned, by their names
         self.finished = True
         self.exact = False  # whether the exact engine can speak of this mechanism
         self.running = ""  # the step under way
@@ -213,6 +214,8 @@ class Findings:
             assumed=case.mechanism.assumptions,
             caveats=tuple(self.caveats),
             proved=self.bound,
+            subject=case.mechanism,
+            results=dict(self.results),
         )
 
     def _look_at(self) -> tuple[Remark, ...]:

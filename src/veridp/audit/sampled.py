@@ -37,6 +37,7 @@ def look_quickly(findings: Findings) -> None:
 
     def take_detection(detection: Detection) -> None:
         findings.alpha = alpha
+        findings.results["statdp"] = detection
         findings.searched = [*before, *detection.searched]
         if detection.witness is not None:
             take(findings, detection.witness)
@@ -110,6 +111,7 @@ def attack(findings: Findings) -> None:
 
     def take_attack(finding: AttackResult) -> None:
         findings.alpha = case.alpha
+        findings.results["sniper"] = finding
         findings.searched = [*before, *finding.searched]
         findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
         if finding.witness is not None:

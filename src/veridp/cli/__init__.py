@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from importlib.metadata import version as distribution_version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from veridp.cli.pipeline import show_runs
 from veridp.cli.prove import show_check, show_proof
 from veridp.cli.search import show_attack, show_detection, show_found
 from veridp.errors import INTERRUPTING, VeridpError
+from veridp.project import project_settings
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
@@ -47,6 +49,9 @@ def veridp(
     version: Annotated[bool, typer.Option("--version", help="print the version, and exit")] = False,
 ) -> None:
     """How private is this, really?"""
+    if context.invoked_subcommand == "audit":
+        settings = project_settings(Path.cwd())
+        context.obj, context.default_map = settings, {"audit": settings.options}
     if version:
         typer.echo(f"veridp {distribution_version('veridp')}")
         raise typer.Exit

@@ -8,23 +8,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veridp.budget import Deadline
-from veridp.cli.options import AsJson, MarkdownFile, MechanismOptions, Seed, Time, stating
-from veridp.cli.output import FAILS, HOLDS, NOT_JUDGED, complain, progress_bar, show, show_json, user_code, write_report
+from veridp.cli.options import AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
+from veridp.cli.output import (
+    FAILS,
+    HOLDS,
+    NOT_JUDGED,
+    complain,
+    progress_bar,
+    remark,
+    show,
+    show_json,
+    status_line,
+    user_code,
+    write_report,
+)
 from veridp.errors import BadInput, VeridpError
+from veridp.project import ProjectSettings, discover
 
 if TYPE_CHECKING:
     from veridp.report.audit import Audited
+    from veridp.report.baseline import Baseline
 
 
 @stating
 def show_audit(
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TARGET...", help="file.py:function, package.module:function, a catalogue name, or command:…"
-        ),
-    ],
+    context: typer.Context,
     stated: MechanismOptions,
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...",
+            help="file.py:function, package.module:function, a catalogue name, or command:…; a file, a folder or a "
+            "package stands for all in it that is decorated or marked; [tool.veridp] of pyproject.toml may list them",
+        ),
+    ] = None,
     time: Time = 60.0,
     alpha: Annotated[float, typer.Option(help="the probability of a false alarm, in all and for each target")] = 0.05,
     seed: Seed = 0,
@@ -32,34 +49,105 @@ def show_audit(
     report: MarkdownFile = None,
     junit: Annotated[Path | None, typer.Option(help="also write JUnit XML to this file")] = None,
     sarif: Annotated[Path | None, typer.Option(help="also write a SARIF log to this file")] = None,
+    html: HtmlFile = None,
+    table: Annotated[
+        Path | None, typer.Option(help="also write a table: CSV or LaTeX, by the ending .csv or .tex")
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="known results: only what is worse than in this file decides the exit status")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="write the results of this run to the file of --baseline")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Judge what a mechanism claims: proved, refuted with a witness, or not refuted.
 
     Exit status: 1 if a claim is refuted, else 2 if one could not be judged, else 0.
     """
+    settings: ProjectSettings = context.obj or ProjectSettings()
+    known = _known(baseline, update_baseline)
     options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
-    results = []
-    for target in targets:
+    results: list[Audited] = []
+    single = _discover(targets or list(settings.targets), time, results)
+    for target in single:
         try:
-            results.append(_audited(target, stated, time, options))
+            results.append(_audited(target, stated, settings, time, options))
         except VeridpError as error:
-            if len(targets) == 1 and not as_json:
+            if len(single) == 1 and not results and not as_json:
                 raise
             results.append(_unjudged(target, error))
     _write(results, report, junit, sarif)
+    if table is not None:
+        from veridp.report.tables import audited_table
+
+        write_report(table, audited_table(results, table.suffix.lower()))
+    if html is not None:
+        _write_page(results, html)
     _show(results, as_json)
+    if baseline is not None and update_baseline:
+        from veridp.report.baseline import baseline_text
+
+        write_report(baseline, baseline_text(results))
+        return HOLDS
+    if known is not None:
+        return _status_beyond(known, results)
     return _status(results)
 
 
-def _audited(target: str, stated: MechanismOptions, seconds: float, options: dict[str, Any]) -> Audited:
+def _known(file: Path | None, update: bool) -> Baseline | None:
+    """What the baseline knows; None where there is none, or it is about to be written."""
+    from veridp.report.baseline import read_baseline
+
+    if file is None and update:
+        raise BadInput("--update-baseline writes the file of --baseline; give that too")
+    return None if file is None or update else read_baseline(file)
+
+
+def _status_beyond(known: Baseline, results: list[Audited]) -> int:
+    """The status of what is not known, which is named on stderr."""
+    from veridp.report.baseline import new_failures
+
+    new = new_failures(results, known)
+    hidden = sum(one.refuted or one.verdict is None for one in results) - len(new)
+    if hidden:
+        remark(f"{hidden} known from the baseline")
+    for one in new:
+        remark(f"new: {one.target} is {'refuted' if one.refuted else 'not judged'}")
+    return _status(new)
+
+
+def _discover(targets: list[str], seconds: float, results: list[Audited]) -> list[str]:
+    """The single targets; what was skipped is told, what did not load is a result."""
+    if not targets:
+        raise BadInput("which target? give file.py:function, a folder, or targets in [tool.veridp] of pyproject.toml")
+    single: list[str] = []
+    for target in targets:
+        try:
+            with user_code():
+                found = discover(target, Deadline(seconds))
+        except VeridpError as error:
+            if len(targets) == 1:
+                raise
+            results.append(_unjudged(target, error))
+            continue
+        single += found.targets
+        results += [_unjudged(file, error) for file, error in found.failed]
+        for what in found.skipped:
+            remark(f"skipped {what}")
+    return list(dict.fromkeys(single))
+
+
+def _audited(
+    target: str, stated: MechanismOptions, settings: ProjectSettings, seconds: float, options: dict[str, Any]
+) -> Audited:
     from veridp.audit import audit
     from veridp.audit.case import AuditCase
     from veridp.report.audit import Audited
 
     deadline = Deadline(seconds)
     with user_code():
-        mechanism = stated.mechanism(target, deadline)
+        mechanism = settings.completed(stated.mechanism(target, deadline))
         with progress_bar(target) as progress:
             verdict = audit(mechanism, seconds=deadline.left, progress=progress, **options)
         file, line = AuditCase.of(mechanism, None, options["alpha"], options["seed"]).defined_at()
@@ -86,6 +174,14 @@ def _write(results: list[Audited], report: Path | None, junit: Path | None, sari
         write_report(junit, junit_text(results))
     if sarif is not None:
         write_report(sarif, json.dumps(sarif_log(results, version("veridp")), indent=2, ensure_ascii=False) + "\n")
+
+
+def _write_page(results: list[Audited], file: Path) -> None:
+    from veridp.report.page import audited_html
+
+    with user_code(), status_line(f"drawing {file}"):
+        text = audited_html(results)
+    write_report(file, text)
 
 
 def _show(results: list[Audited], as_json: bool) -> None:

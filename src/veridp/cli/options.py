@@ -50,6 +50,18 @@ MarkdownFile = Annotated[
     Path | None, typer.Option("--report", callback=_markdown, help="also write a Markdown page, such as report.md")
 ]
 
+
+def _page(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise typer.BadParameter(f"the page is HTML, {path.name!r} is not; give for instance {path.stem}.html")
+    return path
+
+
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--html", callback=_page, help="also write a page for a browser, such as report.html: one file"),
+]
+
 GRACE = 1.0  # seconds past its time after which loading a file ends the command
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -105,6 +105,11 @@ def complain(message: str) -> None:
     Console(stderr=True, emoji=False).print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
 
 
+def remark(message: str) -> None:
+    """Print a line on stderr that is no fault."""
+    Console(stderr=True, emoji=False).print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
 @contextlib.contextmanager
 def progress_bar(name: str) -> Iterator[Progress]:
     """A function that shows, on stderr, what is being done, how much of it is done, and the best ε so far."""

@@ -179,7 +179,7 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     figure = _figure(11)
     outputs, profile = figure.subplots(1, 2)
     figure.suptitle(f"{comparison.mechanism}: ε = {comparison.epsilon:.6g}")
-    line = _only_line(comparison.loss)
+    line = only_line(comparison.loss)
     if line is not None:
         _draw_densities(outputs, line)
     else:
@@ -202,18 +202,18 @@ def _save(figure: Any, path: Path) -> None:
         raise BadInput(f"--plot {path}: {error}; give a file that ends in .png, .svg or .pdf") from None
 
 
-def _only_line(loss: PrivacyLoss) -> EntryLoss | None:
+def only_line(loss: PrivacyLoss) -> EntryLoss | None:
     """The one numeric entry on which all the loss is, if that is so."""
     if isinstance(loss, Product):
         moving = [part for part in loss.parts if not part.trivial]
-        return _only_line(moving[0]) if len(moving) == 1 else None
+        return only_line(moving[0]) if len(moving) == 1 else None
     return loss if isinstance(loss, EntryLoss) else None
 
 
 def _draw_densities(axes: Any, line: EntryLoss) -> None:
     """Two curves, or, where the entry moves in whole steps, a mark for each value."""
-    places = _visible(line)
-    left, right = _densities(line, places)
+    places = visible_places(line)
+    left, right = densities(line, places)
     styles = ("-", "--") if line.lattice is None else ("o", "x")
     axes.plot(places, left, styles[0], label="left")
     axes.plot(places, right, styles[1], label="right")
@@ -222,13 +222,13 @@ def _draw_densities(axes: Any, line: EntryLoss) -> None:
     axes.set_ylabel("density" if line.lattice is None else "probability")
 
 
-def _visible(line: EntryLoss) -> Array:
+def visible_places(line: EntryLoss) -> Array:
     """Where the densities are drawn: a fine even grid over what can be seen of them, and where they bend.
 
     The engine's own points are too few for a curve; they find the range, and lie beside every bend.
     """
     points = line.points[3:-3] if line.lattice is None else line.points
-    highest = np.maximum(*_densities(line, points))
+    highest = np.maximum(*densities(line, points))
     seen = np.flatnonzero(highest > SEEN * highest.max())
     shown = points[seen[0] : seen[-1] + 1]
     if line.lattice is not None or len(shown) < 2:
@@ -236,7 +236,7 @@ def _visible(line: EntryLoss) -> Array:
     return np.union1d(np.linspace(shown[0], shown[-1], GRID), shown)
 
 
-def _densities(line: EntryLoss, places: Array) -> tuple[Array, Array]:
+def densities(line: EntryLoss, places: Array) -> tuple[Array, Array]:
     return np.exp(line.left.density(places[:, None])), np.exp(line.right.density(places[:, None]))
 
 

@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 BISECTION_STEPS = 60  # the answer to within 2^-60 of the first interval
 LARGEST_EPSILON = 700.0  # past this, e^ε overflows
 SHORTEST_LIMIT = 1e-3  # seconds, where the time is over before the work begins
+LARGEST_LEVEL = 20.0  # of loss, of a test on a trade-off curve
 LOSS_TOLERANCE = 1e-12  # losses this close, relatively, are taken to be equal
 
 
@@ -295,18 +296,18 @@ class Comparison(LowerBound):
             epsilons = np.linspace(0.0, max(top, 1e-6), 101)
         return np.asarray(epsilons, dtype=float), np.array([self.delta(epsilon) for epsilon in epsilons])
 
-    def tradeoff(self, count: int = 201) -> tuple[Array, Array]:
+    def tradeoff(self, count: int = 201, *, largest: float = LARGEST_LEVEL) -> tuple[Array, Array]:
         """The trade-off (ROC) curve of the best tests: probability on the right, and on the left, of their events.
 
-        Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε. Where these have no exact
-        probability, the curve is the upper envelope that the privacy profile allows.
+        Each test accepts the outputs whose loss is above a level; levels run from +ε to -ε, and not beyond `largest`.
+        Where these have no exact probability, the curve is the upper envelope that the privacy profile allows.
         """
-        high, low = min(self.loss.supremum, 20.0), -min(self.loss.backward, 20.0)
+        high, low = min(self.loss.supremum, largest), -min(self.loss.backward, largest)
         levels = np.unique([*np.linspace(high, low, count), *(row.loss for row in self._atoms)])[::-1]
         try:
             tests = [self.loss.above(float(np.nextafter(level, -np.inf))) for level in levels]
         except NotExact:
-            return self._envelope(count)
+            return self._envelope(count, largest)
         curve = np.array(sorted({(0.0, 0.0), *((right, left) for left, right in tests), (1.0, 1.0)}))
         return curve[:, 0], curve[:, 1]
 
@@ -320,7 +321,7 @@ class Comparison(LowerBound):
         from veridp.engines.exact.certified import enclose
 
         mine, theirs = (replayed_paths(self.mechanism, data, self.reader) for data in (self.left, self.right))
-        high, low = min(self.loss.supremum, 20.0), -min(self.loss.backward, 20.0)
+        high, low = min(self.loss.supremum, LARGEST_LEVEL), -min(self.loss.backward, LARGEST_LEVEL)
         found = []
         for level in np.linspace(high, low, count + 2)[1:-1].tolist():
             parts = self.loss.parts_above(level)
@@ -328,9 +329,9 @@ class Comparison(LowerBound):
             found.append(EnclosedTest(level, left, right))
         return found
 
-    def _envelope(self, count: int) -> tuple[Array, Array]:
+    def _envelope(self, count: int, largest: float) -> tuple[Array, Array]:
         """The largest probability on the left that the profile allows, for each on the right."""
-        top = min(max(self.loss.supremum, self.loss.backward), 20.0)
+        top = min(max(self.loss.supremum, self.loss.backward), largest)
         right, most = np.linspace(0.0, 1.0, count), np.ones(count)
         for epsilon in np.linspace(0.0, top, count // 2):
             forward, backward = self.loss.delta(epsilon).upper, self.loss.reversed.delta(epsilon).upper

@@ -29,6 +29,7 @@ from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Listing
 from veridp.kernel.symbols import Symbol, Unknown, count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.presentation import Presentable
 
 SECONDS = 60.0
 OPEN_LAW_PAYS = 5_000  # paths of one input up to which the data are left open
@@ -44,7 +45,7 @@ Progress = Callable[[str, int, float], None]  # what is being tried, how many pa
 
 
 @dataclass(frozen=True, eq=False)
-class Worst:
+class Worst(Presentable):
     """The worst comparison found: its ε is a lower bound on that of the mechanism, for inputs of this size."""
 
     comparison: Comparison

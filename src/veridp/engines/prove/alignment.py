@@ -39,6 +39,7 @@ from veridp.kernel.replay import Replayed
 from veridp.kernel.symbols import Noise, count_text
 from veridp.mechanism import Mechanism
 from veridp.notions import TradeoffCurve, tradeoff_of
+from veridp.presentation import Presentable
 from veridp_check.records import Seen
 
 # ---------------------------------------------------------------------------------------------------- alignment search
@@ -191,7 +192,7 @@ def depends_on_whole(noises: Sequence[Noise], alignment: Alignment) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Proof(ABC):
+class Proof(Presentable, ABC):
     """For all neighbours of this size: the ε that is proved; inf where none is, which is no refutation.
 
     `exact_epsilon` is the same as a rational; None where it is none, or nothing is proved.

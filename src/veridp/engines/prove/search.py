@@ -50,6 +50,7 @@ from veridp.kernel.output import Raised, identity, output_of
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.symbols import Unknown, drawn_in
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.presentation import Presentable
 from veridp_check.checker import check
 from veridp_check.document import LISTED, MOVES
 from veridp_check.noise import OPAQUE
@@ -373,7 +374,7 @@ def _on_values(proof: Proof, delta: float) -> Proof | None:
 
 
 @dataclass(frozen=True, eq=False)
-class ProofForSizes:
+class ProofForSizes(Presentable):
     """Proofs for the sizes from 1 on, and the induction that covers all sizes, or why there is none."""
 
     proofs: tuple[Proof, ...]

@@ -20,6 +20,7 @@ from veridp.errors import BadInput
 from veridp.kernel.output import Raised, leaf_text, tree_text
 from veridp.mechanism import Mechanism
 from veridp.notions import mu_shown, rho_shown
+from veridp.presentation import Presentable
 from veridp.sampling.outputs import Outputs, concatenate
 
 # ------------------------------------------------------------------------------------------------------------- wording
@@ -168,7 +169,7 @@ class ProfilePoint:
 
 
 @dataclass(frozen=True, eq=False)
-class AttackResult:
+class AttackResult(Presentable):
     """A lower bound on ε at δ = `delta`, that is too high with probability at most 1 - `confidence`.
 
     The bound, those on ρ, μ and Rényi divergences, the witness and all points of the profile hold together with that

@@ -10,6 +10,7 @@ from typing import Any
 from veridp.claim import Claim, Interval, Witness
 from veridp.engines.statdp.candidates import FeatureEvent
 from veridp.mechanism import Mechanism
+from veridp.presentation import Presentable
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Detection:
+class Detection(Presentable):
     """Whether a claim of ε-differential privacy stands up to a statistical test.
 
     For each test ε an event was chosen on one sample and tested on another, level after level with more runs. The curve

@@ -1,0 +1,182 @@
+"""Results in notebooks and papers: the parts of the page with charts by matplotlib, figures, and tables."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from veridp.claim import Claim, Verdict, Witness
+from veridp.engines.exact import Comparison, Worst
+from veridp.engines.finder import FinderResult
+from veridp.engines.prove import Proof, ProofForSizes
+from veridp.engines.sniper import AttackResult
+from veridp.engines.statdp import Detection
+from veridp.errors import BadInput, MissingExtra, extra
+from veridp.report.charts import CLAIM, PLAIN, POINTS, Chart, Series, draw
+from veridp.report.exhibits import (
+    Exhibits,
+    attack_charts,
+    comparison_exhibits,
+    p_value_chart,
+    verdict_exhibits,
+    witness_exhibits,
+)
+from veridp.report.page import charts_part, notebook_style, verdict_parts, witness_part
+
+SECONDS_IN_A_NOTEBOOK = 8.0  # for what a cell shows beside the result itself
+CHART_SIZE = (4.6, 3.4)  # inches
+COLUMNS = 2
+PROOF_POINTS = 101
+
+
+def result_exhibits(result: object, seconds: float) -> Exhibits:
+    """What illustrates a result of any engine."""
+    if isinstance(result, Verdict):
+        return verdict_exhibits(result, seconds)
+    if isinstance(result, Comparison | Worst):
+        return comparison_exhibits(result if isinstance(result, Comparison) else result.comparison, seconds)
+    if isinstance(result, Detection):
+        chart = p_value_chart(result)
+        return Exhibits(() if chart is None else (chart,))
+    if isinstance(result, AttackResult):
+        return Exhibits(tuple(attack_charts(result)))
+    if isinstance(result, FinderResult):
+        return witness_exhibits(result.mechanism, result.witness, result.claim, seconds)
+    if isinstance(result, Proof | ProofForSizes):
+        return Exhibits(_proved_profile(result if isinstance(result, Proof) else result.proofs[-1]))
+    return Exhibits()
+
+
+def _proved_profile(proof: Proof) -> tuple[Chart, ...]:
+    """The δ that a proof gives at each ε, for all neighbours."""
+    if not math.isfinite(proof.epsilon):
+        return ()
+    claim: Claim | None = proof.claim
+    top = 1.25 * max(proof.epsilon, claim.epsilon if claim is not None else 0.0) or 1.0
+    grid = np.linspace(0.0, top, PROOF_POINTS).tolist()
+    series = [Series("δ(ε) that is proved", tuple(grid), tuple(proof.delta(epsilon) for epsilon in grid), PLAIN)]
+    if claim is not None:
+        series.append(Series(f"claimed {claim}", (claim.epsilon,), (claim.delta,), CLAIM, POINTS))
+    note = f"An upper bound for all neighbours under {proof.mechanism.adjacency}, size {proof.size}."
+    return (Chart("profile", "Privacy profile that is proved", "ε", "δ", tuple(series), note),)
+
+
+# --------------------------------------------------------------------------------------------------------- in notebooks
+
+
+def result_html(result: object) -> str:
+    """The result for a notebook: the parts of the page, in a style that ends with them."""
+    exhibits = result_exhibits(result, SECONDS_IN_A_NOTEBOOK)
+    parts = verdict_parts(result, exhibits, _svg) if isinstance(result, Verdict) else _plain_parts(result, exhibits)
+    return f'<div class="veridp"><style>{notebook_style()}</style>{parts}</div>'
+
+
+def _plain_parts(result: Any, exhibits: Exhibits) -> str:
+    witness: Witness | None = result.witness
+    claim: Claim | None = result.claim
+    judged = "" if claim is None else f"<p>claimed: {escape(str(claim))}</p>"
+    searched = "".join(f"<li>{escape(what)}</li>" for what in result.searched)
+    shown = "" if witness is None else witness_part(witness, claim or Claim(0.0))
+    return (
+        f'<div class="card"><p class="lead">{escape(str(result))}</p>{judged}<ul>{searched}</ul></div>'
+        f"{shown}{charts_part(exhibits, _svg)}"
+    )
+
+
+def _svg(chart: Chart) -> str:
+    """The chart as an SVG element; a note where matplotlib is missing."""
+    try:
+        figure = _figure([chart], titled=False)
+    except MissingExtra as missing:
+        return f'<p class="note">{escape(str(missing))}</p>'
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+# ---------------------------------------------------------------------------------------------------------- in papers
+
+
+def result_figure(result: object, file: str | PathLike[str] | None, only: str | None, seconds: float) -> Any:
+    """The charts of the result, side by side; written to the file if one is given."""
+    exhibits = result_exhibits(result, seconds)
+    charts = [chart for chart in exhibits.charts if only in (None, chart.name)]
+    if not charts:
+        have = ", ".join(chart.name for chart in exhibits.charts)
+        why = f"; it has {have}" if have else "".join(f"; {reason}" for reason in exhibits.missing)
+        raise BadInput(f"there is {'nothing' if only is None else f'no chart {only!r}'} to draw{why}")
+    figure = _figure(charts)
+    if file is not None:
+        try:
+            figure.savefig(file)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{file}: {error}; give a file that ends in .pdf, .svg or .png") from None
+    return figure
+
+
+def _figure(charts: Sequence[Chart], *, titled: bool = True) -> Any:
+    with extra("plot", "charts need"):
+        from matplotlib.figure import Figure
+    columns = min(len(charts), COLUMNS)
+    rows = -(-len(charts) // columns)
+    figure = Figure(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for chart, place in zip(charts, axes, strict=False):
+        draw(chart, place, titled=titled)
+    for unused in axes[len(charts) :]:
+        unused.set_visible(False)
+    return figure
+
+
+# ---------------------------------------------------------------------------------------------------------- as tables
+
+
+def result_frame(result: Any) -> Any:
+    """The result as a table of pandas."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise MissingExtra("to_frame needs pandas; install it with: pip install pandas") from None
+    return pd.DataFrame(_rows(result))
+
+
+def _rows(result: Any) -> list[dict[str, Any]]:
+    """Rows of a table: those that the result lists, or one with all that it says."""
+    if isinstance(result, Comparison | Worst):
+        comparison = result if isinstance(result, Comparison) else result.comparison
+        return [
+            {"output": str(row.event), "left": row.left, "right": row.right, "loss": row.loss}
+            for row in comparison.table
+        ]
+    if isinstance(result, Detection):
+        return [point.to_dict() for point in result.curve]
+    if isinstance(result, AttackResult):
+        return [{"epsilon": point.epsilon, "delta": point.delta} for point in result.profile]
+    if isinstance(result, FinderResult):
+        return [
+            {
+                "restart": one.number,
+                "relaxed": one.relaxed,
+                "unrelaxed": one.unrelaxed,
+                "verified": one.verified,
+                "left": one.left,
+                "right": one.right,
+                "event": str(one.event),
+            }
+            for one in result.restarts
+        ]
+    return [_flat(result.to_dict())]
+
+
+def _flat(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested names joined by dots."""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        found |= _flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return found
