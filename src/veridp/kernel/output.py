@@ -467,8 +467,9 @@ def opened_array(array: NDArray[Any] | np.void) -> Any:
 def _described(dtype: np.dtype[Any]) -> dict[str, Any]:
     """The metadata of a dtype and of its fields, and the titles of these."""
     found: dict[str, Any] = {"metadata": dict(dtype.metadata)} if dtype.metadata else {}
+    fields: Any = dtype.fields
     for name in dtype.names or ():
-        field, _, *title = (dtype.fields or {})[name]
+        field, _, *title = fields[name]
         of_field = _described(field) | ({"title": title[0]} if title else {})
         found |= {f"field {name}": of_field} if of_field else {}
     return found
