@@ -133,6 +133,21 @@ def test_a_mechanism_that_never_ends_is_told_as_such() -> None:
         veridp.audit(for_ever, epsilon=1.0, size=1, seconds=0.5)
 
 
+@pytest.mark.parametrize("reading", ["batch", "one-by-one"])
+def test_a_mechanism_that_needs_too_much_memory_is_told_as_such(reading: str) -> None:
+    """In every engine; and by the audit, which has no verdict on what cannot be run once."""
+
+    def hog(rng: Any, data: Any) -> float:
+        return float(len([data[0] + rng.laplace()] * 2**62))
+
+    with pytest.raises(CutShort, match=r"needs more than .* of memory"):
+        veridp.sample(hog, [1.0], 10, seed=0, reading=reading)
+    with pytest.raises(CutShort, match=r"needs more than .* of memory"):
+        veridp.explore(hog, [1.0])
+    with pytest.raises(MechanismHung, match=r"its first run, on .*, was cut short: it needs more than .* of memory"):
+        veridp.audit(hog, epsilon=1.0, size=1, seconds=AMPLE, black_box=reading == "batch")
+
+
 def test_a_mechanism_that_ends_its_process_is_told_as_such() -> None:
     def leaves(rng: Any, data: Any) -> None:
         os._exit(3)

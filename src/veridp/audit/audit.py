@@ -126,7 +126,10 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
 
 def _run_once(findings: Findings) -> None:
     findings.tell("running it once")
-    run_once(findings.case)
+    try:
+        run_once(findings.case)
+    except CutShort as reason:  # of memory: a run that does not end is found from outside
+        raise _hung(findings, reason) from None
 
 
 def _round_witness(findings: Findings) -> None:

@@ -24,6 +24,8 @@ from veridp.cli.search import show_attack, show_detection, show_found
 from veridp.errors import INTERRUPTING, VeridpError
 from veridp.project import project_settings
 
+INTERRUPTED = 130  # the exit status of typer after Ctrl-C
+
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
 app.command("new")(write_starter)
@@ -73,7 +75,10 @@ def main() -> None:
 
 def _status() -> int:
     try:
-        return int(app(prog_name="veridp", standalone_mode=False) or 0)
+        status = int(app(prog_name="veridp", standalone_mode=False) or 0)
+        if status == INTERRUPTED:
+            complain("cut short: interrupted before there was a result")
+        return status
     except VeridpError as error:
         complain(str(error))
     except typer.TyperException as error:  # an unknown option, a value out of range

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.budget import out_of_memory
 from veridp.errors import INTERRUPTING, BadOutput, MechanismFailed, Nondeterministic, VeridpError
 from veridp.kernel.site import raised_at
 from veridp.kernel.stand_ins import Symbolic
@@ -174,7 +175,9 @@ def raised(error: BaseException) -> Raised:
     """The exception as an output; one that tells of this machine, or of veridp, or ends the program, is an error."""
     if isinstance(error, VeridpError):
         raise error
-    if isinstance(error, MemoryError | RecursionError) or not isinstance(error, Exception):
+    if isinstance(error, MemoryError):
+        raise out_of_memory() from error
+    if isinstance(error, RecursionError) or not isinstance(error, Exception):
         raise failed(error) from error
     return Raised.by(error)
 
