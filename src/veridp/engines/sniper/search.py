@@ -210,7 +210,8 @@ def search(
 
     What is found depends on the seed and these options alone, and not on executor, workers or the speed of the machine,
     unless it is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is the best bound until then, and
-    `finished` is False; more seconds never give a smaller bound. CutShort is raised where there is no bound yet.
+    `finished` is False; more seconds never give a smaller bound, unless the noise cannot be seeded.
+    CutShort is raised where there is no bound yet.
     Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. With an `executor` the
     `seconds` are kept between tasks only.
     """

@@ -143,7 +143,8 @@ def detect(
     and at a share of α of its own. The best bound of these levels counts, and a claim that one of them refutes stays
     refuted. What is found depends on the seed and these options alone, and not on the speed of the machine, unless it
     is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is what the levels until then found, and
-    `finished` is False; more seconds never give a smaller bound. Raises CutShort where no level was completed.
+    `finished` is False; more seconds never give a smaller bound, unless the noise cannot be seeded.
+    Raises CutShort where no level was completed.
     """
     deadline = Deadline(seconds)
     bound, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
