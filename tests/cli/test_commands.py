@@ -200,14 +200,14 @@ BAD = [
     (["mechanisms.py:quits"], "mechanisms.py:17: quits raised SystemExit: 0"),
     (["mechanisms.py:square"], "mechanisms.py:11: noise (n0) has no plain value, as an index or a range wants one"),
     (["svt_1"], "the catalogue has no mechanism 'svt_1'; did you mean svt1"),
-    (["svt1", "--size", "0"], "Invalid value for '--size'"),
-    (["svt1", "--size", "many"], "Invalid value for '--size'"),
-    (["svt1", "--max-paths", "0"], "Invalid value for '--max-paths'"),
+    (["svt1", "--size", "0"], "--size must be >= 1, got '0'; give for instance --size 1"),
+    (["svt1", "--size", "many"], "--size must be a whole number, got 'many'"),
+    (["svt1", "--max-paths", "0"], "--max-paths must be >= 1, got '0'"),
     (["svt1", "--max-paths", "3"], "svt1 has more than 3 paths (3 were listed)"),
-    (["svt1", "--show", "0"], "Invalid value for '--show'"),
+    (["svt1", "--show", "0"], "--show must be >= 1, got '0'"),
     (["svt1", "--epsilon", "-1"], "epsilon must be a number >= 0, got -1.0"),
     (["svt1", "--epsilon", "nan"], "epsilon must be a number >= 0, got nan"),
-    (["svt1", "--epsilon", "x"], "Invalid value for '--epsilon'"),
+    (["svt1", "--epsilon", "x"], "--epsilon must be a number, got 'x'"),
     (["svt1", "--arg", "x"], "--arg 'x' is not name=value; write for instance --arg threshold=0.5"),
     (["svt1", "--arg", "2x=1"], "--arg '2x=1' is not name=value"),
     (["svt1", "--epsilon", "1", "--arg", "epsilon=2"], "--arg 'epsilon=2' sets epsilon a second time; give it once"),
@@ -372,7 +372,7 @@ def test_an_interrupt_is_no_refutation(run: Run, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("veridp.cli.exact.entries", interrupted)
-    assert run("catalogue") == (130, "", "")
+    assert run("catalogue") == (130, "", "veridp: cut short: interrupted before there was a result\n")
 
 
 def test_a_terminal_without_the_signs_gets_others() -> None:

@@ -83,7 +83,7 @@ def _status() -> int:
         complain(str(error))
     except typer.TyperException as error:  # an unknown option, a value out of range
         complain(_usage(error))
-    except INTERRUPTING:
+    except (*INTERRUPTING, SystemExit):
         raise
     except BaseException as error:  # Python would exit with 1, which says that a claim is refuted
         traceback.print_exc()
