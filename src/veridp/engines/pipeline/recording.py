@@ -80,6 +80,8 @@ class Decision:
 class NoisyValue(Decision):
     """Values that noise was added to; the differences are the sums themselves."""
 
+    parts: Hiding  # earlier sums, by their places among the events, that this one was made of
+
     @property
     def signature(self) -> tuple[object, ...]:
         return "value", self.site, self.differences.shape
@@ -140,7 +142,6 @@ class ProgramRun:
     seeds: tuple[tuple[Site, str], ...]  # that the program gave to generators of its own
     trace: Trace | None = None
     places: tuple[int, ...] = ()  # of each event: how many blocks of code were entered before it
-    parts: frozenset[int] = frozenset()  # events that are noisy values to which something else was added later
 
     @property
     def draws(self) -> tuple[NoiseDraw, ...]:
@@ -172,7 +173,6 @@ class RecordingGenerator(ScriptedGenerator):
         self._counts = [0, 0, 0]  # noise, choices, primitives so far
         self._muted = False  # while a library draws for a release that is recorded as one
         self.followed: Trace | None = None
-        self.parts: set[int] = set()
         self.places: list[int] = []  # of each event: how many blocks of code were entered before it
 
     def _record_event(self, event: RunEvent) -> None:
@@ -239,8 +239,7 @@ class RecordingGenerator(ScriptedGenerator):
     def hidden(self, values: Array, before: Hiding) -> Hiding:
         if self._muted or values.size > MAX_FROZEN:
             return before
-        self.parts |= before
-        self._record_event(NoisyValue(users_site(), np.atleast_1d(values).ravel()))
+        self._record_event(NoisyValue(users_site(), np.atleast_1d(values).ravel(), before))
         return frozenset({len(self.events) - 1})
 
     # -------------------------------------------------------------------------------------------------------- marks
@@ -352,15 +351,7 @@ class Program:
             raised, where = Raised.by(error), raised_at(error.__traceback__)
         leaves = {} if raised is not None else dict(_leaves(output))
         return ProgramRun(
-            script,
-            tuple(generator.events),
-            leaves,
-            raised,
-            where,
-            tuple(seeds),
-            trace,
-            tuple(generator.places),
-            frozenset(generator.parts),
+            script, tuple(generator.events), leaves, raised, where, tuple(seeds), trace, tuple(generator.places)
         )
 
 
@@ -414,7 +405,7 @@ def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, object]]:
     elif isinstance(value, set | frozenset):
         yield path, tuple(sorted(map(repr, value)))
     elif isinstance(value, Sequence):
-        yield f"len({path})", len(value)
+        yield f"{path}.shape", (len(value),)
         for place, entry in enumerate(value):
             yield from _parts(entry, f"{path}[{place}]", depth + 1)
     elif hasattr(value, "__dict__") and not callable(value) and not is_source(value):
