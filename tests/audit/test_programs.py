@@ -31,7 +31,7 @@ def ratio(data):
 
 def compared(program: Any, **options: Any) -> Findings:
     mechanism = as_mechanism(program).claiming(options.pop("epsilon")).stating(**options)
-    findings = Findings(AuditCase.of(mechanism, None, 0.05, 0), Deadline(120.0), None)
+    findings = Findings(AuditCase.of(mechanism, None, 0.05, 0), Deadline(600.0), None)
     with within(findings.deadline):
         compare_runs(findings)
     return findings
@@ -114,7 +114,7 @@ def test_the_sniper_takes_pairs_and_sources_together() -> None:
         return data[0] + rng.laplace(scale=1.0)
 
     result = sniper.search(
-        noisy, 1, pairs=[([0.0], [1.0]), "patterns"], samples=500, final_samples=2000, models=["one entry"], seconds=120
+        noisy, 1, pairs=[([0.0], [1.0]), "patterns"], samples=500, final_samples=2000, models=["one entry"], seconds=600
     )
     assert "patterns" in " ".join(result.searched)
     assert result.epsilon_lower <= 1.0

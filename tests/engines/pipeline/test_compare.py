@@ -17,8 +17,9 @@ import pytest
 from veridp import mechanism, pipeline
 from veridp.conversions import gaussian_delta
 from veridp.engines.pipeline import Fault, PipelineResult
+from veridp.errors import MechanismFailed
 
-SECONDS = 120.0
+SECONDS = 600.0
 
 
 def compared(program: Callable[..., Any], left: Any, right: Any, **options: Any) -> PipelineResult:
@@ -291,6 +292,17 @@ def test_a_claim_is_what_the_cost_is_compared_with() -> None:
     for epsilon, expected in ((1.0, {"cost"}), (10.0, set())):
         program = mechanism(epsilon=epsilon)(lambda rng, data: sum(data) + rng.laplace(scale=1.0))
         assert faults(compared(program, [0], [10])) == expected  # the cost is 10: equal to the claim, or above it
+
+
+def test_normal_noise_keeps_no_claim_without_delta() -> None:
+    for delta, expected in ((None, {"cost"}), (1e-5, set())):
+        program = mechanism(epsilon=1.0, delta=delta)(lambda rng, data: sum(data) + rng.normal(scale=5.0))
+        assert faults(compared(program, [0], [1])) == expected
+
+
+def test_a_program_that_only_raises_is_an_error() -> None:
+    with pytest.raises(MechanismFailed, match=r"test_compare.py:\d+: .* raises TypeError"):
+        compared(lambda rng, data: data + rng.laplace(), [1], [2])
 
 
 def test_a_program_of_several_files_is_followed_to_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

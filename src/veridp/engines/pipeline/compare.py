@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from veridp.engines.pipeline.recording import (
 )
 from veridp.engines.pipeline.releases import ReleaseCosts, alike, ways
 from veridp.engines.pipeline.result import Candidate, Fault, PipelineRelease, PipelineResult
+from veridp.errors import MechanismFailed
 from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site, branch_to
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -96,7 +96,7 @@ def _too_dear(result: PipelineResult) -> Candidate | None:
     """A candidate where the releases together cost more than is claimed; what decisions cost is only a bound."""
     claim = result.claim
     epsilon = result.output_epsilon
-    if claim is None or not math.isfinite(epsilon) or not claim.excludes(epsilon * (1 - COST_ERROR) - LOSS_ERROR):
+    if claim is None or not result.priced or not claim.excludes(epsilon * (1 - COST_ERROR) - LOSS_ERROR):
         return None
     released = [release for release in result.releases if release.reaches_output]
     most = max(released, key=lambda release: (release.epsilon, release.l2 / (release.scale or 1.0)))
@@ -132,6 +132,11 @@ class _Comparison:
         aligner = Aligner(self.program, self.left, self.right_data, self.marks)
         self.alignment: Alignment = aligner.align()
         self.runs += aligner.runs
+        if self.left.raised is not None and self.left.raised == self.matching.right.raised:
+            where = "" if self.left.raised_at is None else self.left.raised_at.prefix
+            raise MechanismFailed(
+                f"{where}{self.program.mechanism.name} {self.left.raised} on both inputs; give two on which it returns"
+            )
 
     def _run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
         self.runs += 1

@@ -32,6 +32,7 @@ MAX_DRAWS = 200_000  # of one run
 MAX_FROZEN = 2_000  # entries of a noisy array that are kept the same one by one
 MAX_LEAVES = 20_000  # of one output
 MAX_DEPTH = 8  # of containers within an output
+OUT_OF_SIGHT = "{} draws its noise out of sight, so its runs cannot be aligned; use an engine that samples"
 FIRST_UNUSED = 1 << 40  # seeds of draws that the left run does not have lie above
 
 
@@ -316,8 +317,10 @@ class Program:
     @classmethod
     def of(cls, mechanism: Mechanism) -> Program:
         source = getattr(mechanism.function, "source", None)  # of an adapter, whose noise is a library's own
-        if hasattr(source, "outputs"):
+        if getattr(source, "library", None) == "opendp":  # a measurement, which is a release as a whole
             return cls(mechanism, lambda _, data: source.outputs(data, 1)[0])  # type: ignore[union-attr]
+        if hasattr(source, "outputs"):
+            raise BadInput(OUT_OF_SIGHT.format(mechanism.name))
         return cls(mechanism, mechanism.bound())
 
     def run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
@@ -345,9 +348,7 @@ class Program:
             raise
         except Exception as error:  # the program's own: it is an output, too
             if isinstance(error, AttributeError) and error.name == "refuse" and error.obj is generator:
-                raise BadInput(
-                    f"{self.mechanism.name} draws its noise out of sight; its runs cannot be aligned"
-                ) from None
+                raise BadInput(OUT_OF_SIGHT.format(self.mechanism.name)) from None
             raised, where = Raised.by(error), raised_at(error.__traceback__)
         leaves = {} if raised is not None else dict(_leaves(output))
         return ProgramRun(
