@@ -17,7 +17,7 @@ from veridp.engines.pipeline import Fault, PipelineSearch
 from veridp.engines.pipeline.data import simpler
 from veridp.errors import BadInput
 
-SECONDS = 120.0
+SECONDS = 600.0
 PEOPLE = pd.DataFrame({"city": ["ams", "ber", "ams", "ber"], "age": [31.0, 45.0, 62.0, 18.0]})
 
 
@@ -154,5 +154,7 @@ def test_measurements_of_opendp_are_one_release_with_their_own_map() -> None:
     assert result.aligned
     assert [release.distance for release in result.releases] == [1.0, 1.0]
     assert result.epsilon == pytest.approx(2 * 0.5, rel=1e-6)
+    with pytest.raises(BadInput, match="out of sight"):
+        pipeline.compare(veridp.adapters.batched(lambda data, n: [data] * n), [1], [2])
     adapted = veridp.adapters.opendp(measurement)
     assert pipeline.compare(adapted, [1.0], [1.0, 5.0], seconds=SECONDS).epsilon == pytest.approx(0.5, rel=1e-6)

@@ -55,6 +55,7 @@ class Matching:
 
     left: ProgramRun
     right: ProgramRun
+    passing: frozenset[int] = frozenset()  # events that need not be kept: noisy values on the way to others
 
     @cached_property
     def common(self) -> int:
@@ -72,9 +73,8 @@ class Matching:
     def rows(self) -> list[Row]:
         """The numbers that are to agree: those that decide, and where all events are shared, those of the output."""
         rows = []
-        both = zip(self.left.events[: self.common], self.right.events, strict=False)
-        for place, (mine, theirs) in enumerate(both):
-            if isinstance(mine, Decision) and isinstance(theirs, Decision) and place not in self.left.parts:
+        for place, (mine, theirs) in enumerate(zip(self.left.events[: self.common], self.right.events, strict=False)):
+            if isinstance(mine, Decision) and isinstance(theirs, Decision) and place not in self.passing:
                 soft = isinstance(mine, NoisyValue)
                 name = "a noisy value" if soft else "a decision"
                 numbers = zip(mine.differences.tolist(), theirs.differences.tolist(), strict=True)
@@ -136,6 +136,8 @@ class Aligner:
     marks: bool = True
     runs: int = field(default=0, init=False)
     unseparated: bool = field(default=False, init=False)
+    _released: dict[int, bool] = field(default_factory=dict, init=False)  # noisy values: whether data came into them
+    _passing: set[int] = field(default_factory=set, init=False)
 
     def align(self) -> Alignment:
         """The best alignment found; its residual is empty where all shared values agree."""
@@ -160,13 +162,40 @@ class Aligner:
                 np.any(slope) for row, slope in zip(trial.rows, found, strict=False) if not row.same
             ):
                 break
-        if not best.settled and len(slopes) != len(best.rows):
+        if best.settled and len(slopes) == len(best.rows):  # slopes are rounded: once more, to the last digits
+            polished = self._within_support(best_shifts + self._cheapest(best, slopes))
+            trial = self._matching(polished)
+            if trial.settled and _off(trial) <= _off(best):
+                best, best_shifts = trial, polished
+        elif not best.settled and len(slopes) != len(best.rows):
             slopes = self.slopes(best, best_shifts, float(stuck > 0))
         return Alignment(first, best, best_shifts, slopes, self.runs, self.unseparated)
 
     def _matching(self, shifts: Array) -> Matching:
+        right = self._run(shifts)
+        self._see(Matching(self.left, right))
+        return Matching(self.left, right, frozenset(self._passing))
+
+    def _run(self, shifts: Array) -> ProgramRun:
         self.runs += 1
-        return Matching(self.left, self.program.run(self.data, Script.repeating(self.left, shifts), marks=self.marks))
+        return self.program.run(self.data, Script.repeating(self.left, shifts), marks=self.marks)
+
+    def _see(self, matching: Matching) -> None:
+        """Decide of new noisy values which are kept the same.
+
+        Where something is added to a value that is the same on both sides, 0 or a constant say, the sum counts, and not
+        the value. Where data had come into it, it is released, and what is added later is not hidden by its noise.
+        """
+        both = zip(self.left.events[: matching.common], matching.right.events, strict=False)
+        for place, (mine, theirs) in enumerate(both):
+            if place in self._released or not (isinstance(mine, NoisyValue) and isinstance(theirs, NoisyValue)):
+                continue
+            if any(self._released.get(part) for part in mine.parts):
+                self._passing.add(place)
+                self._released[place] = True
+            else:
+                self._passing |= mine.parts
+                self._released[place] = not np.allclose(mine.differences, theirs.differences, rtol=SAME, atol=SAME)
 
     def _within_support(self, shifts: Array) -> Array:
         moved = [
@@ -233,7 +262,7 @@ class Aligner:
         trial = shifts.copy()
         for draw, move in moves.items():
             trial[draw] += move
-        rows = self._matching(trial).rows
+        rows = Matching(self.left, self._run(trial), matching.passing).rows
         names = [(row.name, row.site) for row in matching.rows]
         if [(row.name, row.site) for row in rows] != names:
             return None
@@ -277,6 +306,10 @@ def _prices(draw: NoiseDraw) -> tuple[float, float]:
     """What a shift up, and down, by one unit costs; inf where it may not be shifted that way."""
     price = draw.distribution.price_with_delta
     return tuple(math.inf if way is None else float(way) for way in (price.up, price.down))  # type: ignore[return-value]
+
+
+def _off(matching: Matching) -> float:
+    return math.fsum(abs(row.gap) for row in matching.rows)
 
 
 def _worth(matching: Matching) -> tuple[int, int, float, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from veridp.claim import LOSS_ERROR, Remark, number
 from veridp.engines.pipeline.alignment import Aligner, Alignment, Matching, Row, is_number
 from veridp.engines.pipeline.primitives import TOLERANCE, Primitive
 from veridp.engines.pipeline.recording import (
+    Coin,
     Decision,
     NoiseDraw,
     Program,
@@ -30,6 +30,7 @@ from veridp.engines.pipeline.recording import (
 )
 from veridp.engines.pipeline.releases import ReleaseCosts, alike, ways
 from veridp.engines.pipeline.result import Candidate, Fault, PipelineRelease, PipelineResult
+from veridp.errors import MechanismFailed
 from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site, branch_to
 from veridp.mechanism import Function, Mechanism, as_mechanism
@@ -71,6 +72,9 @@ def compared(mechanism: Mechanism, left: Any, right: Any, seed: int = 0, pattern
     started = time.monotonic()
     comparison = _Comparison(Program.of(mechanism), left, right, seed)
     candidates, lost = comparison.found()
+    if not candidates:
+        unknown = [release for release in comparison.releases if None in release.parts]
+        lost += [Remark("what this noise costs is not known", release.file, release.line) for release in unknown]
     result = PipelineResult(
         mechanism=mechanism,
         left=left,
@@ -92,7 +96,7 @@ def _too_dear(result: PipelineResult) -> Candidate | None:
     """A candidate where the releases together cost more than is claimed; what decisions cost is only a bound."""
     claim = result.claim
     epsilon = result.output_epsilon
-    if claim is None or not math.isfinite(epsilon) or not claim.excludes(epsilon * (1 - COST_ERROR) - LOSS_ERROR):
+    if claim is None or not result.priced or not claim.excludes(epsilon * (1 - COST_ERROR) - LOSS_ERROR):
         return None
     released = [release for release in result.releases if release.reaches_output]
     most = max(released, key=lambda release: (release.epsilon, release.l2 / (release.scale or 1.0)))
@@ -128,6 +132,11 @@ class _Comparison:
         aligner = Aligner(self.program, self.left, self.right_data, self.marks)
         self.alignment: Alignment = aligner.align()
         self.runs += aligner.runs
+        if self.left.raised is not None and self.left.raised == self.matching.right.raised:
+            where = "" if self.left.raised_at is None else self.left.raised_at.prefix
+            raise MechanismFailed(
+                f"{where}{self.program.mechanism.name} {self.left.raised} on both inputs; give two on which it returns"
+            )
 
     def _run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
         self.runs += 1
@@ -169,7 +178,7 @@ class _Comparison:
         if self.left.raised != self.matching.right.raised:
             candidates += self._raises()
         elif not self.matching.whole:
-            candidates += self._parted()
+            candidates += [*self._parted(), *self._plain_parts()]
         else:
             candidates += [*self._plain_parts(), *self._residuals()]
         if self.alignment.unseparated and self.alignment.residual:
@@ -239,6 +248,11 @@ class _Comparison:
             for run in (self.left, self.matching.right)
         ]
         unlike = [key for key in dict.fromkeys([*counts[0], *counts[1]]) if counts[0][key] != counts[1][key]]
+        coins = {event.site for event in self.left.events if isinstance(event, Coin)}
+        if unlike and all(key[0] == "choice" or (key[2] == "uniform" and key[1] in coins) for key in unlike):
+            sentence = "lost track: a random choice is made more often on one side, in a subsample or a shuffle say"
+            self.remarks.append(_remark(sentence, unlike[0][1]))  # type: ignore[arg-type]
+            return
         for key in unlike[:MAX_LISTED]:
             times = f"{_times(counts[0][key])} on the left, {_times(counts[1][key])} on the right"
             yield _candidate(Fault.DRAWS, f"{_name(key)} is drawn {times}", key[1])  # type: ignore[arg-type]
@@ -269,23 +283,25 @@ class _Comparison:
         return None
 
     def _plain_parts(self) -> Iterator[Candidate]:
-        """Parts of the output that are no numbers, and differ."""
+        """Parts of the output that differ, whatever the noise: no numbers, or numbers of runs that are not aligned."""
         left, right = self.left.leaves, self.matching.right.leaves
+        kind = _kind if self.matching.whole else lambda value: value
         listed = 0
         for name in dict.fromkeys([*left, *right]):
             mine, theirs = left.get(name, "missing"), right.get(name, "missing")
-            if (is_number(mine) and is_number(theirs)) or _identical(mine, theirs):
+            numbers = is_number(mine) and is_number(theirs)
+            if _identical(mine, theirs) or (numbers and self.matching.whole):
                 continue
             if "missing" in (mine, theirs) and listed:
                 continue
-            if self._by_data(lambda run, name=name: _kind(run.leaves.get(name, "missing"))):
+            if self._by_data(lambda run, name=name: kind(run.leaves.get(name, "missing"))):
                 listed += 1
                 if listed <= MAX_LISTED:
                     sentence = (
                         f"{name} is {_short(mine)} on the left, {_short(theirs)} on the right, whatever the noise"
                     )
                     yield _candidate(Fault.UNNOISED, sentence, self._returned)
-            else:
+            elif not numbers:
                 self.remarks.append(Remark(f"lost track: {name} depends on noise that was not followed"))
 
     def _residuals(self) -> Iterator[Candidate]:

@@ -19,7 +19,6 @@ import numpy as np
 
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair, pair_of_claim
 from veridp.claim import Claim
-from veridp.errors import BadInput
 from veridp.kernel.site import Site
 from veridp.mechanism.adapters import _opendp_claim, _opendp_metric
 
@@ -63,7 +62,7 @@ class Primitive:
         if self.name.startswith("opendp"):
             try:
                 return pair_of_claim(Claim.stated(**_opendp_claim(self.machine, distance, None)))
-            except (BadInput, Exception):  # the map refuses this distance, as opendp's own errors say
+            except Exception:  # BadInput, or an error of opendp's own: the map says nothing for this distance
                 return None
         return self._diffprivlib_cost(distance)
 

@@ -32,6 +32,7 @@ MAX_DRAWS = 200_000  # of one run
 MAX_FROZEN = 2_000  # entries of a noisy array that are kept the same one by one
 MAX_LEAVES = 20_000  # of one output
 MAX_DEPTH = 8  # of containers within an output
+OUT_OF_SIGHT = "{} draws its noise out of sight, so its runs cannot be aligned; use an engine that samples"
 FIRST_UNUSED = 1 << 40  # seeds of draws that the left run does not have lie above
 
 
@@ -79,6 +80,8 @@ class Decision:
 @dataclass(frozen=True, eq=False)
 class NoisyValue(Decision):
     """Values that noise was added to; the differences are the sums themselves."""
+
+    parts: Hiding  # earlier sums, by their places among the events, that this one was made of
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -140,7 +143,6 @@ class ProgramRun:
     seeds: tuple[tuple[Site, str], ...]  # that the program gave to generators of its own
     trace: Trace | None = None
     places: tuple[int, ...] = ()  # of each event: how many blocks of code were entered before it
-    parts: frozenset[int] = frozenset()  # events that are noisy values to which something else was added later
 
     @property
     def draws(self) -> tuple[NoiseDraw, ...]:
@@ -172,7 +174,6 @@ class RecordingGenerator(ScriptedGenerator):
         self._counts = [0, 0, 0]  # noise, choices, primitives so far
         self._muted = False  # while a library draws for a release that is recorded as one
         self.followed: Trace | None = None
-        self.parts: set[int] = set()
         self.places: list[int] = []  # of each event: how many blocks of code were entered before it
 
     def _record_event(self, event: RunEvent) -> None:
@@ -239,8 +240,7 @@ class RecordingGenerator(ScriptedGenerator):
     def hidden(self, values: Array, before: Hiding) -> Hiding:
         if self._muted or values.size > MAX_FROZEN:
             return before
-        self.parts |= before
-        self._record_event(NoisyValue(users_site(), np.atleast_1d(values).ravel()))
+        self._record_event(NoisyValue(users_site(), np.atleast_1d(values).ravel(), before))
         return frozenset({len(self.events) - 1})
 
     # -------------------------------------------------------------------------------------------------------- marks
@@ -317,8 +317,10 @@ class Program:
     @classmethod
     def of(cls, mechanism: Mechanism) -> Program:
         source = getattr(mechanism.function, "source", None)  # of an adapter, whose noise is a library's own
-        if hasattr(source, "outputs"):
+        if getattr(source, "library", None) == "opendp":  # a measurement, which is a release as a whole
             return cls(mechanism, lambda _, data: source.outputs(data, 1)[0])  # type: ignore[union-attr]
+        if hasattr(source, "outputs"):
+            raise BadInput(OUT_OF_SIGHT.format(mechanism.name))
         return cls(mechanism, mechanism.bound())
 
     def run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
@@ -346,21 +348,11 @@ class Program:
             raise
         except Exception as error:  # the program's own: it is an output, too
             if isinstance(error, AttributeError) and error.name == "refuse" and error.obj is generator:
-                raise BadInput(
-                    f"{self.mechanism.name} draws its noise out of sight; its runs cannot be aligned"
-                ) from None
+                raise BadInput(OUT_OF_SIGHT.format(self.mechanism.name)) from None
             raised, where = Raised.by(error), raised_at(error.__traceback__)
         leaves = {} if raised is not None else dict(_leaves(output))
         return ProgramRun(
-            script,
-            tuple(generator.events),
-            leaves,
-            raised,
-            where,
-            tuple(seeds),
-            trace,
-            tuple(generator.places),
-            frozenset(generator.parts),
+            script, tuple(generator.events), leaves, raised, where, tuple(seeds), trace, tuple(generator.places)
         )
 
 
@@ -414,7 +406,7 @@ def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, object]]:
     elif isinstance(value, set | frozenset):
         yield path, tuple(sorted(map(repr, value)))
     elif isinstance(value, Sequence):
-        yield f"len({path})", len(value)
+        yield f"{path}.shape", (len(value),)
         for place, entry in enumerate(value):
             yield from _parts(entry, f"{path}[{place}]", depth + 1)
     elif hasattr(value, "__dict__") and not callable(value) and not is_source(value):

@@ -98,9 +98,9 @@ class ReleaseCosts:
         return None if pair is None else DominatingPairs.both(pair)
 
     def _observed_loss(self, place: int) -> float | None:
-        """The largest loss seen, over runs with other noise, of a value that is made of a uniform draw.
+        """The largest loss seen, over runs with other noise, of a value that is made of one uniform draw.
 
-        Where a value is made of one draw with a constant density, its own density is the inverse of the slope.
+        The density of such a value is the inverse of its slope. None where it is made of several draws.
         """
         losses = [self._loss_of(self.left, self.alignment, place)]
         for left in self.others[:OBSERVED_RUNS]:
@@ -116,7 +116,7 @@ class ReleaseCosts:
         if not matching.whole or alignment.residual:
             return None
         sides = (
-            (self.left_data, Matching(left, left), 0 * alignment.shifts),
+            (self.left_data, Matching(left, left, matching.passing), 0 * alignment.shifts),
             (self.right_data, matching, alignment.shifts),
         )
         slopes = []
@@ -127,7 +127,8 @@ class ReleaseCosts:
             self.runs += aligner.runs
         if len(slopes[0]) != len(slopes[1]):
             return None
-        firm = np.array([not row.soft for row in matching.rows])
+        mixed = np.count_nonzero(alignment.slopes, axis=1) > 1 if len(alignment.slopes) == len(matching.rows) else True
+        firm = np.array([not row.soft for row in matching.rows]) & ~np.asarray(mixed)
         both = (slopes[0] != 0) & (slopes[1] != 0) & firm
         return float(np.abs(np.log(np.abs(slopes[1][both] / slopes[0][both]))).max()) if both.any() else None
 

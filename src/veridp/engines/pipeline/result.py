@@ -126,6 +126,11 @@ class PipelineResult:
     def _compositions(self) -> tuple[Composition, Composition] | None:
         return self._composed(self.releases)
 
+    @property
+    def priced(self) -> bool:
+        """Whether the cost of every release is known; that of normal noise is, though it has no ε without δ."""
+        return self._compositions is not None
+
     def epsilon_at(self, delta: float) -> float:
         """What keeping every release costs between these two inputs, at this δ; inf where that is not known.
 
@@ -153,7 +158,7 @@ class PipelineResult:
     @cached_property
     def rho(self) -> float:
         """The composed cost as ρ of zero-concentrated privacy: μ²/2 for normal noise, ε²/2 for all other."""
-        if self._compositions is None:
+        if not self.priced:
             return math.inf
         return math.fsum(_rho(part) for release in self.releases for part in release.parts if part is not None)
 
@@ -198,7 +203,7 @@ class PipelineResult:
     @property
     def cost_text(self) -> str:
         """The composed cost in words."""
-        if self._compositions is None:
+        if not self.priced:
             return "the composed cost is not known"
         at = f" at δ = {self.delta:g}" if self.delta else ""
         bound = "" if self.tight else "at most "

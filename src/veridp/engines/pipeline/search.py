@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from veridp.claim import Claim, assumed_text
 from veridp.engines.pipeline.compare import SECONDS, compared
 from veridp.engines.pipeline.data import Table, neighbours, simpler
 from veridp.engines.pipeline.result import Candidate, Fault, PipelineResult
-from veridp.errors import BadInput
+from veridp.errors import BadInput, MechanismFailed
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -140,12 +141,17 @@ class _Search:
         self.pairs = self.runs = 0
         self.found: dict[FaultKey, PipelineResult] = {}
         self.costliest: PipelineResult | None = None
+        self.failure: MechanismFailed | None = None
 
     def run(self, reporter: Reporter) -> PipelineSearch:
-        for pair in self._pairs():
+        for pair in itertools.islice(self._pairs(), self.max_pairs):
             check()
-            result = self._compare(pair)
             self.pairs += 1
+            try:
+                result = self._compare(pair)
+            except MechanismFailed as error:  # on both sides alike; not on other pairs, perhaps
+                self.failure = error
+                continue
             self._take_cost(result)
             for candidate in result.candidates:
                 if _key(candidate) not in self.found:
@@ -154,8 +160,8 @@ class _Search:
                     self.found[_key(candidate)] = self._shrunk(result, _key(candidate))
             reporter.best(self._so_far(finished=False))
             reporter.progress("comparing runs", self.pairs / self.max_pairs, 0.0)
-            if self.pairs >= self.max_pairs:
-                break
+        if self.costliest is None and not self.found and self.failure is not None:
+            raise self.failure
         return self._so_far(finished=True)
 
     def _pairs(self) -> Iterator[Pair]:
@@ -200,7 +206,10 @@ class _Search:
                 if not adjacent or repr(mine) == repr(theirs):
                     continue
                 left_over -= 1
-                trial = self._compare(pair)
+                try:
+                    trial = self._compare(pair)
+                except MechanismFailed:
+                    continue
                 if any(_key(candidate) == key for candidate in trial.candidates):
                     result, left, right, again = trial, mine, theirs, True
                     break

@@ -44,7 +44,7 @@ def unmarked(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, NoisyArray) else value
 
 
-def marked(value: Any, hiding: Hiding = NOTHING_HIDDEN, *, uniform: bool = False) -> Any:
+def marked(value: Any, hiding: Hiding = NOTHING_HIDDEN, *, derived: bool = False, uniform: bool = False) -> Any:
     """The float, or array of floats, as noise; anything else as it is. `uniform`: drawn evenly from [0, 1]."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim:
         noisy: Any = value.view(NoisyArray)
@@ -52,18 +52,28 @@ def marked(value: Any, hiding: Hiding = NOTHING_HIDDEN, *, uniform: bool = False
         noisy = NoisyFloat(value)
     else:
         return value
-    noisy.uniform, noisy.hiding = uniform, hiding
+    noisy.uniform, noisy.hiding, noisy.derived = uniform, hiding, derived
     return noisy
 
 
 def combined(result: Any, operation: Any, operands: Sequence[Any]) -> Any:
-    """What an operation made of noise, as noise; where it added something else to noise, the observer is told."""
+    """What an operation made of noise, as noise. Where it added noise to something else, the observer is told.
+
+    Noise stays noise whatever becomes of it. What was made of a noisy value, but by adding and scaling, is derived: to
+    add plain data to it hides nothing, and to add new noise to it hides it anew.
+    """
     noisy = [operand for operand in operands if isinstance(operand, NoisyFloat | NoisyArray)]
     hiding = NOTHING_HIDDEN.union(*(operand.hiding for operand in noisy))
-    observer = OBSERVER.get()
-    if operation in SUMS and len(operands) == 2 and len(noisy) == 1 and observer is not None:
-        hiding = observer.hidden(np.asarray(result, dtype=float), hiding)
-    return marked(result, hiding)
+    derived = any(operand.derived for operand in noisy)
+    if operation in SUMS and len(operands) == 2:
+        noises = [operand for operand in noisy if not operand.derived]
+        observer = OBSERVER.get()
+        if len(noises) == 1 and not (derived and hiding) and observer is not None:
+            return marked(result, observer.hidden(np.asarray(result, dtype=float), hiding))
+        derived = derived and (bool(hiding) or not noises)
+    elif operation not in SCALINGS or len(noisy) > 1:
+        derived = derived or bool(hiding)
+    return marked(result, NOTHING_HIDDEN if derived else hiding, derived=derived)
 
 
 def _seen(left: Any, right: Any) -> None:
@@ -72,7 +82,9 @@ def _seen(left: Any, right: Any) -> None:
     A noisy value that was told of when it was made is kept the same anyway, and so is what it decides.
     """
     observer = OBSERVER.get()
-    if observer is None or any(getattr(side, "hiding", NOTHING_HIDDEN) for side in (left, right)):
+    if observer is None or any(
+        getattr(side, "hiding", NOTHING_HIDDEN) or getattr(side, "derived", False) for side in (left, right)
+    ):
         return
     for draws, thresholds in ((left, right), (right, left)):
         if getattr(draws, "uniform", False) and not isinstance(thresholds, NoisyFloat | NoisyArray):
@@ -115,6 +127,7 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
 COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__")
 ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 SUMS = frozenset({operator.add, operator.sub, np.add, np.subtract})
+SCALINGS = frozenset({operator.mul, operator.truediv, np.multiply, np.divide, np.negative})
 COMPARING_UFUNCS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal})
 
 
@@ -123,21 +136,22 @@ class NoisyFloat(np.float64):
 
     uniform = False
     hiding: Hiding = NOTHING_HIDDEN
+    derived = False
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return _applied(ufunc, method, inputs, options)
 
     def __neg__(self) -> Any:
-        return marked(-unmarked(self), self.hiding)
+        return marked(-unmarked(self), self.hiding, derived=self.derived)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return marked(abs(unmarked(self)), self.hiding)
+        return combined(abs(unmarked(self)), abs, (self,))
 
     def __round__(self, digits: int | None = None) -> Any:
-        return marked(round(unmarked(self), digits), self.hiding)
+        return combined(round(unmarked(self), digits), round, (self,))
 
     def __repr__(self) -> str:
         return repr(unmarked(self))
@@ -167,6 +181,12 @@ class NoisyArray(np.ndarray[Any, Any]):
 
     uniform = False
     hiding: Hiding = NOTHING_HIDDEN
+    derived = False
+
+    def __array_finalize__(self, source: Any) -> None:
+        """A view is noise as its source is."""
+        if isinstance(source, NoisyArray):
+            self.uniform, self.hiding, self.derived = source.uniform, source.hiding, source.derived
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return _applied(ufunc, method, inputs, options)
@@ -179,9 +199,11 @@ class NoisyArray(np.ndarray[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(unmarked(key))
         if isinstance(found, NoisyArray):
-            found.uniform, found.hiding = self.uniform, self.hiding
+            found.uniform, found.hiding, found.derived = self.uniform, self.hiding, self.derived
             return found
-        return marked(found, self.hiding, uniform=self.uniform) if isinstance(found, float) else found
+        if isinstance(found, float):
+            return marked(found, self.hiding, derived=self.derived, uniform=self.uniform)
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         return (self[place] for place in range(len(self)))
@@ -190,7 +212,7 @@ class NoisyArray(np.ndarray[Any, Any]):
         return [entry.tolist() if isinstance(entry, NoisyArray) else entry for entry in self]
 
     def item(self, *places: int) -> Any:
-        return marked(super().item(*places), self.hiding)
+        return marked(super().item(*places), self.hiding, derived=self.derived)
 
     def argmax(self, *arguments: Any, **options: Any) -> Any:
         return self._ranked("argmax", arguments, options)
@@ -205,7 +227,7 @@ class NoisyArray(np.ndarray[Any, Any]):
         """The ranking; what decides it are the differences to the highest."""
         values = unmarked(self)
         observer = OBSERVER.get()
-        if observer is not None and values.size and not self.hiding:
+        if observer is not None and values.size and not self.hiding and not self.derived:
             observer.decided(values.ravel() - values.max())
         return getattr(values, name)(*arguments, **options)
 
