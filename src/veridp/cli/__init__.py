@@ -16,6 +16,7 @@ from veridp.cli.account import show_account
 from veridp.cli.audit import show_audit, write_starter
 from veridp.cli.collect import app as collect_commands
 from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
+from veridp.cli.examples import add_examples
 from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
 from veridp.cli.pipeline import show_runs
@@ -41,6 +42,7 @@ app.command("account")(show_account)
 app.command("schema")(show_schema)
 app.add_typer(budget_commands, name="budget")
 app.add_typer(collect_commands, name="collect")
+add_examples(app)
 
 
 @app.callback(invoke_without_command=True)
