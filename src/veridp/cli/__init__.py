@@ -13,7 +13,7 @@ import typer
 
 from veridp.cli.account import app as budget_commands
 from veridp.cli.account import show_account
-from veridp.cli.audit import show_audit, write_starter
+from veridp.cli.audit import show_audit, show_verification, write_starter
 from veridp.cli.collect import app as collect_commands
 from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
 from veridp.cli.examples import add_examples
@@ -27,6 +27,7 @@ from veridp.project import project_settings
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
+app.command("verify")(show_verification)
 app.command("new")(write_starter)
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)

@@ -14,6 +14,7 @@ from veridp.cli.output import (
     HOLDS,
     NOT_JUDGED,
     complain,
+    json_text,
     progress_bar,
     remark,
     show,
@@ -22,7 +23,7 @@ from veridp.cli.output import (
     user_code,
     write_report,
 )
-from veridp.errors import BadInput, VeridpError
+from veridp.errors import BadInput, MissingExtra, VeridpError
 from veridp.project import ProjectSettings, discover
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def show_audit(
     html: HtmlFile = None,
     table: Annotated[
         Path | None, typer.Option(help="also write a table: CSV or LaTeX, by the ending .csv or .tex")
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="also write the evidence to this zip file, which `veridp verify` checks again")
     ] = None,
     baseline: Annotated[
         Path | None, typer.Option(help="known results: only what is worse than in this file decides the exit status")
@@ -84,6 +88,8 @@ def show_audit(
         write_report(table, audited_table(results, table.suffix.lower()))
     if html is not None:
         _write_page(results, html)
+    if bundle is not None:
+        _write_bundle(results, bundle)
     _show(results, as_json)
     if baseline is not None and update_baseline:
         from veridp.report.baseline import baseline_text
@@ -182,6 +188,47 @@ def _write_page(results: list[Audited], file: Path) -> None:
     with user_code(), status_line(f"drawing {file}"):
         text = audited_html(results)
     write_report(file, text)
+
+
+def _write_bundle(results: list[Audited], file: Path) -> None:
+    from veridp.audit.bundle import bundle_of
+    from veridp.report.audit import audited_document
+    from veridp.report.page import audited_html
+
+    with user_code(), status_line(f"writing {file}"):
+        try:
+            page = audited_html(results)
+        except MissingExtra as missing:
+            remark(f"{file} is without the page: {missing}")
+            page = None
+        data = bundle_of(results, json_text("audit", *map(audited_document, results)), page)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+
+
+def show_verification(
+    bundle: Annotated[Path, typer.Argument(help="the file that `veridp audit --bundle` wrote")],
+    code: Annotated[
+        bool, typer.Option("--code", help="also load the targets, and compare their code with that of the bundle")
+    ] = False,
+) -> int:
+    """Check the evidence of an audit again: files, certificates and witnesses; exit 1 if anything is wrong.
+
+    The check of the bundle alone runs no code of the targets.
+    """
+    from veridp.audit.bundle import bundled_targets, check_bundle
+    from veridp.target import load
+
+    mechanisms = {}
+    if code:
+        with user_code():
+            mechanisms = {target: load(target) for target in bundled_targets(bundle)}
+    checks = check_bundle(bundle, mechanisms)
+    show("\n".join(map(str, checks)))
+    return HOLDS if all(one.holds for one in checks) else FAILS
 
 
 def _show(results: list[Audited], as_json: bool) -> None:
