@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veridp.budget import Deadline
-from veridp.cli.options import AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
+from veridp.budget import Deadline, killed_after
+from veridp.cli.options import GRACE, AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
 from veridp.cli.output import (
     FAILS,
     HOLDS,
@@ -130,7 +130,8 @@ def _discover(targets: list[str], seconds: float, results: list[Audited]) -> lis
     single: list[str] = []
     for target in targets:
         try:
-            with user_code():
+            late = f"{target}: loading its files did not end within {seconds:.3g} s, in a compiled call"
+            with user_code(), killed_after(seconds + GRACE, late):
                 found = discover(target, Deadline(seconds))
         except VeridpError as error:
             if len(targets) == 1:
