@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veridp.budget import Deadline, killed_after
+from veridp.catalogue import catalogue
 from veridp.cli.options import GRACE, AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
 from veridp.cli.output import (
     FAILS,
@@ -129,6 +130,9 @@ def _discover(targets: list[str], seconds: float, results: list[Audited]) -> lis
         raise BadInput("which target? give file.py:function, a folder, or targets in [tool.veridp] of pyproject.toml")
     single: list[str] = []
     for target in targets:
+        if ":" in target or target in catalogue:
+            single.append(target)
+            continue
         try:
             late = f"{target}: loading its files did not end within {seconds:.3g} s, in a compiled call"
             with user_code(), killed_after(seconds + GRACE, late):
