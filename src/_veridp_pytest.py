@@ -50,13 +50,19 @@ _SPENT = pytest.StashKey[list[float]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("veridp", "differential privacy")
-    group.addoption("--dp-time", type=float, default=SECONDS, metavar="SECONDS", help="seconds for each mechanism (20)")
-    group.addoption(
-        "--dp-alpha", type=float, default=ALPHA, metavar="ALPHA", help="false-alarm rate of the whole session (0.01)"
-    )
+    group.addoption("--dp-time", type=float, metavar="SECONDS", help="seconds for each mechanism (20)")
+    group.addoption("--dp-alpha", type=float, metavar="ALPHA", help="false-alarm rate of the whole session (0.01)")
+    parser.addini("dp_time", "what --dp-time is where it is not given", default=str(SECONDS))
+    parser.addini("dp_alpha", "what --dp-alpha is where it is not given", default=str(ALPHA))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name in ("dp_time", "dp_alpha"):
+        if getattr(config.option, name) is None:
+            try:
+                setattr(config.option, name, float(config.getini(name)))
+            except ValueError:
+                raise pytest.UsageError(f"{name} must be a number, got {config.getini(name)!r}") from None
     if not config.getoption("--dp-time") > 0:
         raise pytest.UsageError(f"--dp-time must be > 0 seconds, got {config.getoption('--dp-time'):g}")
     if not 0 < config.getoption("--dp-alpha") < 1:

@@ -81,6 +81,9 @@ def run(own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         with pytest.raises(SystemExit) as ended:
             main()
         printed = capfd.readouterr()
-        return Result(int(ended.value.code or 0), printed.out, printed.err)
+        result = Result(int(ended.value.code or 0), printed.out, printed.err)
+        if "--json" in words and result.out:
+            assert result.document  # whatever the test looks at, what was printed is what the schema says
+        return result
 
     return command

@@ -127,8 +127,9 @@ CHARTS = {
 
 
 @pytest.mark.parametrize("judged", [TRUE], indirect=True)
-def test_it_shows_itself(engine: str, judged: Any, tmp_path: Path) -> None:
+def test_it_shows_itself(engine: str, judged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr("veridp.report.notebook.SECONDS_IN_A_NOTEBOOK", math.inf)
     assert len(repr(judged)) < 200
     assert "coin" in repr(judged)
     exhibits = result_exhibits(judged, math.inf)

@@ -65,7 +65,7 @@ def discover(target: str, deadline: Deadline | None = None) -> Discovery:
 
 
 def _seconds(deadline: Deadline | None) -> float:
-    return min(LOADING, math.inf if deadline is None else deadline.left)
+    return max(min(LOADING, math.inf if deadline is None else deadline.left), 1e-3)
 
 
 def _sources(folder: Path) -> Iterator[Path]:

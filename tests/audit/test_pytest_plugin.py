@@ -106,6 +106,21 @@ def test_bad_options(tmp_path: Path) -> None:
     assert "--dp-time must be > 0 seconds, got 0" in result.stderr
 
 
+def test_the_ini_file_sets_what_is_not_given(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(pytestconfig):\n"
+        "    assert pytestconfig.getoption('--dp-time') == 120\n"
+        "    assert pytestconfig.getoption('--dp-alpha') == 0.02\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndp_time = 7\ndp_alpha = 0.02\n")
+    command = [sys.executable, "-m", "pytest", "-q", "--dp-time", "120"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=500)  # noqa: S603
+    assert "1 passed" in result.stdout
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndp_alpha = much\n")
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=500)  # noqa: S603
+    assert "dp_alpha must be a number, got 'much'" in result.stderr
+
+
 def test_the_plugin_does_not_import_the_library(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("import sys\n\ndef test_it():\n    assert 'veridp' not in sys.modules\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]

@@ -159,8 +159,11 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, proved: Verdict) ->
         audited_html([Audited("coin", proved)])
 
 
-def test_the_command_writes_the_page(run: Callable[..., Any], own_folder: Path) -> None:
+def test_the_command_writes_the_page(
+    run: Callable[..., Any], own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("plotly")
+    monkeypatch.setattr("veridp.report.page.verdict_exhibits", lambda verdict: verdict_exhibits(verdict, math.inf))
     assert run("audit", "laplace", "--html", "report.txt").status == 2
     done = run("audit", "randomized_response", "--time", "300", "--html", "pages/report.html")
     assert done.status == 0

@@ -13,9 +13,10 @@ import typer
 
 from veridp.cli.account import app as budget_commands
 from veridp.cli.account import show_account
-from veridp.cli.audit import show_audit, write_starter
+from veridp.cli.audit import show_audit, show_verification, write_starter
 from veridp.cli.collect import app as collect_commands
 from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
+from veridp.cli.examples import add_examples
 from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
 from veridp.cli.pipeline import show_runs
@@ -28,6 +29,7 @@ INTERRUPTED = 130  # the exit status of typer after Ctrl-C
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
+app.command("verify")(show_verification)
 app.command("new")(write_starter)
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)
@@ -43,6 +45,7 @@ app.command("account")(show_account)
 app.command("schema")(show_schema)
 app.add_typer(budget_commands, name="budget")
 app.add_typer(collect_commands, name="collect")
+add_examples(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veridp.budget import Deadline
-from veridp.cli.options import AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
+from veridp.budget import Deadline, killed_after
+from veridp.catalogue import catalogue
+from veridp.cli.options import GRACE, AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
 from veridp.cli.output import (
     FAILS,
     HOLDS,
     NOT_JUDGED,
     complain,
+    json_text,
     progress_bar,
     remark,
     show,
@@ -22,7 +24,7 @@ from veridp.cli.output import (
     user_code,
     write_report,
 )
-from veridp.errors import BadInput, VeridpError
+from veridp.errors import BadInput, MissingExtra, VeridpError
 from veridp.project import ProjectSettings, discover
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ def show_audit(
     html: HtmlFile = None,
     table: Annotated[
         Path | None, typer.Option(help="also write a table: CSV or LaTeX, by the ending .csv or .tex")
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="also write the evidence to this zip file, which `veridp verify` checks again")
     ] = None,
     baseline: Annotated[
         Path | None, typer.Option(help="known results: only what is worse than in this file decides the exit status")
@@ -84,6 +89,8 @@ def show_audit(
         write_report(table, audited_table(results, table.suffix.lower()))
     if html is not None:
         _write_page(results, html)
+    if bundle is not None:
+        _write_bundle(results, bundle)
     _show(results, as_json)
     if baseline is not None and update_baseline:
         from veridp.report.baseline import baseline_text
@@ -123,8 +130,12 @@ def _discover(targets: list[str], seconds: float, results: list[Audited]) -> lis
         raise BadInput("which target? give file.py:function, a folder, or targets in [tool.veridp] of pyproject.toml")
     single: list[str] = []
     for target in targets:
+        if ":" in target or target in catalogue:
+            single.append(target)
+            continue
         try:
-            with user_code():
+            late = f"{target}: loading its files did not end within {seconds:.3g} s, in a compiled call"
+            with user_code(), killed_after(seconds + GRACE, late):
                 found = discover(target, Deadline(seconds))
         except VeridpError as error:
             if len(targets) == 1:
@@ -182,6 +193,47 @@ def _write_page(results: list[Audited], file: Path) -> None:
     with user_code(), status_line(f"drawing {file}"):
         text = audited_html(results)
     write_report(file, text)
+
+
+def _write_bundle(results: list[Audited], file: Path) -> None:
+    from veridp.audit.bundle import bundle_of
+    from veridp.report.audit import audited_document
+    from veridp.report.page import audited_html
+
+    with user_code(), status_line(f"writing {file}"):
+        try:
+            page = audited_html(results)
+        except MissingExtra as missing:
+            remark(f"{file} is without the page: {missing}")
+            page = None
+        data = bundle_of(results, json_text("audit", *map(audited_document, results)), page)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+
+
+def show_verification(
+    bundle: Annotated[Path, typer.Argument(help="the file that `veridp audit --bundle` wrote")],
+    code: Annotated[
+        bool, typer.Option("--code", help="also load the targets, and compare their code with that of the bundle")
+    ] = False,
+) -> int:
+    """Check the evidence of an audit again: files, certificates and witnesses; exit 1 if anything is wrong.
+
+    The check of the bundle alone runs no code of the targets.
+    """
+    from veridp.audit.bundle import bundled_targets, check_bundle
+    from veridp.target import load
+
+    mechanisms = {}
+    if code:
+        with user_code():
+            mechanisms = {target: load(target) for target in bundled_targets(bundle)}
+    checks = check_bundle(bundle, mechanisms)
+    show("\n".join(map(str, checks)))
+    return HOLDS if all(one.holds for one in checks) else FAILS
 
 
 def _show(results: list[Audited], as_json: bool) -> None:

@@ -61,11 +61,16 @@ def show_json(command: str, *results: Mapping[str, object], file: Path | None = 
 
     Each result names its target.
     """
-    document = {"version": JSON_VERSION, "command": command, "results": results}
+    text = json_text(command, *results)
     if file is None:
-        print_json(document)
+        sys.stdout.write(text)
     else:
-        write_report(file, _json(document))
+        write_report(file, text)
+
+
+def json_text(command: str, *results: Mapping[str, object]) -> str:
+    """The results of a command as the text of that document."""
+    return _json({"version": JSON_VERSION, "command": command, "results": results})
 
 
 def print_json(document: object) -> None:

@@ -38,7 +38,7 @@ from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
 
 Array = NDArray[np.float64]
-SECONDS = 20.0  # for all that is computed for a page, at most; the rest is left out, and that is said
+SECONDS = 30.0  # for all that is computed for a page, at most; the rest is left out, and that is said
 SHARE = 0.5  # of the time that is left, for each chart
 MAX_PATHS_SHOWN = 60
 MAX_PATHS = 20_000
@@ -295,7 +295,7 @@ def _claimed_profile(claim: Claim, grid: Array) -> list[Series]:
 
 def tradeoff_chart(comparison: Comparison, claim: Claim | None) -> Chart:
     """The least type II error at each type I error of a test between the two inputs, and what is claimed of it."""
-    alphas, powers = comparison.tradeoff(POINTS_PER_CURVE, largest=_largest_drawn(comparison))
+    alphas, powers = comparison.tradeoff(POINTS_PER_CURVE // 2, largest=_largest_drawn(comparison))
     drawn = Series("best test of the two inputs", tuple(alphas.tolist()), tuple((1 - powers).tolist()))
     claimed = [] if claim is None else [_claimed_tradeoff(claim)]
     return Chart(

@@ -9,7 +9,7 @@
 
   function styled(chart) {
     const bars = chart.data.some((trace) => trace.type === "bar");
-    const axis = { gridcolor: colour("rule"), zerolinecolor: colour("rule"), linecolor: colour("rule"), automargin: true };
+    const axis = { gridcolor: colour("rule"), zerolinecolor: colour("rule"), linecolor: colour("rule"), automargin: true, exponentformat: "power" };
     const data = chart.data.map(({ about, ...trace }) => ({
       ...trace,
       line: { ...trace.line, color: colour(about), width: about === "claim" ? 1.6 : 2.4 },
