@@ -17,6 +17,7 @@ from veridp.adjacency.base import numbers_of
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval
+from veridp.engines.prove.aggregate_proof import AggregateProof
 from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
@@ -378,7 +379,7 @@ class ProofForSizes(Presentable):
     """Proofs for the sizes from 1 on, and the induction that covers all sizes, or why there is none."""
 
     proofs: tuple[Proof, ...]
-    induction: Induction | None
+    induction: Induction | AggregateProof | None
     why_not: str = ""
     finished: bool = True  # whether all sizes that were asked for were tried
 
@@ -417,7 +418,9 @@ class ProofForSizes(Presentable):
 
     @property
     def scope(self) -> str:
-        return f"for sizes 1..{self.proofs[-1].size}" if self.induction is None else "for every size"
+        if self.induction is None:
+            return f"for sizes 1..{self.proofs[-1].size}"
+        return f"for every size {self.induction.restriction}".rstrip()
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -430,7 +433,9 @@ class ProofForSizes(Presentable):
 
     def __str__(self) -> str:
         who = f"{self.proofs[-1].mechanism} under {self.proofs[-1].mechanism.adjacency}"
-        deltas = {proof.at_delta for proof in self.proofs if self.induction is None} - {0.0}
+        if self.induction is not None:
+            return f"{who}: {self.induction.privacy} is proved {self.scope}"
+        deltas = {proof.at_delta for proof in self.proofs} - {0.0}
         privacy = f"({self.epsilon:.6g}, {max(deltas):.6g})-DP" if deltas else f"{self.epsilon:.6g}-DP"
         proved = f"{privacy} is proved" if math.isfinite(self.epsilon) else "no alignment found"
         return f"{who}: {proved} {self.scope}"
