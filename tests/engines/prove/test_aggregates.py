@@ -135,6 +135,25 @@ def test_several_sums_are_proved_together(function, adjacency, cost):
     assert for_every_size(function, adjacency).epsilon == pytest.approx(cost, abs=1e-12)
 
 
+def variance_at_least_zero(rng, data):
+    x = np.asarray(data)
+    n = len(x)
+    mean = x.mean() + rng.laplace(scale=2 / n)
+    square = (x**2).mean() + rng.laplace(scale=2 / n)
+    return max(square - mean**2, 0.0)
+
+
+def test_one_size_is_proved_by_its_sums_where_its_paths_do_not_help():
+    """A function of noisy numbers decides, or what sixty records decide are 2^60 paths; 1/2 for each of two means."""
+    for size in (2, 60):
+        proof = veridp.prove(variance_at_least_zero, size, adjacency="replace", domain=(0.0, 1.0))
+        assert proof.epsilon == pytest.approx(1.0, abs=1e-12)
+        assert proof.certificate["size"] == size
+        assert check(proof.certificate).verified
+    many = veridp.prove(generated, 60, adjacency="add-remove", domain=(0.0, 1.0))
+    assert many.epsilon == pytest.approx(0.5, abs=1e-12)
+
+
 def gaussian_mean(rng, data):
     return np.mean(np.clip(data, 0, 1)) + rng.normal(scale=4.0 / len(data))
 

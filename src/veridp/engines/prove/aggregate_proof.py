@@ -33,6 +33,7 @@ from veridp.errors import (
 from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.output import identity, is_finite_number, output_of
 from veridp.kernel.path import Path, leaves
+from veridp.kernel.replay import Replayed
 from veridp.mechanism import Mechanism
 from veridp_check.checker import check
 from veridp_check.records import RecordSums
@@ -91,50 +92,72 @@ def prove_aggregates(mechanism: Mechanism) -> AggregateProof:
     NotInductive where the mechanism is not one of sums over records, or has no such alignment. That it is one rests on
     its text; that text and certificate say what it does was seen in plain runs on data of several sizes.
     """
-    if interval_of(mechanism) is None or certified_word(mechanism.adjacency) not in RELATIONS:
-        raise NotInductive(
-            f"a proof for every size under {mechanism.adjacency} needs records of an interval, not {mechanism.domain!r}"
-        )
-    try:
-        return _proved(mechanism, means=False)
-    except NotInductive as reason:
-        if reason.__cause__ is None or not certified_word(mechanism.adjacency).startswith(REPLACE):
-            raise
-        first = reason  # such as a scale that depends on the number of records, which is left open among the sums
-    try:
-        return _proved(mechanism, means=True)
-    except NotInductive as reason:
-        raise NotInductive(f"{first}; as a function of means: {reason}") from reason
-
-
-def _proved(mechanism: Mechanism, *, means: bool) -> AggregateProof:
-    parts = aggregates_of(mechanism, means=means)
-    try:
-        sums = _sums_of_a_record(parts)
-        paths = _paths(parts, sums.count)
-    except (NotExplorable, ExplorationDisagrees, MechanismFailed) as error:
-        raise NotInductive(f"{mechanism.name} has no proof for every size: {error}") from error
-    word = certified_word(mechanism.adjacency)
-    seen = (sums,) if word.startswith(REPLACE) else (RecordSums(sums.constants, ()), sums)
-    summary = Summary(seen, tuple(paths), word)
-    whole = any(noise.distribution.integer for path in paths for noise in path.noises)
-    alignment = prove_by_alignment(mechanism, 1, paths, summary.polytopes(apart=whole), seen)
     delta = 0.0 if mechanism.claim is None else mechanism.claim.tolerated.delta
-    if delta and not (mechanism.claim and mechanism.claim.covers_proof(alignment)):
-        apart = summary.polytopes(apart=True)
-        alignment = prove_by_divergence(mechanism, 1, paths, summary.polytopes(apart=False), delta, seen, None, apart)
-    if math.isinf(alignment.epsilon):
-        blame = alignment.blame
-        raise NotInductive(f"no alignment for every size: {alignment.explained if blame is None else blame.sentence}")
-    proof = AggregateProof(mechanism, alignment, means)
+    proof = AggregateProof(mechanism, *_proved(mechanism, None, delta))
     checked = check(proof.certificate)
     if checked.rejection is not None:
         raise EnginesDisagree(
             f"{proof}, but the checker rejects the certificate at {checked.rejection.place}: "
             f"{checked.rejection.reason}; this is a fault in veridp, please report it"
         )
-    _compare(mechanism, parts, sums)
     return proof
+
+
+def prove_aggregates_of(mechanism: Mechanism, size: int, delta: float) -> AlignmentProof:
+    """The same for one size: what code decides and computes of noisy sums is no obstacle, nor are many records."""
+    return _proved(mechanism, size, delta)[0]
+
+
+def _proved(mechanism: Mechanism, size: int | None, delta: float) -> tuple[AlignmentProof, bool]:
+    """The proof, and whether it is one of means."""
+    word = certified_word(mechanism.adjacency)
+    if interval_of(mechanism) is None or word not in RELATIONS:
+        raise NotInductive(
+            f"a proof for every size under {mechanism.adjacency} needs records of an interval, not {mechanism.domain!r}"
+        )
+    try:
+        return _aligned(mechanism, size, delta, means=False), False
+    except NotInductive as reason:
+        if reason.__cause__ is None or not word.startswith(REPLACE):
+            raise
+        first = reason  # such as a scale that depends on the number of records, which is left open among the sums
+    try:
+        return _aligned(mechanism, size, delta, means=True), True
+    except NotInductive as reason:
+        raise NotInductive(f"{first}; as a function of means: {reason}") from reason
+
+
+def _aligned(mechanism: Mechanism, size: int | None, delta: float, *, means: bool) -> AlignmentProof:
+    parts = aggregates_of(mechanism, means=means)
+    many = 1 if size is None else size
+    try:
+        sums = _sums_of_a_record(parts)
+        paths, confirmed = _paths(parts, sums.count, many)
+    except (NotExplorable, ExplorationDisagrees, MechanismFailed) as error:
+        raise NotInductive(f"{mechanism.name} has no proof for every size: {error}") from error
+    word = certified_word(mechanism.adjacency)
+    of_one = _divided(sums, many) if means else sums
+    sizes = ((1,) if size is None else (size,)) if word.startswith(REPLACE) else (size or 0, (size or 0) + 1)
+    seen = tuple(RecordSums(of_one.constants, of_one.places * each) for each in sizes)
+    summary = Summary((of_one,) if word.startswith(REPLACE) else (RecordSums(sums.constants, ()), sums), (), word)
+    whole = any(noise.distribution.integer for path in paths for noise in path.noises)
+    proof = prove_by_alignment(mechanism, many, paths, summary.polytopes(apart=whole), seen)
+    if delta and not (mechanism.claim is not None and mechanism.claim.covers_proof(proof)):
+        apart = summary.polytopes(apart=True)
+        proof = prove_by_divergence(mechanism, many, paths, summary.polytopes(apart=False), delta, seen, None, apart)
+    if math.isinf(proof.epsilon):
+        blame = proof.blame
+        raise NotInductive(f"no alignment of sums: {proof.explained if blame is None else blame.sentence}")
+    _compare(mechanism, parts, sums, (*SIZES, *sizes) if size is None else sizes)
+    return replace(proof, replayed=confirmed)
+
+
+def _divided(sums: RecordSums, many: int) -> RecordSums:
+    """The sums divided by the number of records."""
+    (cells,) = sums.places
+    terms = [tuple({p: c / many for p, c in each.items()} for each in cell.terms) for cell in cells]
+    divided = tuple(replace(cell, terms=each) for cell, each in zip(cells, terms, strict=True))
+    return RecordSums(tuple(c / many for c in sums.constants), (divided,))
 
 
 def _sums_of_a_record(parts: Aggregates) -> RecordSums:
@@ -168,40 +191,37 @@ def _sum_paths(sums: Mechanism, data: list[Affine]) -> Sequence[Path]:
     return found
 
 
-def _paths(parts: Aggregates, count: int) -> Sequence[Path]:
-    """The paths of the rest, on open sums."""
-    data: list[Any] = [*unknowns("sum", count), *[1] * parts.means]
+def _paths(parts: Aggregates, count: int, many: int) -> tuple[Sequence[Path], Replayed]:
+    """The paths of the rest, on open sums, and what plain runs say of them."""
+    data: list[Any] = [*unknowns("sum", count), *[many] * parts.means]
     paths = explored(parts.rest, data)
-    replayed(parts.rest, data, paths)
+    confirmed = replayed(parts.rest, data, paths)
     found = ended(paths)
     check_noise(found)
     if not all(isinstance(path.weight, int | Fraction) for path in found):
         raise NotInductive(f"{parts.rest.name} chooses with probabilities that depend on sums over its records")
-    return found
+    return found, confirmed
 
 
-def _compare(mechanism: Mechanism, parts: Aggregates, sums: RecordSums) -> None:
+def _compare(mechanism: Mechanism, parts: Aggregates, sums: RecordSums, sizes: Sequence[int]) -> None:
     """Raise ExplorationDisagrees where a plain run is not what the rest makes of the sums of its data."""
     rng = np.random.default_rng(0)
     low, high = map(float, interval_of(mechanism) or (0, 0))
     plain, added, rest = mechanism.bound(), parts.sums.bound(), parts.rest.bound()
-    sizes = SIZES if certified_word(mechanism.adjacency).startswith(REPLACE) else (0, *SIZES)
     for seed in range(PLAIN_RUNS):
         size = sizes[seed % len(sizes)]
-        data = [float(x) for x in rng.uniform(low, high, size)]
-        if seed % 3 == 2:
-            data = [float(x) for x in rng.choice([low, high], size)]
+        drawn = rng.uniform(low, high, size) if seed % 3 < 2 else rng.choice([low, high], size)
+        data = [float(x) for x in drawn]
         output = output_of(plain, np.random.default_rng(seed), copy.deepcopy(data))
         numbers = [*numbers_in(added(np.random.default_rng(0), copy.deepcopy(data)))]
         stated = [float(x) for x in sums.of_any([Fraction(x) for x in data])]
-        if parts.means:
-            numbers = [*(x / size for x in numbers), size]
-            stated = [*(x / size for x in stated), size]
-        again = output_of(rest, np.random.default_rng(seed), list(numbers))
-        if not _is_close(numbers, stated) or not _is_close(leaves(output), leaves(again)):
+        if not _is_close([float(x) for x in numbers], stated):
+            raise ExplorationDisagrees(f"the sums of {mechanism.name} on {size} records are {numbers}, not {stated}")
+        seen = [*(x / size for x in numbers), size] if parts.means else list(numbers)
+        again = output_of(rest, np.random.default_rng(seed), seen)
+        if not _is_close(leaves(output), leaves(again)):
             raise ExplorationDisagrees(
-                f"{mechanism.name} returned {output!r} on {size} records, but {again!r} on their sums; this is a fault "
-                f"in veridp, please report it"
+                f"{mechanism.name} returned {output!r} on {size} records, but {again!r} on their sums {seen}"
             )
 
 
