@@ -22,11 +22,13 @@ from veridp_check.alignment_reader import (
 from veridp_check.coverage import EventRegion, check_runs
 from veridp_check.document import LISTED, NUMERIC, CertificateFlaw, LinearCondition, Stated, text_of
 from veridp_check.maps import PiecewiseMap
-from veridp_check.records import RecordSums, Seen, Way, bounds_of, ends_of, sums_of, ways_to_differ
+from veridp_check.records import RecordSums, Seen, Way, ends_of, sums_of, ways_to_differ
 from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
 from veridp_check.weights import ExponentialRatio, PiecewiseWeight, check_weight
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
+MEANS = "means"  # the data of the events are sums divided by the number of records
+SCALED = ("laplace", "normal", "exponential", "gumbel", "logistic", "cauchy")  # divided by n, of a scale divided by n
 KNOWN = (*SENSE, "l1", "any", LISTED)
 
 
@@ -278,17 +280,34 @@ def check_convexity(certificate: Certificate) -> str:
     to data that are whole numbers. A table must then have a corner for every whole difference.
     """
     depends = False
-    if certificate.records and certificate.data != "real":
+    if certificate.records and certificate.data == "whole":
         raise CertificateFlaw("/data", "sums over records need not be whole")
+    if certificate.data == MEANS:
+        _check_means(certificate)
     for at in places_of(certificate):
-        if certificate.data == "real" and isinstance(at.shifts, ShiftTable) and at.shifts.at == "whole":
+        if certificate.data != "whole" and isinstance(at.shifts, ShiftTable) and at.shifts.at == "whole":
             raise CertificateFlaw(f"{at.place}/at", "shifts for whole differences only: the data must be whole")
         depends |= _depends_on_whole(certificate, at)
-    if certificate.data == "real":
+    if certificate.data != "whole":
         return "means of the shifts serve for all differences between the corners"
     if not depends:
         return "nothing is said of data that are not whole, though it would hold for them"
     return "every whole difference has its shift; nothing is said of data that are not whole"
+
+
+def _check_means(certificate: Certificate) -> None:
+    """Means of n records, and noise whose scales are the stated ones divided by n, are like sums of one record.
+
+    The means of neighbours differ by the differences of the sums, divided by n. Divide every shift by n too: what it
+    keeps is linear and so is kept, and as the scales are so divided, the noise allows it at the same cost. Which run is
+    in which event does not depend on the scales. For this the records must be as many on both sides, and the scale must
+    be all that the distribution of the noise has.
+    """
+    if certificate.size is not None or not certificate.adjacency.startswith("replace") or not certificate.records:
+        raise CertificateFlaw("/data", "means are for every size, of as many records on both sides")
+    for k, noise in enumerate(certificate.noises):
+        if noise.kind not in SCALED:
+            raise CertificateFlaw(f"/noises/{k}/kind", f"{noise.kind} noise cannot be divided by the number of records")
 
 
 def _depends_on_whole(certificate: Certificate, at: Carried) -> bool:
@@ -296,7 +315,7 @@ def _depends_on_whole(certificate: Certificate, at: Carried) -> bool:
     place = depends_on_whole(at)
     if place is None:
         return False
-    if certificate.data == "real":
+    if certificate.data != "whole":
         raise CertificateFlaw(
             place, "whole noise is moved, which only carries over whole differences: the data must be whole"
         )
@@ -343,7 +362,7 @@ def check_events(certificate: Certificate) -> str:
                 f"/events/{e}/weight", f"a probability above 0 is needed, not {text_of(event.weight)}"
             )
     _check_weights(certificate)
-    pairs = check_runs(regions, certificate.noises, certificate.entries, bounds_of(certificate.records))
+    pairs = check_runs(regions, certificate.noises, certificate.entries, certificate.bounds)
     if any(event.weight != 1 for event in certificate.events):
         return "for all noise and data, the weights of the events that hold sum to 1"
     return f"they cover all runs, and no two of them overlap ({count(pairs, 'pair')})"

@@ -27,7 +27,7 @@ from veridp_check.document import (
     vector_in,
 )
 from veridp_check.noise import NoiseDraw
-from veridp_check.records import Seen, fields_in, records_in
+from veridp_check.records import Seen, bounds_of, fields_in, records_in
 from veridp_check.weights import PiecewiseWeight, weight_in
 
 Corner = tuple[Fraction, ...]
@@ -126,6 +126,11 @@ class Certificate(Stated):
     def scope(self) -> str:
         return f"{super().scope}{', on whole numbers' if self.data == 'whole' else ''}"
 
+    @property
+    def bounds(self) -> list[LinearCondition]:
+        """Between what numbers the sums lie, where these are of so many records."""
+        return [] if self.size is None else bounds_of(self.records)
+
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
@@ -139,16 +144,16 @@ def read_divergence(document: object) -> Certificate:
 
 def _read(document: object, *more: str, priced: bool) -> Certificate:
     field = fields_in(document, "data", "polytopes", "outputs", "noises", "events", *more)
-    stated, size = stated_in(field), size_in(field)
+    stated = stated_in(field)
     records = records_in(field, stated)
-    size = records[0].count if records else size
+    size = records[0].count if records else size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     outputs = tuple(node.text() for node in field["outputs"].entries())
     polytopes = tuple(polytope_in(node, size) for node in field["polytopes"].entries())
     return Certificate(
         **vars(stated),
         records=records,
-        data=field["data"].one_of(("real", "whole")),
+        data=field["data"].one_of(("real", "whole", "means")),
         polytopes=polytopes,
         outputs=outputs,
         noises=noises,

@@ -115,12 +115,13 @@ class Stated:
     @property
     def scope(self) -> str:
         """For which data it is said to hold."""
+        sizes = "every size" if self.size is None else f"size {self.size}"
         if self.domain is not None:
             ends = f"from {float(self.domain[0]):g} to {float(self.domain[1]):g}"
             if self.adjacency == "any":
                 return f"numbers {ends}"
-            return f"size {self.size}, {'records' if self.adjacency in RECORDS else 'numbers'} {ends}"
-        return "every size" if self.size is None else f"size {self.size}"
+            return f"{sizes}, {'records' if self.adjacency in RECORDS else 'numbers'} {ends}"
+        return sizes
 
 
 # ------------------------------------------------------------------------------------------------------- the file

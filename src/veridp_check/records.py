@@ -120,6 +120,11 @@ class RecordSums:
         added = [next(cell.at(x) for cell in cells if cell.has(x)) for x, cells in zip(data, self.places, strict=True)]
         return [sum(column) for column in zip(self.constants, *added, strict=True)]
 
+    def of_any(self, data: Sequence[Fraction]) -> list[Fraction]:
+        """The sums of any number of records, each of which adds what the last one does."""
+        added = [next(cell.at(x) for cell in self.places[-1] if cell.has(x)) for x in data]
+        return [sum(column) for column in zip(self.constants, *added, strict=True)]
+
     def ends(self) -> Iterator[tuple[Fraction, Fraction]]:
         """The least and the largest value of each sum, or more."""
         for e, constant in enumerate(self.constants):
@@ -255,16 +260,31 @@ def records_in(field: Mapping[str, DocumentNode], stated: Stated) -> tuple[Seen,
     node = field["records"]
     if stated.adjacency == "any" and stated.size != 1:
         raise field["size"].flaw(f"one number is needed, not {stated.size}")
-    sizes = [stated.size or 1, (stated.size or 1) + 1][: 1 + stated.adjacency.startswith("add-remove")]
+    sizes = _sizes(stated)
     nodes = node.entries()
     if len(nodes) != len(sizes):
         raise node.flaw(f"{len(sizes)} needed, one for each size of the data, not {len(nodes)}")
-    if stated.domain is None or (stated.adjacency == "replace" and "pieces" in nodes[0].mapping()):
+    if stated.size is None and (stated.domain is None or stated.adjacency not in RECORDS):
+        raise field["size"].flaw("records of an interval are needed for every size")
+    seen_whole = stated.adjacency == "replace" and stated.size is not None and "pieces" in nodes[0].mapping()
+    if stated.domain is None or seen_whole:
         return (map_in(nodes[0], sizes[0], stated.domain),)
     found = tuple(_sums(each, size, stated) for each, size in zip(nodes, sizes, strict=True))
     if len({len(each.constants) for each in found}) > 1:
         raise node.flaw("as many sums are needed for each size")
+    if stated.size is None and len({each.constants for each in found}) > 1:
+        raise node.flaw("the sums of no records must be the same for every size")
     return found
+
+
+def _sizes(stated: Stated) -> list[int]:
+    """The sizes of the data that sums are given for.
+
+    For every size, these are one record, or none and one: the sums are those of no records and what each of them adds.
+    """
+    may_add = stated.adjacency.startswith("add-remove")
+    first = stated.size if stated.size is not None else 0 if may_add else 1
+    return [first, first + 1] if may_add else [first]
 
 
 def _sums(node: DocumentNode, size: int, stated: Stated) -> RecordSums:

@@ -142,11 +142,12 @@ def prove_every_size(findings: Findings) -> None:
         except (*NO_PATHS, BadInput) as reason:
             found.append(f"not proved for every size: {reason}")
             return
-        if case.claim.covers(induction.epsilon):
-            findings.scope = f"for all neighbours under {case.mechanism.adjacency}, of every size"
-            found.append(f"{induction.epsilon:.6g}-DP is proved for every size")
+        if induction.keeps(case.claim):
+            every = f"for all neighbours under {case.mechanism.adjacency}, of every size"
+            findings.scope = ", ".join(filter(None, (every, induction.restriction)))
+            found.append(f"{induction.privacy} is proved for every size")
         else:
-            found.append(f"for every size only {induction.epsilon:.6g}-DP is proved")
+            found.append(f"for every size only {induction.privacy} is proved")
 
 
 def compare_exactly(findings: Findings) -> None:

@@ -4,6 +4,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from veridp.engines.prove.aggregate_proof import AggregateProof
 from veridp.engines.prove.alignment import AlignmentProof, Proof
 from veridp.engines.prove.bounds import BoundedProof
 from veridp.engines.prove.coupling import CouplingProof
@@ -11,6 +12,7 @@ from veridp.engines.prove.induction import Induction, prove_for_every_size
 from veridp.engines.prove.search import ProofForSizes, prove, prove_sizes
 
 __all__ = [
+    "AggregateProof",
     "AlignmentProof",
     "BoundedProof",
     "CouplingProof",

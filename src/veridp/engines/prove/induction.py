@@ -11,6 +11,8 @@ from typing import Any
 from veridp.adjacency import Adjacency, Phases
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
+from veridp.claim import Claim
+from veridp.engines.prove.aggregate_proof import AggregateProof, prove_aggregates
 from veridp.engines.prove.cases import certified_word
 from veridp.engines.prove.certificate import Json, header, noise_document
 from veridp.engines.prove.events import rational_arguments
@@ -76,19 +78,32 @@ class Induction:
 
         return induction_certificate_of(self)
 
+    restriction = ""  # it holds for all numbers
+
+    @property
+    def privacy(self) -> str:
+        """What is proved, in words."""
+        return f"{self.epsilon:.6g}-DP"
+
+    def keeps(self, claim: Claim) -> bool:
+        """Whether the claim covers what is proved."""
+        return claim.covers(self.epsilon)
+
     def __str__(self) -> str:
-        who = f"{self.mechanism} under {self.mechanism.adjacency}"
-        return f"{who}: {self.epsilon:.6g}-DP is proved for every size"
+        return f"{self.mechanism} under {self.mechanism.adjacency}: {self.privacy} is proved for every size"
 
 
-def prove_for_every_size(mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any) -> Induction:
-    """The smallest ε that an alignment alike for all steps can prove, for inputs of every size.
+def prove_for_every_size(
+    mechanism: Mechanism | Function, *, seconds: float = math.inf, **arguments: Any
+) -> Induction | AggregateProof:
+    """The smallest ε that an alignment alike for all steps, or for sums over all records, proves for every size.
 
-    Raises NotInductive, with the reason, where the mechanism is no loop of like steps or has no such alignment, and
-    CutShort where the `seconds` are not enough.
+    Raises NotInductive, with the reason, where the mechanism is no loop of like steps and sees more of its records than
+    sums, or has no such alignment, and CutShort where the `seconds` are not enough.
     """
     bound = as_mechanism(mechanism, **arguments)
-    return contained(lambda _: _induction(bound), Deadline(seconds), known=(bound,))
+    search = prove_aggregates if bound.adjacency.on_records else _induction
+    return contained(lambda _: search(bound), Deadline(seconds), known=(bound,))
 
 
 def _induction(mechanism: Mechanism) -> Induction:

@@ -64,7 +64,7 @@ class _Reader:
         self.mechanism, self.function = mechanism, mechanism.function
         if type(self.function) is not FunctionType or hasattr(self.function, "__wrapped__"):
             raise NotInductive(f"{mechanism.name} is not a plain function with readable source")
-        self.definition = _definition(self.function, mechanism.name)
+        self.definition = definition_of(self.function, mechanism.name)
         arguments = self.definition.args
         positional = [*arguments.posonlyargs, *arguments.args]
         self.rng, self.data = mechanism.roles.generator or "", mechanism.roles.data
@@ -257,7 +257,7 @@ class _Reader:
         raise NotInductive(f"{site}: induction over the size does not support {what}")
 
 
-def _definition(function: FunctionType, name: str) -> ast.FunctionDef:
+def definition_of(function: FunctionType, name: str) -> ast.FunctionDef:
     """The text of the function, once it is certain that this text is what runs."""
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))

@@ -98,6 +98,30 @@ def unsummarised(paths: Sequence[Path], size: int, ends: Ends, adjacency: str) -
     return Summary((RecordSums((ZERO,) * size, places),), tuple(paths), adjacency)
 
 
+def record_sums(listed: Sequence[Sequence[Path]], start: Sequence[Fraction], ends: Ends) -> RecordSums | None:
+    """The sums that the paths of one record, and of two, return in a list, for one record; None where they are none.
+
+    `start` are the sums of no records. Either of two records must add what one does.
+    """
+    try:
+        grids = [_Grid(paths, size, ends) for size, paths in enumerate(listed, start=1)]
+        keys = list(grids[0].base)
+        one, two = (grid.sums(keys) for grid in grids)
+    except _NotSums:
+        return None
+    alone, both = (_record_sums(grid, mine, mine) for grid, mine in zip(grids, (one, two), strict=True))
+    steps = [each.constant - constant for each, constant in zip(one, start, strict=True)]
+    twice = [each.constant - constant for each, constant in zip(two, start, strict=True)]
+    if len(keys) > 1 or twice != [2 * step for step in steps] or both.places != alone.places * 2:
+        return None
+    cells = []
+    for cell in alone.places[0]:
+        terms = [plus(each, {0: step}) for each, step in zip(cell.terms, steps, strict=True)]
+        kept = tuple({power: Fraction(c) for power, c in each.items() if c} for each in terms)
+        cells.append(RecordCell(cell.low, cell.high, cell.ends, kept))
+    return RecordSums(tuple(start), (tuple(cells),))
+
+
 def bounds_on(sums: Sequence[Seen]) -> list[Condition]:
     """That each sum is between the least and the largest value that it has for records of the domain."""
     found = []

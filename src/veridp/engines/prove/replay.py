@@ -21,6 +21,7 @@ from veridp.engines.prove.target import RecordedDraw, RecordingGenerator, is_sin
 from veridp.errors import INTERRUPTING, BadInput, MechanismFailed
 from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text, raised
 from veridp.kernel.path import entries_of, outline_of
+from veridp_check.alignment_checker import MEANS
 from veridp_check.alignment_reader import Certificate
 from veridp_check.bounds_reader import Enclosed
 from veridp_check.checker import CheckResult, CheckStep, Rejection
@@ -120,7 +121,10 @@ def _random_data(certificate: Stated, rng: np.random.Generator, size: int, known
         low, high = map(float, certificate.domain)
         if not records or is_single(certificate):
             return float(rng.uniform(low, high))
-        return rng.uniform(low, high, records[rng.integers(len(records))].size).tolist()
+        several = records[rng.integers(len(records))].size
+        if certificate.size is None:
+            several = size if certificate.adjacency.startswith("add-remove") else max(size, 1)
+        return rng.uniform(low, high, several).tolist()
     if isinstance(certificate, Enclosed) or (isinstance(certificate, Cases) and certificate.by_value):
         text = certificate.cases[int(rng.integers(len(certificate.cases)))].value or ""
         return known[text] if text in known else ast.literal_eval(text)
@@ -161,10 +165,15 @@ def _told(
     if any(isinstance(event.weight, PiecewiseWeight) for event in certificate.events):
         known = {noise.kind for noise in certificate.noises}  # uniform noise may have become a weight
         draws = [draw for draw in draws if draw.kind != "uniform" or "uniform" in known]
-    drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, draws)]
+    entries, rescaled = _numbers(data, certificate.records), draws
+    if certificate.size is None:
+        entries = certificate.records[-1].of_any([Fraction(x) for x in data])
+    if certificate.data == MEANS:
+        entries = [entry / len(data) for entry in entries]
+        rescaled = [replace(draw, parameters=tuple(p * len(data) for p in draw.parameters)) for draw in draws]
+    drew = [e for e, event in enumerate(certificate.events) if _same_draws(certificate.noises, event.draws, rescaled)]
     if not drew:
         raise CertificateFlaw("/noises", f"{run}: the program drew {_drawn(draws)}, which no event does")
-    entries = _numbers(data, certificate.records)
     holding = []
     for e in drew:
         event = certificate.events[e]

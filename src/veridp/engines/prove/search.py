@@ -17,6 +17,7 @@ from veridp.adjacency.base import numbers_of
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval
+from veridp.engines.prove.aggregate_proof import AggregateProof, prove_aggregates_of
 from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
 from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
@@ -63,6 +64,7 @@ from veridp_check.records import Seen
 
 REPLACE = "replace"  # as certificates call it
 KIND_RUNS = 32  # in which values of a list are compared with floats
+MANY_RECORDS = 8  # past this, what each of them decides gives too many paths, and the text is read first
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
 
@@ -272,11 +274,30 @@ def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     """A proof for all records of an interval; the number of one person is one record.
 
     What one record decides is taken for a function of it, where the code can do with that; else path by path. Where
-    records are sampled, or used with numbers that were released before, it is proved step by step.
+    records are sampled, or used with numbers that were released before, it is proved step by step; and where all this
+    fails, as a function of sums that its text is read for.
     """
     in_steps = prove_by_composition(mechanism, size, delta)
     if in_steps is not None:
         return in_steps
+    if size > MANY_RECORDS:
+        with suppress(NotInductive, ExplorationDisagrees):
+            return prove_aggregates_of(mechanism, size, delta)
+    try:
+        proof = _prove_by_paths(mechanism, size, delta)
+    except (NotExplorable, ExplorationDisagrees, MechanismFailed):
+        with suppress(NotInductive):
+            return prove_aggregates_of(mechanism, size, delta)
+        raise
+    if math.isfinite(proof.epsilon):
+        return proof
+    with suppress(NotInductive, ExplorationDisagrees):
+        return prove_aggregates_of(mechanism, size, delta)
+    return proof
+
+
+def _prove_by_paths(mechanism: Mechanism, size: int, delta: float) -> Proof:
+    """A proof from the paths of this size, which are open records and what they decide."""
     try:
         proof = _prove_sums(mechanism, size, delta, folds=True)
     except (NotExplorable, ExplorationDisagrees, MechanismFailed):
@@ -378,7 +399,7 @@ class ProofForSizes(Presentable):
     """Proofs for the sizes from 1 on, and the induction that covers all sizes, or why there is none."""
 
     proofs: tuple[Proof, ...]
-    induction: Induction | None
+    induction: Induction | AggregateProof | None
     why_not: str = ""
     finished: bool = True  # whether all sizes that were asked for were tried
 
@@ -417,7 +438,9 @@ class ProofForSizes(Presentable):
 
     @property
     def scope(self) -> str:
-        return f"for sizes 1..{self.proofs[-1].size}" if self.induction is None else "for every size"
+        if self.induction is None:
+            return f"for sizes 1..{self.proofs[-1].size}"
+        return f"for every size {self.induction.restriction}".rstrip()
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -430,7 +453,9 @@ class ProofForSizes(Presentable):
 
     def __str__(self) -> str:
         who = f"{self.proofs[-1].mechanism} under {self.proofs[-1].mechanism.adjacency}"
-        deltas = {proof.at_delta for proof in self.proofs if self.induction is None} - {0.0}
+        if self.induction is not None:
+            return f"{who}: {self.induction.privacy} is proved {self.scope}"
+        deltas = {proof.at_delta for proof in self.proofs} - {0.0}
         privacy = f"({self.epsilon:.6g}, {max(deltas):.6g})-DP" if deltas else f"{self.epsilon:.6g}-DP"
         proved = f"{privacy} is proved" if math.isfinite(self.epsilon) else "no alignment found"
         return f"{who}: {proved} {self.scope}"
