@@ -6,9 +6,9 @@ before; then numbers are released, each of which is
     c + Σ over the records that take part of v(record) + normal noise,
 
 where c and the function v may depend on the numbers that earlier rounds released, and v has values between `low` and
-`high`. The output is a function of the released numbers alone. Given the earlier rounds, a round of neighbours
-is that of `composition_checker`: the outputs of both are mixtures of shifted normal noise, and the squares of the shifts
-of its numbers, each over its variance, add up to μ² at most. `sampled_losses` has what follows for all rounds together.
+`high`. The output is a function of the released numbers alone. Given the earlier rounds, a round of neighbours is
+that of `composition_checker`: the outputs of both are mixtures of shifted normal noise, and the squares of the shifts
+of its numbers, each over its variance, add up to μ² at most. `sampled_losses` has what follows for all rounds.
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def check_neighbours(certificate: RoundsCertificate) -> str:
         raise CertificateFlaw("/adjacency", f"records are needed, so one of {', '.join(RECORDS)}")
     for k, each in enumerate(certificate.rounds):
         if each.sampling is not None and each.sampling.fixed and not certificate.is_replaced:
-            raise CertificateFlaw(
-                f"/rounds/{k}/sampling/of", "a sample of fixed size is for records that are replaced"
-            )
+            raise CertificateFlaw(f"/rounds/{k}/sampling/of", "a sample of fixed size is for records that are replaced")
     return "they differ in one record, of which every round has its own sample"
 
 

@@ -32,12 +32,12 @@ from veridp_check.enclosures import exp_between, log_above, root_below, root_of_
 BITS = 192
 ONE = 1 << BITS
 SMALL = 1 << (BITS - 100)  # a y below this is as good as 0
-FAR = 15 * ONE  # normal noise passes so many standard deviations with a probability below 2^-160
-LEAST = 1 << (BITS - 160)
+FAR = 23 * ONE // 2  # normal noise passes so many standard deviations with a probability below LEAST
+LEAST = 1 << (BITS - 99)
 LOG_ERROR = Fraction(1, 1 << 120)  # far more than that of an upper bound of a logarithm
 CLOSE = ONE >> 3  # where the logarithm of a quotient is found by a short series
 DIGITS = 30  # of a probability: it is a multiple of 10^-DIGITS
-UNIT = 10**DIGITS
+UNIT: int = 10**DIGITS
 Bounds = tuple[int, int]
 
 

@@ -105,8 +105,9 @@ def live_variables(
 ) -> dict[int, frozenset[str]]:
     """The local variables that may be read after each offset before they are set.
 
-    Those of functions around always may be; those that functions within use, also after the end, where these are kept. (A function within
-    that is called before is reached by a live variable, or by the mechanism, and so are its variables.)
+    Those of functions around always may be; those that functions within use, also after the end, where these are kept.
+    (A function within that is called before is reached by a live variable, or by the mechanism, and so are its
+    variables.)
     """
     handlers = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
     outer, shared = frozenset(code.co_freevars), frozenset(code.co_cellvars if kept else ())

@@ -13,7 +13,6 @@ variables, and reaches by name nothing but plain values, functions of the kind, 
 from __future__ import annotations
 
 import ast
-import builtins
 import dis
 import linecache
 import sys
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
+from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -29,7 +29,7 @@ import numpy as np
 
 from veridp.errors import NotExplorable, TooManyPaths
 from veridp.kernel.decimals import Written
-from veridp.kernel.explore import Run, Stage, Way, check_again, follow
+from veridp.kernel.explore import Stage, Way, check_again, follow
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.fingerprint import COMPUTED_NAMES, names_in, plain_state
 from veridp.kernel.generator import StandInGenerator
@@ -45,10 +45,12 @@ from veridp.mechanism import Mechanism
 from veridp.mechanism.declared import Adopting
 
 MAX_WAYS = 512  # through one round: 2^9
+KEPT_CONDITIONS = 8  # by a run that is to tell where rounds begin: what it takes for possible need not be
 MAX_FORKS = 50_000  # in all rounds of a run
 STORES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
 STATELESS = frozenset({"math", "numpy", "itertools", "operator", "statistics"})  # modules, as far as code uses them
-FORBIDDEN = READS_FRAMES | COMPUTED_NAMES | {"delattr", "__import__", "iter", "next", "open", "print"}
+FORBIDDEN = READS_FRAMES | COMPUTED_NAMES | {"delattr", "iter", "next", "open", "print"}
+SETTINGS = frozenset({"seterr", "seterrcall", "setbufsize", "set_printoptions", "set_string_function"})  # of NumPy
 
 # ------------------------------------------------------------------------------------------------- where rounds begin
 
@@ -121,6 +123,7 @@ def _is_range(node: ast.expr, stored: frozenset[str] | None) -> bool:
 def keeps_no_state(function: Any) -> bool:
     """Whether what the function calls can keep no state but in local variables."""
     pending, seen = [function], set[int]()
+    names, modules = set[str](), list[ModuleType]()
     while pending:
         value = pending.pop()
         if id(value) in seen or _plain(value) is not None:
@@ -133,6 +136,7 @@ def keeps_no_state(function: Any) -> bool:
         elif isinstance(value, FunctionType) and is_users_code(value.__code__.co_filename):
             if not _is_local(value.__code__) or vars(value):
                 return False
+            names |= names_in(value.__code__)
             named = {name: value.__globals__[name] for name in names_in(value.__code__) if name in value.__globals__}
             if named.get("range", range) is not range:
                 return False
@@ -142,14 +146,21 @@ def keeps_no_state(function: Any) -> bool:
             except ValueError:
                 return False
         elif isinstance(value, ModuleType):
-            if value.__name__.partition(".")[0] not in STATELESS:
-                return False
+            modules.append(value)
         elif isinstance(value, type):
             if value.__module__.partition(".")[0] not in {"builtins", *STATELESS}:
                 return False
         elif not isinstance(value, np.ufunc) and not (_is_bare(value) and value.__name__ not in FORBIDDEN):
             return False
-    return True
+    return all(_is_stateless(module, names) for module in modules)
+
+
+def _is_stateless(module: ModuleType, names: set[str]) -> bool:
+    """Whether the module keeps no state, and none of these names is that of a container which code could change."""
+    containers = (dict, list, set, np.ndarray)
+    return module.__name__.partition(".")[0] in STATELESS and not any(
+        isinstance(vars(module).get(name), containers) for name in names
+    )
 
 
 def _is_local(code: CodeType) -> bool:
@@ -158,7 +169,8 @@ def _is_local(code: CodeType) -> bool:
         at.opname in STORES or (at.opname == "STORE_DEREF" and at.argval in code.co_freevars)
         for at in dis.get_instructions(code)
     )
-    return not outside and FORBIDDEN.isdisjoint(code.co_names) and all(map(_is_local, inner))
+    reaching = any(name.startswith("__") or name in FORBIDDEN or name in SETTINGS for name in code.co_names)
+    return not outside and not reaching and all(map(_is_local, inner))
 
 
 # ------------------------------------------------------------------------------------------------------------ the runs
@@ -243,6 +255,8 @@ class RoundsRun(AdaptiveRun):
         self.seen.append((offset, self.place))
         if offset != self.head:
             return
+        if self.tape is not None or self.branched:
+            self.refuse("the generator is copied or branched, so its state is not that of one stream")
         live = round_heads(frame.f_code)[offset]
         try:
             state = snapshot({name: value for name, value in frame.f_locals.items() if name in live})
@@ -256,7 +270,12 @@ class RoundsRun(AdaptiveRun):
         possible = self.choose_way(options)
         taken = self.options[-1]
         if len(possible) > 1:
-            old = [s for c in options[0].conditions for s in drawn_in(c.slack.terms) if getattr(s, "index", -1) < self.fresh]
+            old = [
+                s
+                for c in options[0].conditions
+                for s in drawn_in(c.slack.terms)
+                if getattr(s, "index", -1) < self.fresh
+            ]
             if old or self.tape is not None:
                 self.refuse("a round of a loop is decided by what was drawn before it")
             ways = self.ways(len(self.starts))
@@ -265,7 +284,8 @@ class RoundsRun(AdaptiveRun):
                 self.refuse("the rounds of a loop are not alike")
             taken.append(len(possible))
             chosen = possible[way]
-            self.conditions += options[chosen].conditions
+            known = self.conditions if self.head is not None else self.conditions[-KEPT_CONDITIONS:]
+            self.conditions = [*known, *options[chosen].conditions]
         else:
             chosen = possible[0]
         self.next = Stage(Fork(options, chosen, here(), implied=len(possible) == 1), asked, chosen)
@@ -325,7 +345,7 @@ def rounds_paths(mechanism: Mechanism, data: Any, mixed: Sequence[int] = ()) -> 
         run = RoundsRun(ways, head)
         return run, follow(run, mechanism.name, function, data, False)
 
-    head = _head_of(*followed(lambda _: (), None))
+    head = _head_of(*followed(partial(_same, ()), None))
     found: list[RoundsPath] = []
     pending: list[tuple[int, ...]] = [()]
     known: list[tuple[int, ...]] = []
@@ -333,7 +353,7 @@ def rounds_paths(mechanism: Mechanism, data: Any, mixed: Sequence[int] = ()) -> 
         if len(found) >= MAX_WAYS:
             raise TooManyPaths(f"{mechanism.name} has more than {MAX_WAYS} ways through a round")
         way = pending.pop()
-        run, path = followed(lambda _, way=way: way, head)
+        run, path = followed(partial(_same, way), head)
         options = next((each for each in run.options[1:] if each), [])
         if run.options[0] or any(each and each != options for each in run.options[1:-1]) or run.options[-1]:
             raise NotExplorable(f"{mechanism.name}: the rounds of its loop are not alike")
@@ -343,25 +363,33 @@ def rounds_paths(mechanism: Mechanism, data: Any, mixed: Sequence[int] = ()) -> 
         found.append(RoundsPath(path, tuple(run.starts)))
 
         def again(path: Path = path, way: tuple[int, ...] = way) -> None:
-            check_again(path, RoundsRun(lambda _: way, head), mechanism.name, function, data, False)
+            check_again(path, RoundsRun(partial(_same, way), head), mechanism.name, function, data, False)
 
         if len(found) == 1:
             again()
         watch.after_run(again)
     for seed in mixed:
         rng = np.random.default_rng(seed)
-        taken = defaultdict[int, tuple[int, ...]](lambda rng=rng: known[rng.integers(len(known))])
+        taken = defaultdict[int, tuple[int, ...]](partial(_one_of, known, rng))
         run, path = followed(taken.__getitem__, head)
         found.append(RoundsPath(path, tuple(run.starts)))
     watch.settle()
     return found
 
 
-def _head_of(run: Run, path: Path) -> int:
+def _same(way: tuple[int, ...], round_number: int) -> tuple[int, ...]:
+    return way
+
+
+def _one_of(ways: Sequence[tuple[int, ...]], rng: np.random.Generator) -> tuple[int, ...]:
+    return ways[int(rng.integers(len(ways)))]
+
+
+def _head_of(run: RoundsRun, path: Path) -> int:
     """The loop between whose rounds all forks lie, and the most often."""
     forks = [k for k, step in enumerate(path.steps) if isinstance(step, Fork) and not step.implied]
     visits: dict[int, list[int]] = {}
-    for offset, place in run.seen:  # type: ignore[attr-defined]
+    for offset, place in run.seen:
         visits.setdefault(offset, []).append(place)
     fitting = [
         (len(places), offset)
@@ -378,7 +406,5 @@ def _draws_in_every_round(path: Path, places: Sequence[int], forks: Sequence[int
     """Whether a number is drawn that decides nothing, in every round that decides something."""
     decided = {s for condition in path.conditions for s in condition.slack.terms}
     drawn = [k for k, step in enumerate(path.steps) if not isinstance(step, Fork) and step not in decided]
-    rounds = [(low, high) for low, high in zip(places, places[1:], strict=False)]
-    return all(
-        any(low <= k < high for k in drawn) for low, high in rounds if any(low <= fork < high for fork in forks)
-    )
+    rounds = list(pairwise(places))
+    return all(any(low <= k < high for k in drawn) for low, high in rounds if any(low <= fork < high for fork in forks))

@@ -47,6 +47,7 @@ from veridp.numerics.balls import ball
 from veridp_check.document import RECORDS
 
 MAX_PATHS = 512  # of a mechanism that samples its records: 2^9
+FIRST_PATHS = 3  # that are read before all are listed
 ANY_RECORD = "*"
 TOTAL = (f.PRODUCT, f.EXP, f.EXPM1, f.TANH, f.ARCTAN, f.SINH, f.ARCSINH, f.SIN, f.COS, f.CBRT)  # of all numbers
 POWER = re.compile(r"\(·\)\*\*[1-9][0-9]*")
@@ -107,10 +108,13 @@ def chance_of(steps: Sequence[Step]) -> Fraction:
     """The probability of what these steps of a path ask and choose."""
     forks = [step for step in steps if isinstance(step, Fork)]
     chance = rational_mass([c for fork in forks if not fork.implied for c in fork.option.conditions])
-    weights = [fork.option.weight for fork in forks]
-    if chance is None or any(isinstance(weight, Weight) for weight in weights):
+    if chance is None:
         raise NotSteps
-    return math.prod(map(Fraction, weights), start=chance)
+    for fork in forks:
+        if isinstance(fork.option.weight, Weight):
+            raise NotSteps
+        chance *= Fraction(fork.option.weight)
+    return chance
 
 
 class PathReader:
@@ -353,16 +357,6 @@ class CompositionProof(Proof):
         return {"rho": squares / 2, "mu": mu}
 
     @property
-    def rho(self) -> float:
-        rho = self.exact_notions["rho"]
-        return math.inf if rho is None else float(rho)
-
-    @property
-    def mu(self) -> float:
-        mu = self.exact_notions["mu"]
-        return math.inf if mu is None else float(mu)
-
-    @property
     def certificate(self) -> dict[str, Any]:
         if self.exact_epsilon is None:
             raise BadInput(f"{self}: there is nothing to certify; prove another size, adjacency or mechanism")
@@ -510,9 +504,9 @@ def _read(mechanism: Mechanism, size: int) -> tuple[NoisySteps, dict[int, list[P
             )
             paths[each] = []
             for path in walked:
-                if not paths[each]:
-                    if not _is_worth_it(path):
-                        return None
+                if not paths[each] and not _is_worth_it(path):
+                    return None
+                if len(paths[each]) < FIRST_PATHS:
                     PathReader(path, False, {}).read()  # else it may take long to find out
                 paths[each].append(path)
         whole = all(len(own) == 1 for own in paths.values())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from veridp.errors import BadInput, NotExplorable
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.noise import Normal
-from veridp.kernel.path import Fork, Path
+from veridp.kernel.path import Path
 from veridp.kernel.rounds import RoundsPath, rounds_paths
 from veridp.kernel.symbols import Noise, count_text, number_text
 from veridp.mechanism import Mechanism
@@ -84,7 +84,7 @@ def _read(found: RoundsPath, names: dict[object, int], state_names: dict[object,
     drawn = [k for k, step in enumerate(found.path.steps) if isinstance(step, Noise) and step not in reader.asked]
     rounds = {rank: bisect_right(places, k) for rank, k in enumerate(drawn)}
     ends = [0, *places, len(found.path.steps)]
-    parts = [found.path.steps[low:high] for low, high in zip(ends, ends[1:], strict=False)]
+    parts = [found.path.steps[low:high] for low, high in pairwise(ends)]
     records: list[frozenset[int] | None] = [None] * len(parts)
     for rank, step in steps.items():
         place = rounds[rank]
@@ -117,9 +117,7 @@ def _rounds(readings: Sequence[Sequence[_Reading]], sizes: Sequence[int], ways: 
     everything = [reading for own in readings for reading in own]
     first = everything[0]
     same = all(
-        reading.output == first.output
-        and reading.rounds == first.rounds
-        and len(reading.chances) == len(first.chances)
+        reading.output == first.output and reading.rounds == first.rounds and len(reading.chances) == len(first.chances)
         for reading in everything
     ) and all(reading.states == own[0].states for own in readings for reading in own)
     steps: dict[int, StepOfRecords] = {}
@@ -162,9 +160,9 @@ class RoundsProof(Proof):
         return min(float(_delta(self.mechanism, self.losses, self.lattice, epsilon)) * (1 + 1e-15), 1.0)
 
     @property
-    def rho(self) -> float:
-        """Infinite: samples have no useful zCDP."""
-        return math.inf
+    def exact_notions(self) -> dict[str, Fraction | None]:
+        """None: nothing but (ε, δ) is proved of samples."""
+        return {"rho": None, "mu": None}
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -218,11 +216,11 @@ class RoundsProof(Proof):
     @property
     def blame(self) -> Blame | None:
         """The step that loses most."""
-        steps = [(_squared(self.mechanism, each.sample, step), step, each) for each in self.rounds for step in each.steps]
-        squared, step, each = max(steps, key=lambda found: found[0])
-        if not self.epsilon or not squared:
+        found = [(each.sample, step) for each in self.rounds for step in each.steps]
+        sample, step = max(found, key=lambda one: _squared(self.mechanism, *one))
+        if not self.epsilon:
             return None
-        shift = number_text(step_shift(self.mechanism, step, each.sample))
+        shift = number_text(step_shift(self.mechanism, step, sample))
         sentence = f"what one record adds here differs by up to {shift}, under {step.distribution} noise"
         if math.isinf(self.epsilon):
             sentence = step.distribution.price.why_not
@@ -309,7 +307,9 @@ class _Shape:
         self.left, self.right = left / left.sum(), right / right.sum()
 
     def at(self, z: Any) -> Any:
-        return np.logaddexp(math.log1p(-self.rate) if self.rate < 1 else -math.inf, math.log(self.rate) + self.mu * z - self.mu**2 / 2)
+        """The loss where the noise is z."""
+        kept = math.log1p(-self.rate) if self.rate < 1 else -math.inf
+        return np.logaddexp(kept, math.log(self.rate) + self.mu * z - self.mu**2 / 2)
 
     @property
     def deviation(self) -> float:
