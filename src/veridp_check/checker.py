@@ -19,6 +19,7 @@ from veridp_check.divergence_checker import DIVERGENCE_STEPS
 from veridp_check.document import CertificateFlaw, Stated, kind_of, load_document
 from veridp_check.induction_checker import INDUCTION_STEPS
 from veridp_check.induction_reader import read_induction
+from veridp_check.rounds_checker import ROUNDS_STEPS, read_rounds
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ KINDS = {
     "coupling": _Kind(read_couplings, COUPLING_STEPS),
     "divergence": _Kind(read_divergence, DIVERGENCE_STEPS),
     "induction": _Kind(read_induction, INDUCTION_STEPS),
+    "rounds": _Kind(read_rounds, ROUNDS_STEPS),
 }
 
 

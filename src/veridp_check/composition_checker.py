@@ -84,13 +84,13 @@ def read_composition(document: object) -> CompositionCertificate:
     field = DocumentNode(document).fields(*HEADER, "delta", "rho", "mu", "noises", "sampling", "steps")
     stated, size = stated_in(field), size_in(field)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
-    steps = tuple(_step(node, noises) for node in field["steps"].entries())
+    steps = tuple(step_in(node, noises) for node in field["steps"].entries())
     return CompositionCertificate(
-        **vars(stated), noises=noises, steps=steps, sampling=_sampling(field["sampling"], size)
+        **vars(stated), noises=noises, steps=steps, sampling=sampling_in(field["sampling"], size)
     )
 
 
-def _step(node: DocumentNode, noises: tuple[NoiseDraw, ...]) -> NoisyStep:
+def step_in(node: DocumentNode, noises: tuple[NoiseDraw, ...]) -> NoisyStep:
     field = node.fields("noise", "low", "high", "count")
     row = field["noise"].whole()
     if row >= len(noises):
@@ -101,7 +101,7 @@ def _step(node: DocumentNode, noises: tuple[NoiseDraw, ...]) -> NoisyStep:
     return NoisyStep(noises[row], low, high, field["count"].whole(least=1))
 
 
-def _sampling(node: DocumentNode, size: int) -> Sampling | None:
+def sampling_in(node: DocumentNode, size: int) -> Sampling | None:
     if node.value is None:
         return None
     found = node.fields("of", "rate")
@@ -142,13 +142,16 @@ def check_steps(certificate: CompositionCertificate) -> str:
     return f"{count(total, 'number')} released, one after the other"
 
 
-def _shift(certificate: CompositionCertificate, step: NoisyStep) -> Fraction:
+def shift_of(step: NoisyStep, is_replaced: bool, sampling: Sampling | None) -> Fraction:
     """By how much the sum of a step differs at most."""
     added, replaced = max(abs(step.low), abs(step.high)), step.high - step.low
-    sampling = certificate.sampling
-    if not _is_replaced(certificate):
+    if not is_replaced:
         return added
     return replaced if sampling is None or sampling.fixed else max(added, replaced)
+
+
+def _shift(certificate: CompositionCertificate, step: NoisyStep) -> Fraction:
+    return shift_of(step, _is_replaced(certificate), certificate.sampling)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def normal_between(x: Fraction) -> tuple[Fraction, Fraction]:
     else:
         sums = _odd_series(a)
         density = exp_between(-a * a / 2)
-        roots = _root_of_two_pi()
+        roots = root_of_two_pi()
         low = Fraction(1, 2) + density[0] * sums[0] / roots[1]
         high = min(Fraction(1, 2) + density[1] * sums[1] / roots[0], Fraction(1))
     return (low, high) if x >= 0 else (1 - high, 1 - low)
@@ -128,7 +128,7 @@ def _odd_series(a: Fraction) -> tuple[Fraction, Fraction]:
 
 
 @cache
-def _root_of_two_pi() -> tuple[Fraction, Fraction]:
+def root_of_two_pi() -> tuple[Fraction, Fraction]:
     """Just below and just above √(2π), with π = 16 arctan 1/5 - 4 arctan 1/239 (Machin)."""
     fifth, small = _arctan_of_inverse(5), _arctan_of_inverse(239)
     low, high = 16 * fifth[0] - 4 * small[1], 16 * fifth[1] - 4 * small[0]

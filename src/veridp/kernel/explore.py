@@ -11,7 +11,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -126,8 +126,8 @@ def _listed(
         path = follow(run, mechanism.name, function, data, defer)
         pending += run.postponed
 
-        def again(path: Path = path, stages: Sequence[_Stage] = run.stages) -> None:
-            _check_again(path, make(Way(tuple(stages)), begun, loops=loops), mechanism.name, function, data, defer)
+        def again(path: Path = path, stages: Sequence[Stage] = run.stages) -> None:
+            check_again(path, make(Way(tuple(stages)), begun, loops=loops), mechanism.name, function, data, defer)
 
         if not found:
             again()
@@ -186,7 +186,7 @@ class _Stop(Interruption):
 Results = dict[Key, tuple[Any, ...]]
 
 
-class _Stage:
+class Stage:
     """A step, kept for the runs that take it again: what was asked, the answer, and what was worked out after it."""
 
     __slots__ = ("answer", "asked", "results", "step")
@@ -202,10 +202,10 @@ class _Stage:
 class Way:
     """How a run is to begin: the stages to go through again, with how many draws and which conditions they make."""
 
-    stages: tuple[_Stage, ...] = ()
+    stages: tuple[Stage, ...] = ()
     drawn: int = 0
     conditions: tuple[Condition, ...] = ()
-    last: _Stage | None = None  # one more, where ways that part at a fork share the stages before it
+    last: Stage | None = None  # one more, where ways that part at a fork share the stages before it
 
 
 class Run(StandInGenerator, Decider):
@@ -255,7 +255,7 @@ class Run(StandInGenerator, Decider):
         if self.next is None:
             self._check()
             noise = make()
-            self.stages.append(_Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
+            self.stages.append(Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
             self.next = self.stages[-1]
             self.drawn += 1
         elif self.next.asked is not distribution and not _is_draw(self.next.step, distribution):
@@ -303,7 +303,7 @@ class Run(StandInGenerator, Decider):
 
     def _answer(self) -> Any:
         """The answer of the stage that is next, which is thereby gone through."""
-        stage: _Stage = self.next  # type: ignore[assignment]
+        stage: Stage = self.next  # type: ignore[assignment]
         self.place = place = self.place + 1
         self.next = self.stages[place] if place < len(self.stages) else None
         self.results = stage.results
@@ -369,10 +369,10 @@ class Run(StandInGenerator, Decider):
         site, (taken, *others) = here(), possible
         begun = tuple(self.stages) if others else ()
         for other in reversed(others):
-            stage = _Stage(Fork(options, other, site), asked, other)
+            stage = Stage(Fork(options, other, site), asked, other)
             conditions = (*self.conditions, *options[other].conditions)
             self.postponed.append(Way(begun, self.drawn, conditions, stage))
-        self.next = _Stage(Fork(options, taken, site, implied=not others), asked, taken)
+        self.next = Stage(Fork(options, taken, site, implied=not others), asked, taken)
         self.stages.append(self.next)
         if others:
             self.conditions += options[taken].conditions
@@ -460,6 +460,10 @@ class Run(StandInGenerator, Decider):
             )
 
     # ------------------------------------------------------------------------------------------------- loops
+
+    def watched(self) -> AbstractContextManager[None]:
+        """In which the function runs."""
+        return nullcontext() if self.loops is None else watched_loops(partial(self.at_head, self.loops))
 
     def at_head(self, loops: Loops, variables: dict[str, Any], head: LoopHead, every: Visits) -> None:
         """Called at the head of a loop, with what the call was there before: see whether it has come back."""
@@ -621,8 +625,7 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
     entropy: list[Site] = []
     token, noted = RUN.set(run), RAISED.set(raised)
     try:
-        watched = nullcontext() if run.loops is None else watched_loops(partial(run.at_head, run.loops))
-        with watched_entropy(entropy), watched, _silent_stop():
+        with watched_entropy(entropy), run.watched(), _silent_stop():
             output = map_leaves(lambda leaf: replaced(leaf, run.marks), function(run, _copied(data)))
             if not defer:
                 output = map_leaves(decided, output)
@@ -682,7 +685,7 @@ def _raised(error: BaseException, name: str) -> Raised:
     raise failed(error, name) from error
 
 
-def _check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
+def check_again(path: Path, run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> None:
     """Run the first path once more: state that leaks into an output shows here, where no fork depends on it."""
     again = follow(run, name, function, data, defer)
     if len(again.steps) != len(path.steps) or not _same_output(path.output, again.output):

@@ -62,7 +62,7 @@ def loop_heads(code: CodeType) -> dict[int, LoopHead]:
     targets = {target for _, target in back if by_offset[target].opname != "FOR_ITER"}
     if not targets:
         return {}
-    live = _live(code, instructions)
+    live = live_variables(code, instructions)
     iterated = [(source, target) for source, target in back if target not in targets]
     name = f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
 
@@ -100,14 +100,17 @@ def _same_source(first: dis.Instruction, second: dis.Instruction) -> bool:
     return same and known and first.positions == second.positions
 
 
-def _live(code: CodeType, instructions: Sequence[dis.Instruction]) -> dict[int, frozenset[str]]:
+def live_variables(
+    code: CodeType, instructions: Sequence[dis.Instruction], kept: bool = True
+) -> dict[int, frozenset[str]]:
     """The local variables that may be read after each offset before they are set.
 
-    Those of functions around always may be; those that functions within use, also after the end. (A function within
-    that is called before is reached by a live variable, or by the mechanism, and so are its variables.)
+    Those of functions around always may be; those that functions within use, also after the end, where these are kept.
+    (A function within that is called before is reached by a live variable, or by the mechanism, and so are its
+    variables.)
     """
     handlers = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
-    outer, shared = frozenset(code.co_freevars), frozenset(code.co_cellvars)
+    outer, shared = frozenset(code.co_freevars), frozenset(code.co_cellvars if kept else ())
     live = dict.fromkeys((instruction.offset for instruction in instructions), outer)
     following = dict(zip(live, list(live)[1:], strict=False))
     settled = False

@@ -94,16 +94,25 @@ class AdaptiveRun(Run):
     but functions of a known range."""
 
     adaptive = True
+    fresh = 0  # the first draw that is not known yet, whether or not data were added to it
 
     def summed(self, total: Affine) -> Affine:
-        if len(total.terms) > MAX_KNOWN_TERMS and all(isinstance(s, Released) for s in total.terms):
+        if len(total.terms) > MAX_KNOWN_TERMS and all(map(self.is_known, total.terms)):
             first = next(iter(total.terms))
             label = f"w{hash(total.text()) & 0xFFFFFFFFFFFF:x}"
             known = KnownRelease(first.index, first.distribution, first.site, total=total, label=label)  # type: ignore[union-attr]
             return Affine(0, {known: 1}, total.kind, total.held)
-        noises = [s for s in total.terms if type(s) is Noise and not isinstance(s.distribution, Uniform)]
+        noises = [
+            s
+            for s in total.terms
+            if type(s) is Noise and s.index >= self.fresh and not isinstance(s.distribution, Uniform)
+        ]
         if len(noises) != 1 or noises[0].distribution.integer or not any(map(is_of_data, total.terms)):
             return total
         noise = noises[0]
         released = Released(noise.index, noise.distribution, noise.site, total=total)
         return Affine(0, {released: 1}, total.kind, total.held)
+
+    def is_known(self, symbol: Symbol) -> bool:
+        """Whether it may be taken for a released number."""
+        return isinstance(symbol, Released)

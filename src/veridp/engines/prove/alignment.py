@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -257,14 +257,22 @@ class Proof(Presentable, ABC):
         return max((1 - math.exp(epsilon - self.epsilon)) / (1 + math.exp(-self.epsilon)), 0.0)
 
     @property
+    def exact_notions(self) -> Mapping[str, Fraction | float | None]:
+        """ρ of zCDP and μ of Gaussian DP that follow, rationals rounded up where a certificate states them; None where
+        none does. Pure ε is ε²/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
+        return {"rho": None if self.at_delta else self.epsilon**2 / 2, "mu": None}
+
+    @property
     def rho(self) -> float:
-        """The zCDP that follows; inf where none does. Pure ε is ε²/2 of it (Bun and Steinke 2016, Proposition 3.3)."""
-        return math.inf if self.at_delta else self.epsilon**2 / 2
+        """The zCDP that follows; inf where none does."""
+        rho = self.exact_notions["rho"]
+        return math.inf if rho is None else float(rho)
 
     @property
     def mu(self) -> float:
         """The Gaussian DP that follows; inf where none is known to."""
-        return math.inf
+        mu = self.exact_notions["mu"]
+        return math.inf if mu is None else float(mu)
 
     def rdp(self, alpha: float) -> float:
         """The Rényi divergence of this order that follows: no more than zCDP says, nor than pure ε."""

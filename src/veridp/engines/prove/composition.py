@@ -12,11 +12,11 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from flint import arb, ctx
 
@@ -34,7 +34,7 @@ from veridp.kernel.explore import walk
 from veridp.kernel.expressions import Affine, function_of, range_of, unknowns
 from veridp.kernel.noise import Laplace, Normal
 from veridp.kernel.output import Raised
-from veridp.kernel.path import Path, entries_of, leaves, outline_of
+from veridp.kernel.path import Fork, Path, Step, entries_of, leaves, outline_of
 from veridp.kernel.releases import AdaptiveRun, KnownRelease, Released, in_order, is_of_data
 from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import Site
@@ -47,6 +47,7 @@ from veridp.numerics.balls import ball
 from veridp_check.document import RECORDS
 
 MAX_PATHS = 512  # of a mechanism that samples its records: 2^9
+FIRST_PATHS = 3  # that are read before all are listed
 ANY_RECORD = "*"
 TOTAL = (f.PRODUCT, f.EXP, f.EXPM1, f.TANH, f.ARCTAN, f.SINH, f.ARCSINH, f.SIN, f.COS, f.CBRT)  # of all numbers
 POWER = re.compile(r"\(·\)\*\*[1-9][0-9]*")
@@ -91,26 +92,40 @@ class StepReading:
     output: object
 
 
-class _NotSteps(Exception):
+class StepOfRecords(NamedTuple):
+    """A step, the records that take part in it, and the key of what each of them adds."""
+
+    step: ReleaseStep
+    records: frozenset[int]
+    function: object
+
+
+class NotSteps(Exception):
     """Raised where a path is not a list of steps."""
 
 
-class _PathReader:
+def chance_of(steps: Sequence[Step]) -> Fraction:
+    """The probability of what these steps of a path ask and choose."""
+    forks = [step for step in steps if isinstance(step, Fork)]
+    chance = rational_mass([c for fork in forks if not fork.implied for c in fork.option.conditions])
+    if chance is None:
+        raise NotSteps
+    for fork in forks:
+        if isinstance(fork.option.weight, Weight):
+            raise NotSteps
+        chance *= Fraction(fork.option.weight)
+    return chance
+
+
+class PathReader:
     """Reads a path of an adaptive run; one in which all records take part, where it is `whole`."""
 
-    def __init__(self, path: Path, whole: bool, names: dict[object, int]) -> None:
+    def __init__(self, path: Path, whole: bool, names: dict[object, int], by_record: bool = False) -> None:
         self.path, self.whole, self.names = path, whole, names
-        asked = {s for condition in path.conditions for s in drawn_in(condition.slack.terms)}
-        chance = rational_mass(path.conditions)
-        if (
-            chance is None
-            or isinstance(path.weight, Weight)
-            or isinstance(path.output, Raised)
-            or any(isinstance(s, Released) for s in asked)
-        ):
-            raise _NotSteps
-        self.weight = Fraction(path.weight) * chance
-        self.asked = asked
+        self.by_record = by_record  # whether keys tell records from each other
+        self.asked = asked = {s for condition in path.conditions for s in drawn_in(condition.slack.terms)}
+        if isinstance(path.output, Raised) or any(isinstance(s, Released) for s in asked):
+            raise NotSteps
         drawn = [noise for noise in path.noises if noise not in asked]
         self.rank = {noise.index: rank for rank, noise in enumerate(drawn)}  # among the draws that decide nothing
         self.released: dict[int, Released] = {}
@@ -118,27 +133,32 @@ class _PathReader:
         self._keys: dict[int, tuple[object, object]] = {}  # of functions and released numbers, which are kept alive
 
     def read(self) -> StepReading:
+        found, output = self.read_steps()
+        if len({each.records for each in found.values()}) > 1:
+            raise NotSteps
+        ranks = range(len(self.rank))
+        records = next((each.records for each in found.values()), frozenset[int]())
+        steps = tuple(found[rank].step if rank in found else None for rank in ranks)
+        functions = tuple(found[rank].function if rank in found else None for rank in ranks)
+        return StepReading(chance_of(self.path.steps), records, steps, functions, output)
+
+    def read_steps(self) -> tuple[dict[int, StepOfRecords], object]:
+        """The steps, by which of the draws that decide nothing is their noise; and the key of the output."""
         entries = entries_of(self.path.output)
         if any(isinstance(leaf, NoisyText) for leaf in leaves(self.path.output)):
-            raise _NotSteps
+            raise NotSteps
         for symbol in in_order(leaf for leaf in entries if isinstance(leaf, Affine)):
             self._symbol(symbol)
         output = outline_of(self.path.output), tuple(self._leaf(leaf) for leaf in entries)
-        found = [self._step(released) for _, released in sorted(self.released.items())]
-        if self.plain & self.released.keys() or len({each[1] for each in found}) > 1:
-            raise _NotSteps
-        places = {self.rank[index]: each for (index, _), each in zip(sorted(self.released.items()), found, strict=True)}
-        ranks = range(len(self.rank))
-        records = found[0][1] if found else frozenset[int]()
-        steps = tuple(places[rank][0] if rank in places else None for rank in ranks)
-        functions = tuple(places[rank][2] if rank in places else None for rank in ranks)
-        return StepReading(self.weight, records, steps, functions, output)
+        if self.plain & self.released.keys():
+            raise NotSteps
+        return {self.rank[index]: self._step(released) for index, released in sorted(self.released.items())}, output
 
     def _leaf(self, leaf: Any) -> object:
         if not isinstance(leaf, Affine):
             return type(leaf), repr(leaf)
         if any(map(is_of_data, leaf.terms)):
-            raise _NotSteps
+            raise NotSteps
         return self.key(leaf)
 
     # ------------------------------------------------------------------------------------------------- keys
@@ -172,22 +192,22 @@ class _PathReader:
 
     def _new_key(self, symbol: Symbol) -> Any:
         if isinstance(symbol, Unknown):
-            return "data", symbol.name.replace(symbol.record.name, ANY_RECORD)
+            return "data", symbol.name if self.by_record else symbol.name.replace(symbol.record.name, ANY_RECORD)
         if isinstance(symbol, Derived):
-            if is_of_data(symbol) and not _is_total(symbol):
-                raise _NotSteps  # where it is no number, no clipping makes it one
+            if not self.by_record and is_of_data(symbol) and not _is_total(symbol):
+                raise NotSteps  # where it is no number, no clipping makes it one
             arguments = (self.key(a) if isinstance(a, Affine) else a for a in symbol.arguments)
             return "function", symbol.function.name, tuple(arguments)
         if isinstance(symbol, KnownRelease):
             return "known", self.key(symbol.total)
         if symbol in self.asked:
-            raise _NotSteps
+            raise NotSteps
         if not isinstance(symbol, Released):
             self.plain.add(symbol.index)
             return self._noise(symbol)
         before = self.released.setdefault(symbol.index, symbol)
         if before is not symbol and before != symbol:
-            raise _NotSteps  # the same noise on two different sums
+            raise NotSteps  # the same noise on two different sums
         rest = {s: c for s, c in symbol.total.terms.items() if not is_of_data(s) and not symbol.hides(s)}
         constant, terms = self._expanded(Affine(symbol.total.constant, rest))
         noise = self.names.setdefault(self._noise(symbol), len(self.names))
@@ -200,27 +220,26 @@ class _PathReader:
 
     # ------------------------------------------------------------------------------------------------ steps
 
-    def _step(self, released: Released) -> tuple[ReleaseStep, frozenset[int], object]:
-        """The step, the records that take part in it, and the key of what each of them adds."""
+    def _step(self, released: Released) -> StepOfRecords:
         factor = Fraction(released.total.terms[_noise_of(released)])
         added: dict[Unknown, dict[Symbol, Any]] = {}
         for symbol, c in released.total.terms.items():
             if is_of_data(symbol):
                 records = {s.record for s in drawn_in([symbol]) if isinstance(s, Unknown)}
                 if len(records) > 1:
-                    raise _NotSteps
+                    raise NotSteps
                 added.setdefault(records.pop(), {})[symbol] = c
         forms = [Affine(0, terms) for terms in added.values()]
         keys = {self.key(form) for form in forms}
         if len(keys) != 1:
-            raise _NotSteps
+            raise NotSteps
         low, high = _range(forms[0])
         if low is None or high is None:
-            raise _NotSteps
+            raise NotSteps
         ends = sorted((Fraction(low) / factor, Fraction(high) / factor))
         constant = Fraction(released.total.constant) / factor if self.whole else Fraction(0)
         step = ReleaseStep(released.distribution, ends[0], ends[1], released.site, constant)
-        return step, frozenset(map(entry_of, added)), keys.pop()
+        return StepOfRecords(step, frozenset(map(entry_of, added)), keys.pop())
 
 
 def _is_total(function: Derived) -> bool:
@@ -256,11 +275,11 @@ def _range(expression: Affine) -> tuple[Any, Any]:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _sample(readings: Sequence[StepReading], size: int) -> RecordSample | None:
-    """How the records that take part are chosen; None where all of them do. Raises _NotSteps for other ways."""
+def sample_of(drawn: Iterable[tuple[frozenset[int], Fraction]], size: int) -> RecordSample | None:
+    """How the records that take part are chosen; None where all of them do. Raises NotSteps for other ways."""
     chances = Counter[frozenset[int]]()
-    for reading in readings:
-        chances[reading.records] += reading.weight  # type: ignore[assignment]
+    for records, weight in drawn:
+        chances[records] += weight  # type: ignore[assignment]
     if set(chances) == {frozenset(range(size))}:
         return None
     rate = Fraction(sum(chance for records, chance in chances.items() if 0 in records))
@@ -276,7 +295,7 @@ def _sample(readings: Sequence[StepReading], size: int) -> RecordSample | None:
         for records in itertools.combinations(range(size), number)
     }
     if chances != expected:
-        raise _NotSteps
+        raise NotSteps
     return RecordSample(rate, False)
 
 
@@ -294,15 +313,18 @@ def _steps(readings: Sequence[Sequence[StepReading]], sizes: Sequence[int]) -> N
     busy = [reading for reading in everything if reading.records]
     alike = {(reading.functions, reading.steps) for reading in busy}
     if len({reading.output for reading in everything}) != 1 or len(alike) != 1:
-        raise _NotSteps
-    samples = {_sample(own, size) for own, size in zip(readings, sizes, strict=True)}
+        raise NotSteps
+    samples = {
+        sample_of([(reading.records, reading.weight) for reading in own], size)
+        for own, size in zip(readings, sizes, strict=True)
+    }
     pairs = zip(readings[0][0].steps, readings[-1][0].steps, strict=True)
     if len(everything) == len(sizes) > 1:
         found = [first.with_constant_of(last) for first, last in pairs if first is not None and last is not None]
     else:
         found = [step for step in busy[0].steps if step is not None]
     if len(samples) != 1 or any(not isinstance(step.distribution, Laplace | Normal) for step in found):
-        raise _NotSteps
+        raise NotSteps
     return NoisySteps(tuple(found), samples.pop())
 
 
@@ -333,16 +355,6 @@ class CompositionProof(Proof):
         squares = sum((bound.pure**2 + bound.squared for bound in bounds), start=Fraction(0))
         mu = None if self.loss.bound.pure else root_above(self.loss.bound.squared)
         return {"rho": squares / 2, "mu": mu}
-
-    @property
-    def rho(self) -> float:
-        rho = self.exact_notions["rho"]
-        return math.inf if rho is None else float(rho)
-
-    @property
-    def mu(self) -> float:
-        mu = self.exact_notions["mu"]
-        return math.inf if mu is None else float(mu)
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -398,7 +410,7 @@ class CompositionProof(Proof):
             why_not = step.distribution.price.why_not
             return Blame("output", why_not, step.site.file, step.site.line, self.epsilon)
         step = max(self.noisy.steps, key=lambda each: sum(vars(self._lost(each)).values()))
-        shift = number_text(_shift(self.mechanism, step, self.noisy.sample))
+        shift = number_text(step_shift(self.mechanism, step, self.noisy.sample))
         sentence = f"what one record adds here differs by up to {shift}, under {step.distribution} noise"
         return Blame("output", sentence, step.site.file, step.site.line, self.epsilon)
 
@@ -413,7 +425,7 @@ class CompositionProof(Proof):
         return f"{self.extent}: {' and '.join(parts) or 'no loss'}"
 
 
-def _shift(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> Fraction:
+def step_shift(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> Fraction:
     """By how much the sum of a step differs at most."""
     added, replaced = max(abs(step.low), abs(step.high)), step.high - step.low
     if mechanism.adjacency.extra:
@@ -422,7 +434,7 @@ def _shift(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None)
 
 
 def _step_loss(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> LossBound:
-    return step.distribution.shift_loss(_shift(mechanism, step, sample))
+    return step.distribution.shift_loss(step_shift(mechanism, step, sample))
 
 
 def _loss(mechanism: Mechanism, noisy: NoisySteps) -> GroupLoss:
@@ -492,16 +504,16 @@ def _read(mechanism: Mechanism, size: int) -> tuple[NoisySteps, dict[int, list[P
             )
             paths[each] = []
             for path in walked:
-                if not paths[each]:
-                    if not _is_worth_it(path):
-                        return None
-                    _PathReader(path, False, {}).read()  # else it may take long to find out
+                if not paths[each] and not _is_worth_it(path):
+                    return None
+                if len(paths[each]) < FIRST_PATHS:
+                    PathReader(path, False, {}).read()  # else it may take long to find out
                 paths[each].append(path)
         whole = all(len(own) == 1 for own in paths.values())
         names: dict[object, int] = {}
-        readings = [[_PathReader(path, whole, names).read() for path in own] for own in paths.values()]
+        readings = [[PathReader(path, whole, names).read() for path in own] for own in paths.values()]
         return _steps(readings, sizes), paths
-    except (NotExplorable, _NotSteps):
+    except (NotExplorable, NotSteps):
         return None
 
 

@@ -14,7 +14,7 @@ from veridp.engines.prove.cases import interval_of
 from veridp.engines.prove.events import entry_of
 from veridp.errors import INTERRUPTING, ExplorationDisagrees
 from veridp.kernel.distributions import Distribution
-from veridp.kernel.expressions import Affine
+from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Path, entries_of, leaves, map_leaves, outline_of
 from veridp.kernel.releases import Released, in_order
@@ -50,7 +50,11 @@ def replayed_steps(mechanism: Mechanism, paths: Mapping[int, Sequence[Path]]) ->
 
 
 def _compare(name: str, plain: Callable[..., Any], path: Path, data: list[float], rng: np.random.Generator) -> None:
-    draws = {noise: _draw(noise, path, rng) for noise in path.noises}
+    asked: dict[Symbol, list[Condition]] = {}
+    for condition in path.conditions:
+        for symbol in condition.slack.terms:
+            asked.setdefault(symbol, []).append(condition)
+    draws = {noise: _draw(noise, asked.get(noise, ()), rng) for noise in path.noises}
     picks = [fork.taken for fork in path.forks if not fork.option.conditions]
     scripted = ScriptedGenerator(np.random.PCG64(0), _in_turn(list(draws.values())), _in_turn(picks))
     try:
@@ -63,8 +67,8 @@ def _compare(name: str, plain: Callable[..., Any], path: Path, data: list[float]
     told = _Values(draws, data)
     for symbol in in_order(leaf for leaf in leaves(path.output) if isinstance(leaf, Affine)):
         told.symbol(symbol)
-    asked = [each for each in scripted.asked if isinstance(each, Distribution)]
-    if not _same_draws(asked, path.noises) or not _same_output(told, path.output, seen):
+    drawn = [each for each in scripted.asked if isinstance(each, Distribution)]
+    if not _same_draws(drawn, path.noises) or not _same_output(told, path.output, seen):
         said = map_leaves(told.leaf, path.output)
         raise ExplorationDisagrees(
             f"{name} on {data}: a plain run gave {seen!r}, where its steps say {said!r}; "
@@ -72,9 +76,8 @@ def _compare(name: str, plain: Callable[..., Any], path: Path, data: list[float]
         )
 
 
-def _draw(noise: Noise, path: Path, rng: np.random.Generator) -> float:
+def _draw(noise: Noise, asked: Sequence[Condition], rng: np.random.Generator) -> float:
     """A draw that satisfies what the path asks of it alone."""
-    asked = [condition for condition in path.conditions if noise in condition.slack.terms]
     if not asked:
         return float(noise.distribution.draw(rng, 1)[0])
     ends, support = ends_of(noise, asked), noise.distribution.support

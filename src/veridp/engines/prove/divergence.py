@@ -131,16 +131,6 @@ class DivergenceProof(AlignmentProof):
         with ctx.workprec(PRECISION):
             return min(float(_delta(self.losses, arb(epsilon)).upper()), 1.0)
 
-    @property
-    def rho(self) -> float:
-        rho = self.exact_notions["rho"]
-        return math.inf if rho is None else float(rho)
-
-    @property
-    def mu(self) -> float:
-        mu = self.exact_notions["mu"]
-        return math.inf if mu is None else float(mu)
-
     @cached_property
     def exact_notions(self) -> dict[str, Fraction | None]:
         """ρ of zCDP and μ of Gaussian DP as rationals, rounded up; None where none follows.

@@ -36,6 +36,7 @@ from veridp.engines.prove.events import (
 from veridp.engines.prove.induction import Induction, prove_for_every_size
 from veridp.engines.prove.records import mapped, summarised, unsummarised
 from veridp.engines.prove.regions import between, is_on_data
+from veridp.engines.prove.sampled_rounds import prove_by_rounds
 from veridp.engines.prove.weights import weighted_events
 from veridp.errors import (
     BadInput,
@@ -277,7 +278,7 @@ def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     records are sampled, or used with numbers that were released before, it is proved step by step; and where all this
     fails, as a function of sums that its text is read for.
     """
-    in_steps = prove_by_composition(mechanism, size, delta)
+    in_steps = prove_by_rounds(mechanism, size, delta) or prove_by_composition(mechanism, size, delta)
     if in_steps is not None:
         return in_steps
     if size > MANY_RECORDS:
