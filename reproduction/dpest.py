@@ -102,7 +102,7 @@ def measure_exact(case: str, effort: Effort, seed: int) -> list[Row]:
 def bias(row: Row) -> tuple[Standing, Text]:
     """Whether the published estimate is the true cost at the tested length, and if not, why."""
     published, true = number(row, "published"), number(row, "true")
-    if published == true or (math.isfinite(published) and abs(published - true) <= CLOSE * true):
+    if published == true or (math.isfinite(true) and abs(published - true) <= CLOSE * true):
         return Standing.AGREES, Text("agrees", "一致")
     if math.isinf(published):
         return Standing.CORRECTED, Text("a zero count taken for ∞", "度数 0 を ∞ とみなした")

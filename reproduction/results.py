@@ -7,15 +7,16 @@ import io
 import json
 import os
 import platform
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from reproduction.artefact import Cell, Effort, Row
 from reproduction.registry import ARTEFACTS
 from reproduction.steps import Measured, Steps
 
+ROOT = Path(__file__).parents[1]
 RUN_FILE = "run.json"
 
 
@@ -38,7 +39,8 @@ class Run:
         command = "make reproduce" + (" FULL=1" if steps.effort is Effort.FULL else "")
         machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
         seconds = {one.artefact.name: round(one.seconds, 1) for one in measured}
-        return cls(command, steps.effort, steps.seed, version("veridp"), platform.python_version(), machine, seconds)
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return cls(command, steps.effort, steps.seed, project["version"], platform.python_version(), machine, seconds)
 
 
 def csv_text(rows: Sequence[Row]) -> str:

@@ -59,16 +59,9 @@ PUBLISHED = {
     "prefix_sum": (0.5040, 0.5774),
     "numerical_svt": (0.0343, 0.0345),
 }
-# A quick run draws fewer samples of these, whose outputs have many branches or many entries.
-SLOW_TO_DRAW = (
-    "svt6",
-    "svt34_parallel",
-    "numerical_svt",
-    "rappor",
-    "one_time_rappor",
-    "laplace_parallel",
-    "prefix_sum",
-)
+# Outputs with many branches or many entries: a quick run draws fewer samples of the first, and leaves out the second.
+SLOW_TO_DRAW = ("rappor", "one_time_rappor", "laplace_parallel", "prefix_sum")
+SLOWEST_TO_DRAW = ("svt6", "svt34_parallel", "numerical_svt")
 PAPER_SAMPLES, PAPER_FINAL = veridp.sniper.sample_size(), 200_000_000
 
 
@@ -78,13 +71,16 @@ PAPER_SAMPLES, PAPER_FINAL = veridp.sniper.sample_size(), 200_000_000
 def measure_table(case: str, effort: Effort, seed: int) -> list[Row]:
     """What the published configuration certifies with either classifier, and what the default search certifies."""
     mechanism = veridp.catalogue[case]
+    row: dict[str, Cell] = {"mechanism": case, "published_regression": PUBLISHED[case][0]}
+    row |= {"published_network": PUBLISHED[case][1], "effort": effort.value}
+    row["true"] = mechanism.true_epsilon(mechanism.size)
+    if effort is Effort.QUICK and case in SLOWEST_TO_DRAW:
+        return [{**row, "event": "(full run only)"}]
     quick = (500, 20_000) if case in SLOW_TO_DRAW else (1_000, 100_000)
     samples, final = effort.pick(quick, (1_000_000, 20_000_000))
     own = {"samples": samples, "final_samples": final}
     paper_samples, paper_final = effort.pick((2 * samples, final), (PAPER_SAMPLES, PAPER_FINAL))
     small = {"samples": paper_samples, "final_samples": paper_final, "paper": True, "confidence": 0.9}
-    row: dict[str, Cell] = {"mechanism": case, "published_regression": PUBLISHED[case][0]}
-    row["published_network"] = PUBLISHED[case][1]
     for name, options in (
         ("paper_regression", small),
         ("paper_network", {**small, "models": ["neural network"]}),
@@ -98,13 +94,12 @@ def measure_table(case: str, effort: Effort, seed: int) -> list[Row]:
         row[f"{name}_samples"] = found.drawn
         if name == "default":
             row["event"] = "" if found.witness is None else str(found.witness.event)
-    row["true"] = mechanism.true_epsilon(mechanism.size)
-    row["effort"] = effort.value
     return [row]
 
 
 def show_table(rows: Sequence[Row]) -> Shown:
     full = all(row["effort"] == "full" for row in rows)
+    table, rows = rows, [row for row in rows if not math.isnan(number(row, "default"))]
     above = [str(r["mechanism"]) for r in rows for key in METHODS if number(r, key) > number(r, "true")]
     reached = [str(r["mechanism"]) for r in rows if number(r, "default") >= _best(r) - TOLERANCE]
     short = [str(r["mechanism"]) for r in rows if str(r["mechanism"]) not in reached]
@@ -147,7 +142,7 @@ def show_table(rows: Sequence[Row]) -> Shown:
                 counted
                 + Text(
                     "This run draws hundreds of times fewer samples than the study, so a lower bound says nothing "
-                    "against it; the full run is the comparison.",
+                    "against it, and leaves out what is slowest to draw; the full run is the comparison.",
                     "この実行のサンプル数は研究の数百分の一なので、低い下限は反証にならない。比較は完全実行で行う。",
                 ),
             )
@@ -166,7 +161,7 @@ def show_table(rows: Sequence[Row]) -> Shown:
                 ),
             )
         )
-    return Shown(findings, [TableView(TABLE_TITLE, TABLE_COLUMNS, rows)])
+    return Shown(findings, [TableView(TABLE_TITLE, TABLE_COLUMNS, table)])
 
 
 def _best(row: Row) -> float:
