@@ -1,10 +1,10 @@
-# Two commands do everything on a fresh machine: `make audit` and `make test`.
+# Two commands do everything on a fresh machine: `make audit` and `make test`. `make reproduce` holds it against its sources.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready
 
-.PHONY: audit test lint types unit coverage bench clean
+.PHONY: audit reproduce test lint types unit coverage bench clean
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -21,6 +21,10 @@ AUDITED := laplace noisy_hist2 noisy_max1 noisy_max3 svt1 svt3 svt4 svt5 gap_svt
 
 audit: $(INSTALLED)
 	$(BIN)/veridp audit $(AUDITED) --time 8s --report report/audit.md || test $$? -eq 1
+
+# Every figure and table of the sources beside ours: minutes, or a night with FULL=1, which goes on where it was interrupted.
+reproduce: $(READY)
+	$(BIN)/python -m reproduction --effort $(if $(FULL),full,quick)
 
 test: lint types unit
 

@@ -1,9 +1,8 @@
-"""How long proofs take: the literature's mechanisms, how the time grows with the size, and what certificates weigh.
+"""How long proofs take: how the time grows with the size, and what certificates weigh.
 
-The first table proves every mechanism of the catalogue, at size 5 (or its own), and compares the ε proved with the true
-one. The second has the seconds of a proof by size, with the number of events and of corners of the neighbourhood: the
-time should follow the events, not the corners. The third has the seconds of proving and of checking a certificate, and
-its size.
+The first table has the seconds of a proof by size, with the number of events and of corners of the neighbourhood: the
+time should follow the events, not the corners. The second has the seconds of proving and of checking a certificate, and
+its size. What is proved of the literature's mechanisms is in `make reproduce`.
 
 python benchmarks/prove.py [--quick]
 """
@@ -39,10 +38,6 @@ class Timed:
     reason: str
     seconds: float
 
-    @property
-    def epsilon(self) -> str:
-        return "none" if self.proof is None else f"{self.proof.epsilon:.6g}"
-
 
 def timed(mechanism: Mechanism, size: int) -> Timed:
     start = time.perf_counter()
@@ -51,28 +46,6 @@ def timed(mechanism: Mechanism, size: int) -> Timed:
     except VeridpError as error:
         return Timed(None, str(error), time.perf_counter() - start)
     return Timed(proof, "", time.perf_counter() - start)
-
-
-def show_catalogue(console: Console) -> None:
-    table = Table("mechanism", "adjacency", "size", "claim", "proved ε", "true ε", "seconds", title="the catalogue")
-    total = 0.0
-    for name, mechanism in catalogue.items():
-        size = mechanism.size if mechanism.size == 1 else 5
-        found = timed(mechanism, size)
-        total += found.seconds
-        true = mechanism.true_epsilon(size)
-        claim = mechanism.claim
-        table.add_row(
-            name,
-            str(mechanism.adjacency),
-            str(size),
-            "" if claim is None else f"{claim.epsilon:.6g}",
-            found.epsilon,
-            "" if true is None else f"{true:.6g}",
-            f"{found.seconds:.3f}",
-        )
-    table.add_row("all", "", "", "", "", "", f"{total:.3f}", style="bold")
-    console.print(table)
 
 
 def show_growth(console: Console, most: int) -> None:
@@ -114,7 +87,6 @@ def main() -> None:
     quick = parser.parse_args().quick
     console = Console()
     timed(catalogue["laplace"], 1)  # imports the solvers
-    show_catalogue(console)
     show_growth(console, 6 if quick else 12)
     show_certificates(console)
 

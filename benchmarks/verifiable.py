@@ -1,10 +1,9 @@
 """What harmless opening costs a client and a server. `python benchmarks/verifiable.py [--quick] [--page FILE]`
 
-The first table has the time to commit and to verify for one client with 73 items at ε = ln 2, by scheme, all measured
-in turns in one run, and the bytes that the client sends. A ratio above the required one says "ok". The second has
-modular Pedersen commitments of 128, 256 and 512 bits, as a published figure has them. With --page, the comparison of
-the protocols (privacy, robustness, length, bytes, error, gain) is written to a page, whose numbers are computed, not
-measured.
+The table has the time to commit and to verify for one client with 73 items at ε = ln 2, by scheme, all measured in
+turns in one run, and the bytes that the client sends. A ratio above the required one says "ok". With --page, the
+comparison of the protocols (privacy, robustness, length, bytes, error, gain) is written to a page, whose numbers are
+computed, not measured.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def best(repeats: int, runs: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def show_schemes(repeats: int) -> bool:
-    """Print the first table; whether the ratios are as required."""
+    """Print the table; whether the ratios are as required."""
     layout = Task("ages", "vgrr", math.log(2), items=tuple(map(str, range(73)))).protocol.layout
     schemes: list[Scheme] = [
         ModularPedersen.of_bits(256),
@@ -109,15 +108,6 @@ def show_schemes(repeats: int) -> bool:
     share = costs["blake2b"].sent / costs["blake2b-plain"].sent
     print(f"the compact transcript has {costs['blake2b'].sent} bytes, {share:.1%} of sending every entry")
     return good
-
-
-def show_figure(repeats: int) -> None:
-    """Print the time of a whole session with modular commitments, by the bits of the prime."""
-    layout = Layout(1, 6 + 72 * 3, (3,) * 73)
-    schemes = [ModularPedersen.of_bits(bits) for bits in (128, 256, 512)]
-    print(f"\nmodular Pedersen by pow, 73 items, {layout.size} entries (as in the published figure)")
-    for kind, cost in zip(schemes, measured(schemes, layout, max(repeats // 4, 1)), strict=True):
-        print(f"{kind.name:<16}{cost.commit * 1e3:>9.1f} ms to commit{cost.verify * 1e3:>9.1f} ms to verify")
 
 
 def page() -> str:
@@ -209,7 +199,6 @@ def main() -> int:
         return 0
     repeats = 8 if given.quick else 40
     good = show_schemes(repeats)
-    show_figure(repeats)
     print("\n" + page())
     return 0 if good else 1
 

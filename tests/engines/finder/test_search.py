@@ -137,7 +137,7 @@ def test_climbing_beats_where_it_began() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["at4", "noisy_max1", "finder_sum"])
 def test_the_median_beats_the_random_baselines(name: str) -> None:
-    """The table of 20 runs for all mechanisms is in benchmarks/finder.py."""
+    """`make reproduce FULL=1` has 20 runs for all mechanisms."""
     runs = [[found(name, restarts=1, seed=seed, random=random).epsilon for seed in range(3)] for random in (0, 1)]
     climbed, drawn = (statistics.median(run) for run in runs)
     assert climbed > 1.01 * drawn

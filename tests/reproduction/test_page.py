@@ -1,0 +1,83 @@
+"""The page, drawn from the committed results: complete, in two languages, and without faults in a browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from reproduction.page import page
+from reproduction.registry import ARTEFACTS
+from reproduction.results import load
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results" / "quick"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run that CI has just made, or that of the committed quick results."""
+    if "REPRODUCTION_PAGE" in os.environ:
+        return Path(os.environ["REPRODUCTION_PAGE"]).resolve() / "page.html"
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(page(*load(RESULTS)), encoding="utf-8")
+    return file
+
+
+def test_every_artefact_is_on_the_page_with_a_sentence_on_whether_it_agrees(made: Path) -> None:
+    text = made.read_text(encoding="utf-8")
+    sections = dict(re.findall(r'<section><h3 id="([^"]+)">(.*?)</section>', text, re.DOTALL))
+    assert list(sections) == list(ARTEFACTS)
+    for name, section in sections.items():
+        assert 'class="finding"' in section, name
+        assert f'href="#{name}"' in text
+        assert "<svg" in section or "<table" in section, name
+    assert len(re.findall('lang="en"', text)) == len(re.findall('lang="ja"', text)) + 1  # that of the page itself
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+    assert re.search(r"make reproduce(?: FULL=1)?</code>, seed \d+; veridp \d", text)
+
+
+def test_no_id_is_referenced_that_another_plot_defines(made: Path) -> None:
+    """Clip paths and markers are referenced by id, and ids are shared by all plots of the page."""
+    plots = re.findall(r"<svg.*?</svg>", made.read_text(encoding="utf-8"), re.DOTALL)
+    owners: dict[str, int] = {}
+    for place, plot in enumerate(plots):
+        for used in set(re.findall(r'(?:url\(#|href="#)([\w-]+)', plot)):
+            assert f'id="{used}"' in plot
+            assert owners.setdefault(used, place) == place
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
+    if driver is None or chromium is None:
+        pytest.skip("there is no chromium here; apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options, Service(driver))
+    yield found
+    found.quit()
+
+
+def test_a_browser_shows_it_on_a_phone_and_on_a_desk_in_both_languages(browser: webdriver.Chrome, made: Path) -> None:
+    widths = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    for width in (390, 1400):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        for language, title in (("en", "The sources, reproduced"), ("ja", "出典の再現")):
+            browser.get(f"{made.as_uri()}#{language}")
+            browser.refresh()
+            if browser.execute_script("return document.documentElement.dataset.language") != language:
+                browser.execute_script("document.getElementById('language').click()")
+            assert browser.execute_script("return document.querySelector('h1').innerText") == title
+            needed, there = browser.execute_script(widths)
+            assert needed <= there <= width
+    assert browser.execute_script("return document.querySelectorAll('figure svg').length") >= 20
+    assert [entry["message"] for entry in browser.get_log("browser")] == []  # type: ignore[no-untyped-call]
