@@ -86,6 +86,8 @@ def _witness_lines(witness: Witness, claim: Claim) -> list[str]:
 
 def _limits(verdict: Verdict) -> list[str]:
     lines = []
+    if verdict.detectable is not None:
+        lines.append(f"    {verdict.detectable}")
     if verdict.smallest_mass:
         lines.append(f"    events of probability below {verdict.smallest_mass:.2g} could not be noticed")
     if verdict.alpha:
