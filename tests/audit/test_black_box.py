@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 import veridp
 from veridp.claim import Standing
@@ -47,5 +49,7 @@ def test_a_right_mechanism_is_not_refuted(name: str) -> None:
     assert "patterns" in " ".join(verdict.searched)
     assert verdict.detectable is not None
     assert verdict.claim.epsilon < verdict.detectable.epsilon
-    assert str(verdict.detectable) in verdict_page(verdict)
+    page = StringIO()
+    Console(file=page, width=400).print(verdict_page(verdict))
+    assert str(verdict.detectable) in page.getvalue()
     assert verdict.to_dict()["detectable"]["probability"] == 0.9
