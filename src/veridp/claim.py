@@ -383,8 +383,7 @@ class Remark:
 class Detectable:
     """The smallest violations that a test would have found with this probability, by an event as probable as this.
 
-    Every violation at least as large that shows in such an event, on the tested pair, refutes the claim with at least
-    that probability. Nothing is said about violations that show on other pairs or in other events alone.
+    Nothing is said about violations that show on other pairs, or in events that are much rarer, alone.
     """
 
     epsilon: float  # at the claimed δ

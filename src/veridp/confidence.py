@@ -100,19 +100,19 @@ class RatioMartingale:
 
     Each block of samples is bet on with what was seen before it: `seen` are earlier counts (left, right, of how many on
     either side), from samples that are not bet on. The wealth is the mean of bets of several SIZES, since an event that
-    was selected tends to look better than it is.
+    was selected tends to look better than it is. Counts may be arrays, with an entry for each of the ε.
     """
 
     SIZES = (1.0, 0.5, 0.2)  # of the bet that would be best if the frequencies so far were the probabilities
 
-    def __init__(self, epsilons: Numbers, delta: float = 0.0, seen: tuple[float, float, int] = (0, 0, 0)) -> None:
+    def __init__(self, epsilons: Numbers, delta: float = 0.0, seen: tuple[Numbers, Numbers, int] = (0, 0, 0)) -> None:
         self.factors = np.exp(np.minimum(np.atleast_1d(np.asarray(epsilons, dtype=np.float64)), 700.0))
         self.epsilons, self.delta = np.atleast_1d(np.asarray(epsilons, dtype=np.float64)), delta
         self.left, self.right, self.total = seen
         self._logs = np.zeros((len(self.SIZES), len(self.factors)))
         self._best = np.zeros(len(self.factors))
 
-    def bet(self, left: int, right: int, total: int) -> None:
+    def bet(self, left: Numbers, right: Numbers, total: int) -> None:
         """Add a block: the event happened so often in `total` runs on the left, and in as many on the right."""
         _checked(left, total, 0.5)
         _checked(right, total, 0.5)

@@ -207,10 +207,10 @@ def search(
     is refuted; with a `width`, as soon as the bound is that close to its estimate. With `until_refuted`, the search
     is for a refutation alone, of the claim or else of the mechanism's own: it tests events as it finds them, block by
     block, and ends with the first block that refutes the claim, often after some hundred samples; the bound is then
-    seldom tight. The bound is for δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of classifiers.
-    `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic (one by one,
-    or vectorised). `paper` runs the published configuration: patterns and reversals, one classifier with a fixed
-    c = 0.01, one look at the end.
+    seldom tight. The bound is for δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models`
+    restricts the families of classifiers. `bits` adds what the bits of floating-point outputs tell, and draws them by
+    the author's own arithmetic (one by one, or vectorised). `paper` runs the published configuration: patterns and
+    reversals, one classifier with a fixed c = 0.01, one look at the end.
 
     What is found depends on the seed and these options alone, and not on executor, workers or the speed of the machine,
     unless it is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is the best bound until then, and
