@@ -55,6 +55,7 @@ def try_events(findings: Findings) -> None:
                     samples=EVENT_SAMPLES,
                     final_samples=EVENT_FINAL_SAMPLES,
                     models=PLAIN_EVENTS,
+                    pairs=["patterns"],
                     first_pairs=(*findings.first_pairs, *findings.candidates),
                     until_refuted=True,
                     seconds=max(time_left(), 1e-3),
