@@ -128,7 +128,16 @@ class Claim:
 
     def refuted_by_event(self, witness: Witness) -> bool:
         """The same rule for an event, which may say more than any implied point."""
+        if witness.exceeds is not None and self.exceeded_by(witness.exceeds):
+            return True
         return bool(self.violation(witness)) or self.refuted_by(lambda delta: witness.epsilon(delta).lower)
+
+    def exceeded_by(self, point: Claim) -> bool:
+        """Whether P[left] > e^ε P[right] + δ, for this (ε, δ), contradicts the tolerated claim."""
+        tolerated = self.tolerated
+        if tolerated.notion is not None:
+            return point.delta >= tolerated.notion.delta(point.epsilon)
+        return point.epsilon > tolerated.epsilon and point.delta >= tolerated.delta
 
     def violation(self, witness: Witness) -> str:
         """What an event shows in the notion of the claim beyond the tolerated claim, in words; empty where nothing."""
@@ -238,6 +247,7 @@ class Witness:
     as_floats: bool = False  # whether the event may look at the low bits of floats, which rounded outputs do not have
     divergence: RenyiLower | None = None  # a computed one between the two inputs, where that says more than the event
     others: tuple[Event, ...] = ()  # bounds for further events between the two inputs, at the same confidence
+    exceeds: Claim | None = None  # an (ε, δ) with P[left] > e^ε P[right] + δ, by a test of this very inequality
 
     def __post_init__(self) -> None:
         for side, probability in (("left", self.left_probability), ("right", self.right_probability)):
@@ -257,10 +267,10 @@ class Witness:
         The ends are rounded outwards: no claim is refuted by rounding alone.
         """
         above, below = self.left_probability, self.right_probability
-        return Interval(
-            _log_ratio(above.lower - delta, below.upper, -1),
-            _log_ratio(above.upper - delta, below.lower, 1),
-        )
+        lower = _log_ratio(above.lower - delta, below.upper, -1)
+        if self.exceeds is not None and delta <= self.exceeds.delta:
+            lower = max(lower, self.exceeds.epsilon)
+        return Interval(lower, _log_ratio(above.upper - delta, below.lower, 1))
 
     def refutes(self, claim: Claim) -> bool:
         """Whether P[left] > e^ε P[right] + δ for the tolerated claim, at all probabilities within the intervals."""
@@ -285,6 +295,7 @@ class Witness:
             "right_probability": [self.right_probability.lower, self.right_probability.upper],
             **({} if self.divergence is None else {"divergence": vars(self.divergence)}),
             **({"other_events": [list(event) for event in self.others]} if self.others else {}),
+            **({} if self.exceeds is None else {"exceeds": self.exceeds.to_dict()}),
         }
 
     def __str__(self) -> str:
@@ -369,6 +380,25 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class Detectable:
+    """The smallest violations that a test would have found with this probability, by an event as probable as this.
+
+    Nothing is said about violations that show on other pairs, or in events that are much rarer, alone.
+    """
+
+    epsilon: float  # at the claimed δ
+    delta: float  # at the claimed ε
+    event_probability: float  # on the right
+    probability: float = 0.9
+
+    def __str__(self) -> str:
+        return (
+            f"ε >= {self.epsilon:.4g} or δ >= {self.delta:.4g} would have been refuted with probability "
+            f"{self.probability:g}, if an event of probability {self.event_probability:.2g} shows it"
+        )
+
+
+@dataclass(frozen=True)
 class Verdict(Presentable):
     """How a claim stands, the interval for the true ε (at the claimed δ), and what this rests on.
 
@@ -398,6 +428,7 @@ class Verdict(Presentable):
     proved: Notion | None = None  # the upper bound in the notion of the claim, where it has one
     subject: object = field(default=None, repr=False, compare=False)  # the mechanism itself, to draw what it does
     results: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # of engines that sampled
+    detectable: Detectable | None = None  # the power of the samples, where they did not refute the claim
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
@@ -475,6 +506,7 @@ class Verdict(Presentable):
             "assumed": dict(self.assumed),
             "caveats": list(self.caveats),
             **({} if self.claim.notion is None else {"proved": self.proved and self.proved.to_dict()}),
+            **({} if self.detectable is None else {"detectable": dict(vars(self.detectable))}),
         }
 
     @property

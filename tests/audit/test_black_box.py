@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 import veridp
 from veridp.claim import Standing
+from veridp.report.audit import verdict_page
 
 sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has a function of this name
 
@@ -25,7 +28,9 @@ def test_a_classic_bug_is_found_and_its_witness_holds(name: str) -> None:
     verdict = veridp.audit(mechanism, seconds=600, seed=1, black_box=True)
     assert verdict.standing is Standing.REFUTED
     assert verdict.epsilon.upper == float("inf")
-    assert [piece.engine for piece in verdict.evidence] == ["statdp", "sniper"]
+    engines = [piece.engine for piece in verdict.evidence]
+    assert engines in (["events", "sniper"], ["events", "statdp", "sniper"])
+    assert verdict.alpha == pytest.approx(0.05)
     assert verdict.finished
     assert verdict.witness is not None
     assert verdict.witness.confidence >= 0.95
@@ -42,3 +47,9 @@ def test_a_right_mechanism_is_not_refuted(name: str) -> None:
     assert 0 < verdict.alpha <= 0.05
     assert 0 < verdict.smallest_mass < 1
     assert "patterns" in " ".join(verdict.searched)
+    assert verdict.detectable is not None
+    assert verdict.claim.epsilon < verdict.detectable.epsilon
+    page = StringIO()
+    Console(file=page, width=400).print(verdict_page(verdict))
+    assert str(verdict.detectable) in page.getvalue()
+    assert verdict.to_dict()["detectable"]["probability"] == 0.9

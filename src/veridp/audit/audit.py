@@ -163,9 +163,11 @@ def _explore_first(findings: Findings) -> None:
 
 
 def _sample_only(findings: Findings) -> None:
-    """StatDP, then DP-Sniper, also where StatDP has refuted the claim.
+    """Plain events, then StatDP where they refute nothing, then DP-Sniper, also where the claim is refuted by then.
 
-    Otherwise more seconds, in which StatDP refutes it, could cost the better bound of an attack.
+    Otherwise more seconds, in which it is refuted, could cost the better bound of an attack.
     """
-    findings.step("statdp", sampled.look_quickly, sampled.QUICK_SHARE)
+    findings.step("events", sampled.try_events, sampled.QUICK_SHARE)
+    if not findings.refuted:
+        findings.step("statdp", sampled.look_quickly, sampled.QUICK_SHARE)
     findings.step("sniper", sampled.attack)

@@ -15,7 +15,7 @@ from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
-from veridp.claim import LOSS_ERROR, Claim, Evidence, Interval, Remark, Standing, Verdict, Witness, number
+from veridp.claim import LOSS_ERROR, Claim, Detectable, Evidence, Interval, Remark, Standing, Verdict, Witness, number
 from veridp.errors import CutShort, EnginesDisagree
 from veridp.notions import Notion, PrivacyBounds
 
@@ -44,6 +44,7 @@ class Findings:
         self.alpha = 0.0
         self.smallest_mass: float | None = None
         self.results: dict[str, object] = {}  # what engines that sampled returned, by their names
+        self.detectable: Detectable | None = None
         self.finished = True
         self.exact = False  # whether the exact engine can speak of this mechanism
         self.running = ""  # the step under way
@@ -205,6 +206,7 @@ class Findings:
             alignment=self.alignment,
             searched=tuple(self.searched),
             smallest_mass=self.smallest_mass,
+            detectable=None if proved or refuted else self.detectable,
             alpha=self.alpha,
             look_at=() if proved else self._look_at(),
             snippet="" if self.witness is None else snippet(case, self.witness),

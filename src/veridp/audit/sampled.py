@@ -13,6 +13,7 @@ from veridp.budget.child_process import listening
 from veridp.claim import Claim, Witness
 from veridp.engines.exact import compare
 from veridp.errors import BadInput, EnginesDisagree, MissingExtra, VeridpError
+from veridp.kernel.symbols import count_text
 
 if TYPE_CHECKING:
     from veridp.engines.sniper.result import AttackResult
@@ -21,7 +22,56 @@ if TYPE_CHECKING:
 QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
 CHECKED_SELECTION, CHECKED_SAMPLES = 5_000, 20_000  # by which a proof is checked
 CHECKED_ALPHA = 1e-9  # a false alarm would be taken for a fault in veridp
-QUICK_SHARE = 0.25  # of alpha, and of the time that is left, for the quick look
+QUICK_SHARE = 0.15  # of alpha, and of the time that is left, for the quick look
+EVENT_SHARE = 0.1  # the same, for tests of plain events
+EVENT_SAMPLES, EVENT_FINAL_SAMPLES = 500, 5_000  # so few that one process draws them in about a second
+
+
+def try_events(findings: Findings) -> None:
+    """Sequential tests of plain events: refutes gross violations after some hundred samples.
+
+    An event is an output, or a half-line of one number computed from it. Any kind of claim is tested.
+    """
+    from veridp.engines.sniper import search
+    from veridp.engines.sniper.refutation import PLAIN_EVENTS
+
+    case = findings.case
+    findings.tell("testing plain events")
+    before = list(findings.searched)
+
+    def take_attack(finding: AttackResult) -> None:
+        findings.alpha = EVENT_SHARE * case.alpha
+        findings.searched = [*before, f"plain events on {count_text(finding.tried, 'pair')}"]
+        if finding.witness is not None:
+            take(findings, finding.witness)
+        findings.report()
+
+    with findings.timed("events") as found:
+        try:
+            with listening(take_attack):
+                result = search(
+                    case.mechanism,
+                    case.size,
+                    samples=EVENT_SAMPLES,
+                    final_samples=EVENT_FINAL_SAMPLES,
+                    models=PLAIN_EVENTS,
+                    pairs=["patterns"],
+                    first_pairs=(*findings.first_pairs, *findings.candidates),
+                    until_refuted=True,
+                    seconds=max(time_left(), 1e-3),
+                    confidence=1 - EVENT_SHARE * case.alpha,
+                    claim=case.claim,
+                    seed=case.seed_of(9),
+                    progress=lambda stage, share, best: findings.tell(f"plain events: {stage}", best),
+                )
+        except BadInput as reason:
+            found.append(f"no test: {reason}")
+            return
+        findings.finished = findings.finished and result.finished
+        cut = "" if result.finished else ", cut short"
+        standing = "refute the claim" if result.refuted else "do not refute the claim"
+        found.append(f"{result.drawn} samples {standing}{cut}")
+        take_attack(result)
 
 
 def look_quickly(findings: Findings) -> None:
@@ -36,7 +86,7 @@ def look_quickly(findings: Findings) -> None:
     before = list(findings.searched)
 
     def take_detection(detection: Detection) -> None:
-        findings.alpha = alpha
+        findings.alpha = EVENT_SHARE * case.alpha + alpha
         findings.results["statdp"] = detection
         findings.searched = [*before, *detection.searched]
         if detection.witness is not None:
@@ -114,6 +164,7 @@ def attack(findings: Findings) -> None:
         findings.results["sniper"] = finding
         findings.searched = [*before, *finding.searched]
         findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
+        findings.detectable = finding.detectable
         if finding.witness is not None:
             take(findings, finding.witness)
         findings.report()
@@ -126,7 +177,7 @@ def attack(findings: Findings) -> None:
                     case.size,
                     first_pairs=(*findings.first_pairs, *findings.candidates),
                     seconds=max(time_left(), 1e-3),
-                    confidence=1 - (case.alpha - _quick_alpha(findings)),
+                    confidence=1 - (case.alpha - EVENT_SHARE * case.alpha - _quick_alpha(findings)),
                     claim=case.claim,
                     seed=case.seed_of(3),
                     progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),

@@ -48,6 +48,9 @@ def show_audit(
     alpha: Annotated[float, typer.Option(help="the probability of a false alarm, in all and for each target")] = 0.05,
     seed: Seed = 0,
     black_box: Annotated[bool, typer.Option("--black-box", help="sample only, whatever the code would tell")] = False,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="also audit weakened copies by samples: which mistakes would be caught?")
+    ] = False,
     report: MarkdownFile = None,
     junit: Annotated[Path | None, typer.Option(help="also write JUnit XML to this file")] = None,
     sarif: Annotated[Path | None, typer.Option(help="also write a SARIF log to this file")] = None,
@@ -92,6 +95,10 @@ def show_audit(
     if bundle is not None:
         _write_bundle(results, bundle)
     _show(results, as_json)
+    if mutants and not as_json:
+        for one in results:
+            if one.verdict is not None:
+                _show_mutants(one.target, stated, time, alpha, seed)
     if baseline is not None and update_baseline:
         from veridp.report.baseline import baseline_text
 
@@ -248,6 +255,16 @@ def _show(results: list[Audited], as_json: bool) -> None:
         show(verdict_page(results[0].verdict))
     else:
         show(audited_page(results))
+
+
+def _show_mutants(target: str, stated: MechanismOptions, seconds: float, alpha: float, seed: int) -> None:
+    """Which weakened copies of the mechanism an audit by samples catches."""
+    from veridp.audit.mutants import audit_mutants
+
+    with user_code():
+        found = audit_mutants(stated.mechanism(target, Deadline(seconds)), seconds=seconds, alpha=alpha, seed=seed)
+    caught = sum(one.caught for one in found)
+    show("\n".join([f"mutants of {target}: {caught} of {len(found)} caught", *(f"    {one}" for one in found)]))
 
 
 def _status(results: list[Audited]) -> int:

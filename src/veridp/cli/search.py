@@ -194,6 +194,7 @@ def show_attack(
                 seconds=None if deadline is None else deadline.left,
                 confidence=confidence,
                 claim=mechanism.claim if refute else None,
+                until_refuted=refute and not paper,
                 width=width,
                 models=model,
                 bits=bits,

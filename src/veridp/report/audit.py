@@ -81,11 +81,22 @@ def _witness_lines(witness: Witness, claim: Claim) -> list[str]:
         f"    right  {data_text(witness.right)}",
         f"    event  {witness.event}",
         f"    probability {witness.left_probability} on left, {witness.right_probability} on right",
+        *_exceeded(witness),
     ]
+
+
+def _exceeded(witness: Witness) -> list[str]:
+    point = witness.exceeds
+    if point is None:
+        return []
+    plus = f" + {point.delta:g}" if point.delta else ""
+    return [f"    a sequential test shows P[left] > e^{number(point.epsilon)} P[right]{plus}"]
 
 
 def _limits(verdict: Verdict) -> list[str]:
     lines = []
+    if verdict.detectable is not None:
+        lines.append(f"    {verdict.detectable}")
     if verdict.smallest_mass:
         lines.append(f"    events of probability below {verdict.smallest_mass:.2g} could not be noticed")
     if verdict.alpha:

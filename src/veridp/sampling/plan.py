@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import pickle
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -140,8 +141,36 @@ RARE = 100  # outputs on rare draws in which they must agree too
 TOLERANCE = 1e-9
 PILOT_RUNS, PILOT_SECONDS = 64, 0.5
 ROOM = 2**27  # bytes that one batch may keep
+SHARED_TRIAL_SEED = 0
+FEWER_THAN_A_TRIAL = 256  # outputs of a part that are drawn one by one in less time than trials of other readings take
 Progress = Callable[[int, int], object]
 Result = TypeVar("Result")
+
+
+class Trials:
+    """What the pilot runs and the batch trials of one mechanism have shown, for orders that are parts of one task.
+
+    A search orders outputs of the same few inputs again and again, and trials cost as much as thousands of outputs.
+    Each is made once for an input, with a fixed seed, so that the reading depends on mechanism, input and count alone.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def once(self, order: Order, what: object, made: Callable[[], Result]) -> Result:
+        """What was made before for this input, or is made now; made anew each time for data that cannot be pickled."""
+        try:
+            key = what, order.reading, pickle.dumps(order.data)
+        except Exception:  # whatever a class of one's own raises
+            return made()
+        if key not in self._known:
+            self._known[key] = made()
+        known: Result = self._known[key]
+        return known
+
+    def __reduce__(self) -> Any:
+        """Another process makes trials of its own."""
+        return Trials, ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +188,17 @@ class Order:
     progress: Progress | None
     measure: Callable[[Outputs], Any] | None = None
     expected: int = 0  # of all parts together, where this is one of several
+    trials: Trials | None = None  # those of other parts, where this is one of several
+
+    @property
+    def trial_rows(self) -> int:
+        """Rows of the trial batch."""
+        return min(TRIAL, max(self.count, self.expected, 1))
+
+    @property
+    def trial_seed(self) -> int:
+        """What the draws of a trial come from: not from the order's own seed where its result is kept for others."""
+        return self.seed if self.trials is None else SHARED_TRIAL_SEED
 
     def job(self, reading: Reading) -> Job:
         if reading is Reading.VECTORISED:
@@ -198,7 +238,10 @@ def reading_named(name: str | None) -> Reading | None:
 def carry_out(order: Order, consume: Callable[[Iterator[Any]], Result]) -> tuple[Result, Reading, tuple[str, ...]]:
     """What `consume` makes of the blocks' results, in the order of the blocks; the reading used, and why no other."""
     notes: list[str] = []
-    _pilot(order)
+    if order.trials is None:
+        _pilot(order)
+    else:
+        order.trials.once(order, min(PILOT_RUNS, order.count), lambda: _pilot(order))
     for job in _jobs(order, notes):
         try:
             with closing(_counted(job, order)) as blocks:
@@ -233,7 +276,7 @@ def _pilot(order: Order) -> None:
     one_by_one = order.job(Reading.ONE_BY_ONE)
     if order.reading is Reading.ONE_BY_ONE and not stays_here(one_by_one, order.executor, order.workers):
         return
-    rng, function = generator(order.seed, PILOT), order.mechanism.bound()
+    rng, function = generator(order.trial_seed, PILOT), order.mechanism.bound()
     before = copy.deepcopy(order.data) if isinstance(order.data, list | dict | np.ndarray) else None
     started, name = time.monotonic(), order.mechanism.name
     with reported(name, order.data, order.time_limit):
@@ -265,7 +308,10 @@ def _jobs(order: Order, notes: list[str]) -> Iterator[Job]:
     if order.mechanism.vectorised is not None:
         yield order.job(Reading.VECTORISED)
         return
-    batch, runs = _batch_job(order, notes)
+    if order.trials is not None and order.count <= FEWER_THAN_A_TRIAL:
+        yield order.job(Reading.ONE_BY_ONE)
+        return
+    batch, runs = _tried_batch(order, notes)
     if batch is not None and runs <= FEW_RUNS:
         yield batch
     if max(order.count, order.expected) >= COMPILE_FROM and (compiled := _compiled_job(order, notes)) is not None:
@@ -278,7 +324,7 @@ def _jobs(order: Order, notes: list[str]) -> Iterator[Job]:
 def _requested(order: Order, reading: Reading, notes: list[str]) -> Iterator[Job]:
     job: Job | None = None
     if reading is Reading.BATCH:
-        job, _ = _batch_job(order, notes)
+        job, _ = _tried_batch(order, notes)
     elif reading is Reading.COMPILED:
         job = _compiled_job(order, notes)
     elif reading is Reading.VECTORISED and order.mechanism.vectorised is None:
@@ -289,17 +335,32 @@ def _requested(order: Order, reading: Reading, notes: list[str]) -> Iterator[Job
         yield job
 
 
-def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
+def _tried_batch(order: Order, notes: list[str]) -> tuple[Job | None, int]:
     """The batch job, if a trial works, and into how many runs the trial splits."""
-    job = order.job(Reading.BATCH)
+
+    def tried() -> tuple[int, int, list[str]]:
+        found: list[str] = []
+        job, runs = _batch_job(order, found)
+        return 0 if job is None else job.rows_at_once, runs, found
+
+    if order.trials is None:
+        return _batch_job(order, notes)
+    rows, runs, found = order.trials.once(order, ("batch", order.trial_rows), tried)
+    notes += found
+    return (replace(order.job(Reading.BATCH), rows_at_once=rows) if rows else None), runs
+
+
+def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
+    """The same by a trial that is made now."""
+    job, seed = order.job(Reading.BATCH), order.trial_seed
     try:
         with reported(job.name, job.data, job.time_limit):
-            rows = min(TRIAL, max(order.count, order.expected, 1))
-            trial = batch_trial(job.function, job.data, generator(order.seed, PROBE), rows, FEW_RUNS + 1)
+            rows = order.trial_rows
+            trial = batch_trial(job.function, job.data, generator(seed, PROBE), rows, FEW_RUNS + 1)
             with suppress(
                 MechanismError
             ):  # an error that the function itself raises on rare draws is met when it occurs
-                batch_trial(job.function, job.data, RareGenerator(order.seed), min(rows, 4 * RARE), FEW_RUNS + 1)
+                batch_trial(job.function, job.data, RareGenerator(seed), min(rows, 4 * RARE), FEW_RUNS + 1)
             _check_classes(job)
     except Unfit as unfit:
         notes.append(f"{Reading.BATCH}: {unfit}")

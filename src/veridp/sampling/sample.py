@@ -15,7 +15,7 @@ from veridp.kernel.output import failed, raised
 from veridp.mechanism import Mechanism, as_mechanism
 from veridp.sampling.blocks import PILOT, generator, reported
 from veridp.sampling.outputs import OutputCounts, Outputs, concatenate
-from veridp.sampling.plan import Order, Progress, carry_out, checked_order, reading_named
+from veridp.sampling.plan import Order, Progress, Trials, carry_out, checked_order, reading_named
 
 # --------------------------------------------------------------------------------------------------------------- tally
 # Counts of a mechanism's outputs, or of events, in memory that does not grow with the number of outputs.
@@ -59,6 +59,7 @@ def tally(
     time_limit: float | None = 60.0,
     progress: Progress | None = None,
     expected: int = 0,
+    trials: Trials | None = None,
     **arguments: Any,
 ) -> Tally:
     """How often each output occurs in `count` runs; with `events`, how often each event does.
@@ -74,7 +75,7 @@ def tally(
     measure = _Distinct() if events is None else _Events(_named(events))
     bound = as_mechanism(mechanism, **arguments)
     chosen = reading_named(reading)
-    order = Order(bound, data, count, seed, chosen, executor, workers, time_limit, progress, measure, expected)
+    order = Order(bound, data, count, seed, chosen, executor, workers, time_limit, progress, measure, expected, trials)
     counts, used, notes = carry_out(checked_order(order), measure.total)
     return Tally(counts, int(count), str(used), notes)
 
@@ -162,6 +163,7 @@ def sample(
     time_limit: float | None = 60.0,
     progress: Progress | None = None,
     expected: int = 0,
+    trials: Trials | None = None,
     **arguments: Any,
 ) -> Outputs:
     """`count` independent outputs of the mechanism on the data.
@@ -176,16 +178,16 @@ def sample(
     A run that raises has a `Raised` for its output: the type of the exception and its message.
 
     `time_limit` is for one block of the work, a few thousand outputs; `progress(done, total)` is called now and then.
-    Where this is one part of many, `expected` tells of how many outputs in all, since compiling may pay for these.
+    Where this is one part of many, `expected` tells of how many outputs in all, since compiling may pay for these, and
+    `trials`, the same object for all parts, lets each reading be tried once for an input.
 
     >>> def coin(rng, data, *, p=0.5): return bool(rng.random() < p)
     >>> sample(coin, None, 1000, seed=1, p=0.25).distinct()[True]
     260
     """
     bound = as_mechanism(mechanism, **arguments)
-    order = Order(
-        bound, data, count, seed, reading_named(reading), executor, workers, time_limit, progress, None, expected
-    )
+    chosen = reading_named(reading)
+    order = Order(bound, data, count, seed, chosen, executor, workers, time_limit, progress, None, expected, trials)
     parts, used, notes = carry_out(checked_order(order), list)
     return replace(concatenate(parts), reading=str(used), notes=notes)
 

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Claim, Interval, Witness
-from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
+from veridp.confidence import (
+    BinomialMartingale,
+    RatioMartingale,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    growth,
+    log_ratio_lower,
+)
 from veridp.conversions import Event
 from veridp.engines.sniper.attack import BIT_COLUMNS, Goal, ThresholdAttack
 from veridp.engines.sniper.pair_attack import AttackCandidate, Setting, TaskPool, seed_for
@@ -62,6 +69,11 @@ class CountedBounds:
     alpha: float
 
     @property
+    def exceeds(self) -> Claim | None:
+        """An (ε, δ) that a test of the inequality itself has rejected."""
+        return None
+
+    @property
     def lower(self) -> float:
         return float(clopper_pearson_lower(self.left, self.samples, self.alpha / 2))
 
@@ -83,6 +95,36 @@ class CountedBounds:
         if above <= 0:
             return -math.inf
         return math.log(above * self.samples / self.right) if self.right else math.inf
+
+
+@dataclass(frozen=True)
+class SequentialBounds(CountedBounds):
+    """The same from a test that holds at every look: bounds on both probabilities, and an (ε, δ) that they exceed."""
+
+    at_least: float
+    at_most: float
+    exceeded: Claim | None
+
+    @property
+    def exceeds(self) -> Claim | None:
+        return self.exceeded
+
+    @property
+    def lower(self) -> float:
+        return self.at_least
+
+    @property
+    def upper(self) -> float:
+        return self.at_most
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        above = math.log((self.at_least - delta) / self.at_most) if self.at_least > delta else -math.inf
+        point = self.exceeded
+        return above if point is None or delta > point.delta else max(above, point.epsilon)
+
+    def delta(self, epsilon: float) -> float:
+        above, point = super().delta(epsilon), self.exceeded
+        return above if point is None or epsilon > point.epsilon else max(above, point.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +160,12 @@ class CandidateLooks:
     def best(self, claim: Claim | None) -> Look:
         """The look that shows most in the notion of the claim, or the largest ε at the δ of the search."""
         notion = None if claim is None else claim.notion
-        if notion is None or not self.events:
+        if claim is None or notion is None:
+            return max(self.looks, key=lambda look: look.epsilon)
+        for look in self.looks:
+            if look.bounds.exceeds is not None and claim.exceeded_by(look.bounds.exceeds):
+                return look
+        if not self.events:
             return max(self.looks, key=lambda look: look.epsilon)
         return max(self.looks, key=lambda look: notion.power(look.event) if look.event in self.events else 0.0)
 
@@ -138,6 +185,7 @@ class CandidateLooks:
             confidence,
             as_floats=any(isinstance(column, BIT_COLUMNS) for column in best.attack.scorer.columns.columns),
             others=tuple(event for event in self.events if event != best.event) if has_notion else (),
+            exceeds=best.bounds.exceeds,
         )
 
     def refutes(self, claim: Claim) -> bool:
@@ -182,6 +230,7 @@ def count(setting: Setting, task: CountTask) -> Counts:
         workers=1,
         time_limit=setting.time_limit,
         expected=setting.expected,
+        trials=setting.trials,
     )
     above, reached, *rest = (counted[place] for place in range(len(events)))
     # Which of the ties are taken is a coin for each; only how many were matters here.
@@ -256,6 +305,68 @@ def early_bound(
     for side, _, counts in counted(pool, candidate, (), samples, key):
         totals[side] += int(counts[0])
     return Look(candidate, candidate.attack, CountedBounds(totals[0], totals[1], samples, alpha), delta)
+
+
+# ---------------------------------------------------------------------------------------------------------- challenge
+# The challenge: a claim tested against one attack, block by block, until it is refuted or the samples are used up.
+
+
+FIRST_BLOCK = 32  # samples of either side
+BLOCK_GROWTH = 1.25  # samples after each look, as a multiple of those before it
+BOUND_SHARE = 0.1  # of alpha, for the bounds on the two probabilities
+TESTED_EPSILONS = 64
+
+
+def implied_point(claim: Claim, left: float, right: float) -> Claim:
+    """The (ε, δ) that the tolerated claim implies and that two probabilities such as these refute soonest."""
+    points = claim.tolerated.implied
+    if claim.tolerated.notion is not None:  # more of its points, near the slope that the two suggest
+        most = max(math.log(max(left, 1e-12) / max(right, 1e-12)), 0.1)
+        epsilons = (most * share for share in np.linspace(0.0, 1.0, 9).tolist())
+        points = (*points, *(Claim(epsilon, claim.tolerated.notion.delta(epsilon)) for epsilon in epsilons))
+    return max(points, key=lambda point: float(growth(left, right, point.epsilon, point.delta)))
+
+
+def challenge(
+    pool: TaskPool,
+    candidate: AttackCandidate,
+    point: Claim,
+    samples: int,
+    alpha: float,
+    key: tuple[int, ...],
+    delta: float = 0.0,
+) -> Iterator[Look]:
+    """Looks at more and more fresh samples, the last one where P[left] > e^ε P[right] + δ is shown for the point.
+
+    All looks together are wrong with probability alpha at most. The point must not depend on these samples. `delta` is
+    that at which looks are compared with others.
+    """
+    held_out = candidate.held_out
+    seen = candidate.left * held_out, candidate.right * held_out, held_out
+    lowest = point.epsilon * (1 + 1e-9) + 1e-12  # what is shown is then above the point, beyond rounding
+    reach = min(max(candidate.estimate, lowest) + 1.0, lowest + 20.0)
+    test = RatioMartingale(np.linspace(lowest, reach, TESTED_EPSILONS), point.delta, seen)
+    sides = BinomialMartingale((seen[0], held_out)), BinomialMartingale((seen[1], held_out))
+    done, shown = 0, -math.inf
+    while done < samples and shown < lowest:
+        size = min(max(FIRST_BLOCK, int((BLOCK_GROWTH - 1) * done)), samples - done)
+        totals = [0, 0]
+        for side, part, counts in counted(pool, candidate, (), size, (*key, done)):
+            totals[side] += int(counts[0])
+            sides[side].add(int(counts[0]), part)
+        test.bet(totals[0], totals[1], size)
+        done += size
+        shown = test.epsilon_lower((1 - BOUND_SHARE) * alpha)
+        bounds = SequentialBounds(
+            sides[0].count,
+            sides[1].count,
+            done,
+            alpha,
+            sides[0].lower(BOUND_SHARE * alpha / 2),
+            sides[1].upper(BOUND_SHARE * alpha / 2),
+            Claim(shown, point.delta) if shown >= lowest else None,
+        )
+        yield Look(candidate, candidate.attack, bounds, delta)
 
 
 # ------------------------------------------------------------------------------------------------------------- playoff

@@ -168,6 +168,8 @@ class LevelSearch:
     finished: bool = False
     certified: Callable[[], object] = lambda: None  # called after each look
     completed: Callable[[], object] = lambda: None  # called after each level
+    refuted: bool = False  # whether to stop, since the claim is refuted
+    least_pairs: int = 1  # of a level
 
     def __post_init__(self) -> None:
         self.plan = self.plans[-1]
@@ -222,7 +224,7 @@ class LevelSearch:
         for plan in self.plans:
             self.begin(plan)
             self.climb(starting, moving=Source.MOVES in sources)
-            if not plan.early and self._refuted_by(self.looks):
+            if self.refuted or (not plan.early and self._refuted_by(self.looks)):
                 break
             if plan is not self.plans[-1]:
                 self.completed()
@@ -241,21 +243,25 @@ class LevelSearch:
     def climb(self, starting: Sequence[Pair], moving: bool) -> None:
         """Find the most promising attack of this level and confirm it."""
         self.prepare((*self.first, *starting)[0])
-        many = min(self.plan.level.of(len(starting)), len(starting))
+        many = min(max(self.plan.level.of(len(starting)), self.least_pairs), len(starting))
         pairs = [*self.first, *(starting[place * len(starting) // many] for place in range(many))]
         if self.plan.level.below and self.champion is not None and _key(self.champion) not in map(_key, pairs):
             pairs.append(self.champion)  # the top level tries all pairs, and moves of its own
-        entrants = [Entrant(pair, self.plan.among(QUICK)) for pair in pairs]
+        entrants = self.entrants(pairs)
         efforts = self.plan.efforts
         if len(entrants) > CROWD and efforts[0] >= SHRINK * SMALLEST:
             efforts.insert(0, efforts[0] // SHRINK)
         best = self.contest("contest", entrants, efforts)
-        if best and moving:
+        if best and moving and not self.refuted:
             best = self.moved(best)
-        if best:
+        if best and not self.refuted:
             winner = self.winner(self.trained(best))
             self.champion = winner.pair
             self.confirmed(winner)
+
+    def entrants(self, pairs: Sequence[Pair]) -> list[Entrant]:
+        """The pairs, with what is tried on them first."""
+        return [Entrant(pair, self.plan.among(QUICK)) for pair in pairs]
 
     def starting_pairs(self, sources: Sequence[Source]) -> list[Pair]:
         random = self.pairs.random(seed_for(self.setting.seed, MAKING_PAIRS))
@@ -292,6 +298,8 @@ class LevelSearch:
                 break
             candidates = sorted(results, key=lambda candidate: -candidate.promise)
             self.bound_early(candidates[0], effort)
+            if self.refuted:
+                break
             left = self.advancing(candidates, len(left), last=contests_left == 1)
         return candidates
 
@@ -343,8 +351,10 @@ class LevelSearch:
             families = best[0].ranking[:1]
             found = self.contest("moves", [Entrant(pair, families) for pair in pairs], self.plan.efforts[:1])
             champion = best[0]
+            if self.refuted:
+                break
             best = self.settled(best, found[: going_on(best, CHALLENGERS, CHALLENGERS_BY_TABLES)])
-            if not best[0].promise > champion.promise + WORTH * abs(champion.promise):
+            if self.refuted or not best[0].promise > champion.promise + WORTH * abs(champion.promise):
                 break
         return best
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from veridp.engines.sniper.features import Columns, columns_for
 from veridp.errors import extra
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs, concatenate
+from veridp.sampling.plan import Trials
 from veridp.sampling.sample import sample
 from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool
 
@@ -54,7 +55,8 @@ class TaskPool(WorkerPool[Any]):
 
     def __enter__(self) -> TaskPool:
         if self.payload is None:
-            load_classifiers()
+            if getattr(self.shared, "learns", True):
+                load_classifiers()
             self.limits = one_thread()
         return self
 
@@ -72,7 +74,8 @@ class TaskPool(WorkerPool[Any]):
 
 
 def _in_worker(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, Any], Any]) -> Any:
-    load_classifiers()
+    if getattr(setting, "learns", True):
+        load_classifiers()
     one_thread_for_good()  # tasks run side by side, and are small: their threads would wait for each other
     function, changes, argument = task
     return function(replace(setting, **changes), argument)
@@ -114,6 +117,8 @@ class Setting:
     reading: str | None = None
     time_limit: float | None = 60.0
     expected: int = 0  # samples of the whole level: compiling may pay for these
+    learns: bool = True  # whether models are trained that take long to load
+    trials: Trials = field(default_factory=Trials, compare=False, repr=False)
 
     def draw(self, data: object, count: int, *key: int) -> Outputs:
         """Fresh outputs; which ones depends on the seed and the key alone."""
@@ -126,6 +131,7 @@ class Setting:
             workers=1,
             time_limit=self.time_limit,
             expected=self.expected,
+            trials=self.trials,
         )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.claim import Claim, Interval, Witness
+from veridp.claim import Claim, Detectable, Interval, Witness
+from veridp.confidence import detectable_probability
 from veridp.conversions import Event, tradeoff_divergences
 from veridp.engines.sniper.attack import ThresholdAttack
 from veridp.engines.sniper.classifier import LinearModel, Model, Network, SingleFeature
@@ -203,6 +205,20 @@ class AttackResult(Presentable):
         by_point = claim is not None and any(claim.refuted_by(event.epsilon) for event in self.events)
         return by_point or (claim is not None and self.witness is not None and self.witness.refutes(claim))
 
+    @cached_property
+    def detectable(self) -> Detectable | None:
+        """The smallest violation of the claim that its last test would have shown with probability 0.9.
+
+        Of the events that were counted on most samples, the one that could have shown the smallest ε. None without a
+        claim of (ε, δ).
+        """
+        claim, most = self.claim, max((event.samples for event in self.events), default=0)
+        if claim is None or claim.notion is not None:
+            return None
+        tested = [event for event in self.events if event.samples == most and event.exceeds is None]
+        found = (_detectable(event, claim.tolerated) for event in tested)
+        return min((one for one in found if one is not None), key=lambda one: one.epsilon, default=None)
+
     @property
     def rho_lower(self) -> float:
         """A lower bound on ρ (zCDP): the largest Rényi divergence over its order, between the outcomes of an attack's
@@ -271,6 +287,16 @@ class AttackResult(Presentable):
         at = f" at δ = {self.delta:g}" if self.delta else ""
         end = "" if self.finished else "; cut short"
         return f"{self.mechanism.name}: ε >= {self.epsilon_lower:.6g}{at} with confidence {self.confidence:g}{end}"
+
+
+def _detectable(event: CountedBounds, claim: Claim) -> Detectable | None:
+    """What a test like this one, of an event as probable, would have shown; None where it could have shown nothing."""
+    right = (event.right + 0.5) / (event.samples + 1)
+    left = detectable_probability(right, event.samples, event.alpha, claim.epsilon, claim.delta)
+    if left >= 1:
+        return None
+    delta = left - math.exp(min(claim.epsilon, 700.0)) * right
+    return Detectable(math.log((left - claim.delta) / right), delta, right)
 
 
 def finding_of(

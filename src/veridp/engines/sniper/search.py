@@ -32,6 +32,7 @@ from veridp.engines.sniper.pair_attack import (
     seed_for,
 )
 from veridp.engines.sniper.pairs import PairStream, Source, given_pairs, sources_named
+from veridp.engines.sniper.refutation import PLAIN_EVENTS, RefutationSearch
 from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
 from veridp.errors import BadInput, CutShort
 from veridp.kernel.symbols import count_text
@@ -187,6 +188,7 @@ def search(
     models: Iterable[str] | None = None,
     bits: bool = False,
     paper: bool = False,
+    until_refuted: bool = False,
     reading: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -202,11 +204,13 @@ def search(
     outputs of either input and confirmed on `final_samples` fresh ones, after searches with a quarter of the samples
     and pairs, a 16th and so on: the best bound of all these levels counts. With a `claim`, no level follows one that
     refutes it and has at least a quarter of the samples. The confirmation of the top level ends as soon as the claim
-    is refuted; with a `width`, as soon as the bound is that close to its estimate. The bound is for δ = `delta`
-    (that of the claim, or of the mechanism's claim, if not given). `models` restricts the families of classifiers.
-    `bits` adds what the bits of floating-point outputs tell, and draws them by the author's own arithmetic (one by one,
-    or vectorised). `paper` runs the published configuration: patterns and reversals, one classifier with a fixed
-    c = 0.01, one look at the end.
+    is refuted; with a `width`, as soon as the bound is that close to its estimate. With `until_refuted`, the search
+    is for a refutation alone, of the claim or else of the mechanism's own: it tests events as it finds them, block by
+    block, and ends with the first block that refutes the claim, often after some hundred samples; the bound is then
+    seldom tight. The bound is for δ = `delta` (that of the claim, or of the mechanism's claim, if not given). `models`
+    restricts the families of classifiers. `bits` adds what the bits of floating-point outputs tell, and draws them by
+    the author's own arithmetic (one by one, or vectorised). `paper` runs the published configuration: patterns and
+    reversals, one classifier with a fixed c = 0.01, one look at the end.
 
     What is found depends on the seed and these options alone, and not on executor, workers or the speed of the machine,
     unless it is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is the best bound until then, and
@@ -219,6 +223,11 @@ def search(
     mechanism = as_mechanism(mechanism, **arguments).stating(size=size)
     stated = declared or "adjacency" not in mechanism.assumed
     confidence, seed = share("confidence", confidence), whole("seed", seed, 0)
+    if until_refuted:
+        claim = mechanism.claim if claim is None else claim
+        if claim is None or paper:
+            reason = "cannot be combined with paper" if paper else "needs a claim to refute; give claim=..."
+            raise BadInput(f"until_refuted {reason}")
     claim, goal_delta = _claims(mechanism, claim, delta)
     plan = LevelPlan(
         level=Level(0, 1.0),
@@ -230,7 +239,9 @@ def search(
         stop_at=claim,
         width=width,
     )
-    load_classifiers()
+    learns = not set(plan.families) <= set(PLAIN_EVENTS)
+    if learns:
+        load_classifiers()
     plans = [plan] if paper else [plan.at(level) for level in levels(plan.samples, LEAST_SAMPLES)]
     if bits and reading is None:
         reading = "vectorised" if mechanism.vectorised else "one-by-one"
@@ -241,9 +252,9 @@ def search(
         workers = 1
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
     run = _SearchRun(
-        PaperSearch if paper else LevelSearch,
+        PaperSearch if paper else RefutationSearch if until_refuted else LevelSearch,
         plans,
-        Setting(mechanism, seed, goal, bits, reading, time_limit),
+        Setting(mechanism, seed, goal, bits, reading, time_limit, learns=learns),
         executor,
         workers,
         *_chosen_pairs(pairs, first_pairs, mechanism.adjacency if stated else None, paper),
