@@ -6,6 +6,7 @@ import math
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import veridp
@@ -250,6 +251,24 @@ def test_ending_the_program_is_no_output_of_any_engine(function: Any, raised: st
     ):
         with pytest.raises(MechanismFailed, match=f"{raised}; that ends the program"):
             engine(mech)
+
+
+def test_what_only_stand_ins_raise_is_no_fault_of_the_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tells_them_apart(rng, data):
+        noise = rng.laplace()
+        if type(noise) not in (float, np.float64):
+            raise Ended
+        return data[0] + noise
+
+    mech = mechanism(epsilon=1.0, domain=(0.0, 10.0), size=1)(tells_them_apart)
+    assert sample(mech, LEFT, 100, seed=1).reading == "one-by-one"
+    with pytest.raises(MechanismFailed, match="raised Ended"):  # and the audit goes on as with a black box
+        explore(mech, LEFT)
+    asked: list[str] = []
+    for engine in ("look_quickly", "attack"):
+        monkeypatch.setattr(f"veridp.audit.sampled.{engine}", lambda _, engine=engine: asked.append(engine))
+    assert veridp.audit(mech, seconds=INF).standing is Standing.NOT_REFUTED
+    assert asked == ["look_quickly", "attack"]
 
 
 def test_an_exception_of_a_vectorised_function_is_an_error() -> None:

@@ -385,7 +385,10 @@ def _check_completed(tape: Tape) -> None:
 
 
 def _raised(error: BaseException, tape: Tape) -> Raised:
-    """What the rows of a run that raised have as their output; Unfit where a message tells of their numbers."""
+    """What the rows of a run that raised have as their output; Unfit where a message tells of their numbers, and where
+    it is no Exception: a plain run may not raise it."""
+    if not isinstance(error, Exception):
+        raise Unfit(f"it raises {type(error).__name__}, which is not an output") from error
     try:
         return raised(error)
     except Stop:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from veridp.budget import check
 from veridp.engines.pipeline.primitives import Primitive, watched
 from veridp.engines.pipeline.tracked import OBSERVER, Hiding, NoisyArray, NoisyFloat, marked, unmarked
-from veridp.errors import BadInput, CutShort
+from veridp.errors import INTERRUPTING, BadInput, CutShort
 from veridp.kernel.distributions import Distribution
-from veridp.kernel.output import Raised
+from veridp.kernel.output import Raised, failed
 from veridp.kernel.scripted import ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import Site, Trace, is_inner, is_users_code, raised_at, traced
 from veridp.mechanism import Function, Mechanism
@@ -344,9 +344,11 @@ class Program:
             raise BadInput(
                 f"{self.mechanism.name} draws more than {MAX_DRAWS:,} numbers in a run; give smaller data"
             ) from None
-        except CutShort:
+        except (CutShort, *INTERRUPTING):
             raise
-        except Exception as error:  # the program's own: it is an output, too
+        except BaseException as error:  # the program's own: it is an output, too, unless it ends the program
+            if not isinstance(error, Exception):
+                raise failed(error, self.mechanism.name) from error
             if isinstance(error, AttributeError) and error.name == "refuse" and error.obj is generator:
                 raise BadInput(OUT_OF_SIGHT.format(self.mechanism.name)) from None
             raised, where = Raised.by(error), raised_at(error.__traceback__)
