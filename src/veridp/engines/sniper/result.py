@@ -209,15 +209,15 @@ class AttackResult(Presentable):
     def detectable(self) -> Detectable | None:
         """The smallest violation of the claim that its last test would have shown with probability 0.9.
 
-        Of the events that were counted on most samples, the one that could have shown the smallest ε. None without a
-        claim of (ε, δ).
+        By the event that shows most of those that were counted on most samples: one that shows less may be too frequent
+        to show a larger ε at all. None without a claim of (ε, δ).
         """
         claim, most = self.claim, max((event.samples for event in self.events), default=0)
         if claim is None or claim.notion is not None:
             return None
         tested = [event for event in self.events if event.samples == most and event.exceeds is None]
-        found = (_detectable(event, claim.tolerated) for event in tested)
-        return min((one for one in found if one is not None), key=lambda one: one.epsilon, default=None)
+        best = max(tested, key=lambda event: event.epsilon(claim.delta), default=None)
+        return None if best is None else _detectable(best, claim.tolerated)
 
     @property
     def rho_lower(self) -> float:
