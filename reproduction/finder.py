@@ -279,7 +279,8 @@ def show_times(rows: Sequence[Row]) -> Shown:
         spent = {stage: sum(column(where(mine, kind="stage", stage=stage), "seconds")) for stage in STAGES}
         total = sum(spent.values())
         restart = statistics.mean(column(where(mine, kind="restart"), "seconds"))
-        table.append({"mechanism": name, "restart_seconds": restart} | {s: f"{spent[s] / total:.0%}" for s in STAGES})
+        shares = {stage: f"{spent[stage] / total:.0%}" for stage in STAGES}
+        table.append({"mechanism": name, "restart_seconds": restart, **shares})
     slowest = max(number(row, "restart_seconds") for row in table)
     findings = [
         judged(
