@@ -61,7 +61,8 @@ def measure_algorithm(case: str, effort: Effort, seed: int) -> list[Row]:
     row["proof_seconds"] = time.perf_counter() - started
     started = time.perf_counter()
     try:
-        row["every_size"] = veridp.prove.prove_for_every_size(mechanism, seconds=limit).epsilon
+        every_size = veridp.prove.prove_for_every_size(mechanism, seconds=limit)  # type: ignore[attr-defined]
+        row["every_size"] = every_size.epsilon
     except VeridpError as error:
         row["every_size_reason"] = type(error).__name__
     row["every_size_seconds"] = time.perf_counter() - started

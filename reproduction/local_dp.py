@@ -201,7 +201,7 @@ def ipa_gain(beta: float, theta: float) -> float:
 
 def measure_gains(case: str, effort: Effort, seed: int) -> list[Row]:
     """One figure of gains, with the closed form on unrounded ages."""
-    expected = {
+    expected: Callable[[float], float] = {
         "gains-by-epsilon": lambda x: ipa_gain(0.1, 40.0),
         "gains-by-beta": lambda x: ipa_gain(x, 40.0),
         "gains-by-theta": lambda x: ipa_gain(0.1, x),

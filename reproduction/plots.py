@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -21,7 +22,12 @@ def svg(plot: Plot, name: str) -> str:
     """The plot as an SVG element; the same for the same plot and name."""
     columns = min(len(plot.panels), PANELS_IN_A_ROW)
     rows = -(-len(plot.panels) // columns)
-    settings = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "font.size": 9}
+    settings: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": name,
+        "font.family": "sans-serif",
+        "font.size": 9,
+    }
     with rc_context(settings):
         figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows), layout="constrained")
         for place, panel in enumerate(plot.panels):
