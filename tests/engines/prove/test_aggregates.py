@@ -205,6 +205,23 @@ def aliased(rng, data):
     return other[0] + sums[0] + rng.laplace()
 
 
+def after_the_first_five(rng, data):
+    total = 0.0
+    late = 0.0
+    for x in data:
+        if total > 5:
+            late += x
+        total += x
+    return late + rng.laplace()
+
+
+def joined(rng, data):
+    text = ""
+    for x in data:
+        text += "a" if x > 0.5 else "b"
+    return len(text) + rng.laplace()
+
+
 def exact_when_large(rng, data):
     total = sum(data)
     return total if total > 100 else total + rng.laplace()
@@ -248,7 +265,8 @@ def seeded(rng, data):
 @pytest.mark.parametrize(
     "function",
     [
-        *(last_record, differences, stale_branch, aliased, exact_when_large, bins_of_the_data, repeated_list),
+        *(last_record, differences, stale_branch, aliased, after_the_first_five, joined, exact_when_large),
+        *(bins_of_the_data, repeated_list),
         *(clipped_by_a_record, product_of_records, looked_up, softmax_of_counts, noise_of_fixed_scale, seeded),
     ],
 )
@@ -259,6 +277,20 @@ def test_code_that_sees_more_than_sums_is_refused(function):
 
 def short_mean(rng, data):
     return np.mean(data) + rng.laplace(scale=1 / len(data))
+
+
+def test_constants_around_a_function_are_read():
+    upper, scale = 1.0, np.float64(2.0)
+
+    def within(rng, data):
+        return np.clip(data, 0, upper).sum() + rng.laplace(scale=2.0)
+
+    def scaled(rng, data):
+        return np.clip(data, 0, upper).sum() + rng.laplace(scale=scale)
+
+    assert for_every_size(within).epsilon == pytest.approx(0.5, abs=1e-12)
+    with pytest.raises(NotInductive):
+        for_every_size(scaled)
 
 
 def test_a_mean_of_a_private_number_of_records_is_not_proved():
