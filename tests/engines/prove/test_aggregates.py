@@ -46,6 +46,10 @@ def masked(rng, data):
     return {"total": x[(x > 0.3) & ~(x > 2.0)].sum() + rng.laplace(scale=2)}
 
 
+def with_a_spike(rng, data):
+    return sum(1.0 if x == 0.25 else 0.0 for x in data) + rng.laplace(scale=2.0)
+
+
 def counted(rng, data):
     return np.count_nonzero(np.asarray(data) > 0.5) + rng.laplace(scale=2)
 
@@ -65,7 +69,9 @@ def divided(rng, data):
     return bool(total / n + rng.laplace(scale=2.0 / n) > 0.5)
 
 
-@pytest.mark.parametrize("function", [clipped_array, added_up, generated, masked, counted, averaged, divided])
+@pytest.mark.parametrize(
+    "function", [clipped_array, added_up, generated, masked, with_a_spike, counted, averaged, divided]
+)
 def test_one_statistic_is_proved_however_it_is_written(function):
     proof = for_every_size(function)
     assert proof.epsilon == pytest.approx(0.5, abs=1e-12)
@@ -243,6 +249,10 @@ def product_of_records(rng, data):
     return math.prod(data) + rng.laplace()
 
 
+def exponentials(rng, data):
+    return sum(math.exp(x) for x in data) + rng.laplace(scale=2)
+
+
 def looked_up(rng, data):
     return sum(eval("data")) + rng.laplace()  # noqa: S307
 
@@ -266,7 +276,7 @@ def seeded(rng, data):
     "function",
     [
         *(last_record, differences, stale_branch, aliased, after_the_first_five, joined, exact_when_large),
-        *(bins_of_the_data, repeated_list),
+        *(bins_of_the_data, repeated_list, exponentials),
         *(clipped_by_a_record, product_of_records, looked_up, softmax_of_counts, noise_of_fixed_scale, seeded),
     ],
 )
