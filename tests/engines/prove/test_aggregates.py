@@ -46,6 +46,10 @@ def masked(rng, data):
     return {"total": x[(x > 0.3) & ~(x > 2.0)].sum() + rng.laplace(scale=2)}
 
 
+def with_a_spike(rng, data):
+    return sum(1.0 if x == 0.25 else 0.0 for x in data) + rng.laplace(scale=2.0)
+
+
 def counted(rng, data):
     return np.count_nonzero(np.asarray(data) > 0.5) + rng.laplace(scale=2)
 
@@ -65,7 +69,9 @@ def divided(rng, data):
     return bool(total / n + rng.laplace(scale=2.0 / n) > 0.5)
 
 
-@pytest.mark.parametrize("function", [clipped_array, added_up, generated, masked, counted, averaged, divided])
+@pytest.mark.parametrize(
+    "function", [clipped_array, added_up, generated, masked, with_a_spike, counted, averaged, divided]
+)
 def test_one_statistic_is_proved_however_it_is_written(function):
     proof = for_every_size(function)
     assert proof.epsilon == pytest.approx(0.5, abs=1e-12)
@@ -205,6 +211,23 @@ def aliased(rng, data):
     return other[0] + sums[0] + rng.laplace()
 
 
+def after_the_first_five(rng, data):
+    total = 0.0
+    late = 0.0
+    for x in data:
+        if total > 5:
+            late += x
+        total += x
+    return late + rng.laplace()
+
+
+def joined(rng, data):
+    text = ""
+    for x in data:
+        text += "a" if x > 0.5 else "b"
+    return len(text) + rng.laplace()
+
+
 def exact_when_large(rng, data):
     total = sum(data)
     return total if total > 100 else total + rng.laplace()
@@ -224,6 +247,10 @@ def clipped_by_a_record(rng, data):
 
 def product_of_records(rng, data):
     return math.prod(data) + rng.laplace()
+
+
+def exponentials(rng, data):
+    return sum(math.exp(x) for x in data) + rng.laplace(scale=2)
 
 
 def looked_up(rng, data):
@@ -248,7 +275,8 @@ def seeded(rng, data):
 @pytest.mark.parametrize(
     "function",
     [
-        *(last_record, differences, stale_branch, aliased, exact_when_large, bins_of_the_data, repeated_list),
+        *(last_record, differences, stale_branch, aliased, after_the_first_five, joined, exact_when_large),
+        *(bins_of_the_data, repeated_list, exponentials),
         *(clipped_by_a_record, product_of_records, looked_up, softmax_of_counts, noise_of_fixed_scale, seeded),
     ],
 )
@@ -259,6 +287,20 @@ def test_code_that_sees_more_than_sums_is_refused(function):
 
 def short_mean(rng, data):
     return np.mean(data) + rng.laplace(scale=1 / len(data))
+
+
+def test_constants_around_a_function_are_read():
+    upper, scale = 1.0, np.float64(2.0)
+
+    def within(rng, data):
+        return np.clip(data, 0, upper).sum() + rng.laplace(scale=2.0)
+
+    def scaled(rng, data):
+        return np.clip(data, 0, upper).sum() + rng.laplace(scale=scale)
+
+    assert for_every_size(within).epsilon == pytest.approx(0.5, abs=1e-12)
+    with pytest.raises(NotInductive):
+        for_every_size(scaled)
 
 
 def test_a_mean_of_a_private_number_of_records_is_not_proved():

@@ -34,6 +34,7 @@ from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.output import identity, is_finite_number, output_of
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Replayed
+from veridp.kernel.symbols import Unknown
 from veridp.mechanism import Mechanism
 from veridp_check.checker import check
 from veridp_check.records import RecordSums
@@ -187,6 +188,8 @@ def _sum_paths(sums: Mechanism, data: list[Affine]) -> Sequence[Path]:
         if not all(isinstance(value, Affine) or is_finite_number(value) for value in values):
             raise NotInductive(f"{sums.name} may fail, or has sums that are no numbers")
         numbers = [v if isinstance(v, Affine) else Affine(Fraction(v), {}) for v in values]
+        if not all(isinstance(symbol, Unknown) for number in numbers for symbol in number.terms):
+            raise NotInductive(f"{sums.name} adds up functions of records that are no polynomials on pieces")
         found.append(replace(path, output=numbers))
     return found
 

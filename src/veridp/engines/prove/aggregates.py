@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 
 from veridp.engines.prove.loop import DRAWS, OPERATORS, PLAIN_TYPES
-from veridp.engines.prove.vectors import ENTRYWISE, OF_A_NUMBER, VectorReader, stored_in
+from veridp.engines.prove.vectors import ENTRYWISE, LITERAL_TYPES, OF_A_NUMBER, VectorReader, stored_in
 from veridp.errors import NotInductive
+from veridp.kernel.output import Raised, output_of
 from veridp.mechanism import Mechanism
 
 SUMMARIES = ("sum", "max", "min", "mean", "argmax", "argmin", "round", "cumsum", "clip")
@@ -42,6 +43,7 @@ DRAWN_FROM_RANDOM = ("gauss", "normalvariate", "expovariate", "random", "uniform
 SCALE_PLACES = {"laplace": 1, "normal": 1, "gumbel": 1, "logistic": 1, "exponential": 0}
 COMPOUND = (ast.Tuple, ast.List, ast.Dict, ast.Subscript, ast.Slice, ast.Starred, ast.Constant)
 EXPRESSIONS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.JoinedStr, ast.FormattedValue, *COMPOUND)
+NUMBERS = (int, float, np.integer, np.floating)
 # Names with a space in them are made here: no code can have them.
 COUNT = "number of records"
 
@@ -76,6 +78,15 @@ class _FixedLoop:
         return f"number of {self.target.id}"
 
 
+@dataclass(frozen=True)
+class _Collected:
+    """What a loop over records adds to, numbers and lists; and names that stood for something before it."""
+
+    numbers: set[str]
+    lists: set[str]
+    taken: set[str]
+
+
 class _AggregateReader(VectorReader):
     """Reads the text of a mechanism, and writes the two functions."""
 
@@ -97,17 +108,18 @@ class _AggregateReader(VectorReader):
             raise NotInductive(f"{self.mechanism.name} uses no sum over {self.data} that is understood")
         names: list[ast.expr] = [ast.Name(_block(k), ast.Load()) for k in range(self.blocks)]
         sums = self._compiled([*self.prelude, ast.Return(ast.List(names, ast.Load()))])
-        values = sums.bound()(np.random.default_rng(0), [])
+        values = output_of(sums.bound(), np.random.default_rng(0), [])
+        if isinstance(values, Raised) or not all(isinstance(each, NUMBERS) for each in numbers_in(values)):
+            raise NotInductive(f"the sums of {self.mechanism.name} over no records are no numbers")
         array = next((name for name in self.function.__globals__ if self.outside(name) is np), "np")
         writer = _Writer(self.data, array)
         places = {_block(k): writer.written(value) for k, value in enumerate(values)}
         places[COUNT] = writer.next()
-        places |= {name: ast.Constant(value) for name, value in self.closure.items() if type(value) in PLAIN_TYPES}
         return Aggregates(sums, self._compiled(body, places), self.means)
 
     def _compiled(self, body: Sequence[ast.stmt], places: Mapping[str, ast.expr] | None = None) -> Mechanism:
         """A function of the same parameters with this body, where names stand for what takes their places."""
-        constants = {name: ast.Constant(value) for name, value in self.closure.items() if type(value) in PLAIN_TYPES}
+        constants = {name: ast.Constant(value) for name, value in self.closure.items() if type(value) in LITERAL_TYPES}
         arguments = copy.deepcopy(self.definition.args)
         for argument in ast.walk(arguments):
             if isinstance(argument, ast.arg):
@@ -116,7 +128,7 @@ class _AggregateReader(VectorReader):
         arguments.kw_defaults = [None if default is None else ast.Constant(None) for default in arguments.kw_defaults]
         definition = ast.FunctionDef(self.definition.name, arguments, list(copy.deepcopy(body)), [], None, None)
         ast.copy_location(definition, self.definition)
-        module = ast.Module([_Replacing(places or constants).visit(definition)], [])
+        module = ast.Module([_Replacing({**constants, **(places or {})}).visit(definition)], [])
         made = compile(ast.fix_missing_locations(module), self.function.__code__.co_filename, "exec", dont_inherit=True)
         (code,) = [part for part in made.co_consts if isinstance(part, CodeType)]
         function = FunctionType(code, self.function.__globals__, self.function.__name__, self.function.__defaults__)
@@ -252,8 +264,11 @@ class _AggregateReader(VectorReader):
         target = node.target
         if not isinstance(target, ast.Name) or target.id in self.vectors or target.id in self.plain:
             self.refuse(node, "a loop variable that is not a name of its own")
+        taken = self.plain | self.collecting | self.parameters | set(self.vectors)
+        added = {_root(each.target) for each in ast.walk(node) if isinstance(each, ast.AugAssign)}
+        numbers, self.plain = self.plain & added, self.plain - added  # they are no constants in the loop
         changed: dict[str, None] = {}
-        self._collects(body, {target.id}, changed)
+        self._collects(body, _Collected(numbers, self.collecting & added - numbers, taken), {target.id}, changed)
         self.prelude.append(node)
         names = [ast.Name(name, ast.Load()) for name in changed]
         for name in changed:
@@ -265,36 +280,33 @@ class _AggregateReader(VectorReader):
         kept = self._block(ast.Tuple(list(names), ast.Load()), node)
         return [ast.copy_location(ast.Assign([ast.Tuple([_stored(name) for name in names], ast.Store())], kept), node)]
 
-    def _collects(self, body: Sequence[ast.stmt], known: set[str], changed: dict[str, None]) -> None:
+    def _collects(
+        self, body: Sequence[ast.stmt], collected: _Collected, known: set[str], changed: dict[str, None]
+    ) -> None:
         """`known` are the names of what follows from one record; those that a branch sets are known there alone."""
         for node in body:
             match node:
                 case ast.Pass() | ast.Continue():
                     continue
                 case ast.If(test=test, body=inner, orelse=orelse) if self.is_of(test, known):
-                    self._collects(inner, set(known), changed)
-                    self._collects(orelse, set(known), changed)
+                    self._collects(inner, collected, set(known), changed)
+                    self._collects(orelse, collected, set(known), changed)
                     continue
                 case ast.AugAssign(target=ast.Name(id=name), op=ast.Add() | ast.Sub(), value=value):
-                    if name in self.collecting and name in self.plain and self._is_of_one(value, known, changed):
+                    if name in collected.numbers and self.is_of(value, known):
                         changed[name] = None
                         continue
                 case ast.AugAssign(
                     target=ast.Subscript(value=ast.Name(id=name), slice=index), op=ast.Add() | ast.Sub(), value=value
                 ) if not self.means:
-                    if name in self.collecting - self.plain and all(self.is_of(e, known) for e in (index, value)):
+                    if name in collected.lists and self.is_of(index, known) and self.is_of(value, known):
                         changed[name] = None
                         continue
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    free = name not in self.plain | self.collecting | self.parameters | set(self.vectors)
-                    if free and self.is_of(value, known):
+                    if name not in collected.taken and self.is_of(value, known):
                         known.add(name)
                         continue
             self.refuse(node, f"'{ast.unparse(node).splitlines()[0]}' in a loop over the records")
-
-    def _is_of_one(self, value: ast.expr, known: set[str], changed: Mapping[str, None]) -> bool:
-        read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-        return self.is_of(value, known) and not read & self.collecting
 
     # -------------------------------------------------------------------------------------------- expressions
 
@@ -470,6 +482,13 @@ class _AggregateReader(VectorReader):
 
 def _block(number: int) -> str:
     return f"sums {number}"
+
+
+def _root(target: ast.expr) -> str:
+    """The name of what an assignment changes."""
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _stored(name: ast.Name) -> ast.Name:

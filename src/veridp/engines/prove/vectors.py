@@ -23,6 +23,7 @@ from veridp.mechanism import Mechanism
 
 OF_A_NUMBER = {name: getattr(builtins, name) for name in ("abs", "min", "max", "bool", "int", "float", "round")}
 ENTRYWISE = {"abs", "absolute", "fabs", "clip", "minimum", "maximum", "square", "floor", "ceil", "sign", "where"}
+LITERAL_TYPES = (bool, int, float, str, type(None))  # of constants that can be written down
 FIXED_ARRAYS = ("array", "asarray", "zeros", "linspace", "arange")
 
 
@@ -272,8 +273,9 @@ class VectorReader:
         """Whether it is a plain constant of the module or of what surrounds the function."""
         if name in self.assigned or name in self.parameters:
             return False
-        outside = self.closure[name] if name in self.closure else self.function.__globals__.get(name, self)
-        return type(outside) in PLAIN_TYPES
+        if name in self.closure:
+            return type(self.closure[name]) in LITERAL_TYPES
+        return type(self.function.__globals__.get(name, self)) in PLAIN_TYPES
 
     def outside(self, name: str) -> Any:
         """What the name means where the function does not define it; nothing where it does."""
