@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 import time
 import warnings
@@ -20,9 +21,14 @@ from veridp.errors import VeridpError
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 
+def cpu_seconds() -> float:
+    """Seconds that this process and its children have computed: what other programs do does not count."""
+    return sum(os.times()[:4])
+
+
 def judge(claim: Any, seconds: float) -> bool:
     """Whether the verdict is the right one; prints it."""
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), cpu_seconds()
     try:
         verdict = veridp.audit(claim.function, seconds=seconds, **claim.stated, **claim.settings)
     except VeridpError as error:
@@ -32,7 +38,8 @@ def judge(claim: Any, seconds: float) -> bool:
     wrong = verdict.standing is (Standing.REFUTED if claim.true else Standing.PROVED)
     mark = "right" if right else "WRONG" if wrong else "-"
     found = f"{verdict.claim} {verdict.standing.value.upper()}, {verdict.bounds_text}"
-    print(f"{mark:<6}{claim.name:<42}{found}; {verdict.how}; {time.perf_counter() - start:.1f} s", flush=True)
+    took = f"{time.perf_counter() - start:.1f} s, {cpu_seconds() - busy:.1f} s of CPU"
+    print(f"{mark:<6}{claim.name:<42}{found}; {verdict.how}; {took}", flush=True)
     return right
 
 

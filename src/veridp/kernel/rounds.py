@@ -47,7 +47,9 @@ from veridp.mechanism.declared import Adopting
 MAX_WAYS = 512  # through one round: 2^9
 KEPT_CONDITIONS = 8  # by a run that is to tell where rounds begin: what it takes for possible need not be
 MAX_FORKS = 50_000  # in all rounds of a run
-STORES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
+STORES = frozenset(
+    {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME"}
+)  # an import reaches all
 STATELESS = frozenset({"math", "numpy", "itertools", "operator", "statistics"})  # modules, as far as code uses them
 FORBIDDEN = READS_FRAMES | COMPUTED_NAMES | {"delattr", "iter", "next", "open", "print"}
 SETTINGS = frozenset({"seterr", "seterrcall", "setbufsize", "set_printoptions", "set_string_function"})  # of NumPy
@@ -150,7 +152,7 @@ def keeps_no_state(function: Any) -> bool:
         elif isinstance(value, type):
             if value.__module__.partition(".")[0] not in {"builtins", *STATELESS}:
                 return False
-        elif not isinstance(value, np.ufunc) and not (_is_bare(value) and value.__name__ not in FORBIDDEN):
+        elif not _is_named(value) and not (_is_bare(value) and value.__name__ not in FORBIDDEN):
             return False
     return all(_is_stateless(module, names) for module in modules)
 
@@ -197,7 +199,7 @@ def snapshot(variables: dict[str, Any]) -> object:
             return state
         if type(value) is Affine:
             return value
-        if isinstance(value, ModuleType | type | np.ufunc) or _is_bare(value):
+        if isinstance(value, ModuleType) or _is_named(value) or _is_bare(value):
             return "by name", id(value)
         if id(value) in seen:
             return "the same as", seen[id(value)]
@@ -224,6 +226,12 @@ def snapshot(variables: dict[str, Any]) -> object:
 def _plain(value: Any) -> object:
     """What tells a plain value from others; None for what is no such value."""
     return (Written, float(value).hex()) if type(value) is Written else plain_state(type(value), value)
+
+
+def _is_named(value: Any) -> bool:
+    """Whether it is a type or a ufunc that is found in its module: not one that was made in a run."""
+    home = np if isinstance(value, np.ufunc) else sys.modules.get(getattr(value, "__module__", None) or "")
+    return isinstance(value, np.ufunc | type) and getattr(home, value.__name__, None) is value
 
 
 def _is_bare(value: Any) -> bool:
