@@ -98,10 +98,10 @@ def page(results: Sequence[tuple[Exhibit, Verdict, Verdict]]) -> str:
     rows, witnesses = [], []
     for exhibit, broken, fixed in results:
         refuted = broken.standing is Standing.REFUTED
-        upper = "∞" if broken.epsilon.lower == float("inf") else f"{broken.epsilon.lower:.4g}"
+        shown_epsilon = "∞" if broken.epsilon.lower == float("inf") else f">= {broken.epsilon.lower:.4g}"
         rows.append(
             f"| [{exhibit.report}]({exhibit.source}) | {exhibit.mistake} | {'yes' if refuted else 'no'} | "
-            f"{f'>= {upper}' if refuted else '–'} | {broken.seconds:.0f} | {fixed.standing.value} |".replace("\n", " ")
+            f"{shown_epsilon if refuted else '–'} | {broken.seconds:.0f} | {fixed.standing.value} |".replace("\n", " ")
         )
         if refuted:
             witnesses.append(f"- `{exhibit.file.name}:{exhibit.name}` claims {broken.claim}. {shown(broken)}")
