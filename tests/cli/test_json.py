@@ -27,6 +27,7 @@ LABELS = ["--epsilon", "1", "--values", "red,blue", "--oracle", "grr"]
 COMMANDS = [
     (["audit", "svt4", *MANY], 1),
     (["audit", "svt5", "no_such_mechanism", *MANY], 1),
+    (["scan", "code.py", "--list"], 0),
     (["catalogue"], 0),
     (["explore", "svt1", "--size", "2"], 0),
     (["exact", "svt5", *MANY], 1),
@@ -71,6 +72,7 @@ MADE_BY = {
 def files(own_folder: Path) -> None:
     """What the commands read."""
     (own_folder / "release.yaml").write_text(RELEASE)
+    (own_folder / "code.py").write_text("def noisy(rng, data):\n    return data[0] + rng.laplace()\n")
     (own_folder / "people.csv").write_text("age\n" + "20\n30\n40\n" * 10)
     (own_folder / "reports.csv").write_text("report\n0\n1\n1\n")
 

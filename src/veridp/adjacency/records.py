@@ -16,6 +16,7 @@ from veridp.adjacency.polytope import Box, Patch, Polytope, box_of
 from veridp.errors import BadInput
 
 MANY_PAIRS = 10_000  # past this, pairs of a finite domain are not listed in full
+NAN = "not a number"  # stands for NaN where records are compared
 MANY_POSITIONS = 16  # past this, records are replaced at the start, in the middle and at the end alone
 
 
@@ -91,8 +92,10 @@ def _scalar(entry: Any) -> Any:
 
 
 def _plain(record: object) -> object:
-    """The record with tuples for lists and arrays, so that records can be compared and counted."""
-    return tuple(map(_plain, record)) if isinstance(record, list | tuple | np.ndarray) else record
+    """The record with tuples for lists and arrays, so that records can be compared and counted; NaN equals itself."""
+    if isinstance(record, list | tuple | np.ndarray):
+        return tuple(map(_plain, record))
+    return NAN if isinstance(record, float) and record != record else record
 
 
 def _has_order(data: object) -> bool:

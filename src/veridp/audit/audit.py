@@ -23,6 +23,7 @@ from veridp.mechanism import Mechanism, as_mechanism
 SECONDS = 60.0
 ALPHA = 0.05
 ENGINE_TIME_SHARE = 0.5  # of the time that is left, for each of proof, exact search and climb
+OTHER_SIZES_TIME_SHARE = 0.3
 PILOT_TIME_SHARE = 0.1  # of the time that is left, for each look at a few runs before that
 PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
 
@@ -149,6 +150,8 @@ def _explore_first(findings: Findings) -> None:
         findings.step("pipeline", programs.compare_runs, programs.PIPELINE_TIME_SHARE)
         if findings.candidates:
             findings.step("candidates", programs.confirm_candidates, ENGINE_TIME_SHARE)
+    if not findings.proved:
+        _try_other_sizes(findings)
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
     if findings.exact and searchable and not findings.met:
         findings.step("finder", explored.ascend, ENGINE_TIME_SHARE)
@@ -156,10 +159,17 @@ def _explore_first(findings: Findings) -> None:
         findings.step("cross-check", sampled.cross_check, ENGINE_TIME_SHARE)
     if findings.proved and not findings.refuted:
         findings.step("every size", explored.prove_every_size, ENGINE_TIME_SHARE)
+        if not findings.of_every_size:
+            _try_other_sizes(findings)
     if not findings.exact and not findings.proved:
         _sample_only(findings)
         findings.step("confirm", sampled.confirm_exactly)
     findings.step("caveats", look_for_caveats)
+
+
+def _try_other_sizes(findings: Findings) -> None:
+    if findings.case.leaves_size_open and not findings.refuted:
+        findings.step("other sizes", explored.try_other_sizes, OTHER_SIZES_TIME_SHARE)
 
 
 def _sample_only(findings: Findings) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -57,6 +57,18 @@ class AuditCase:
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise BadInput(f"seed must be an integer >= 0, got {seed!r}")
         return cls(mechanism, claim, int(mechanism.size), alpha, int(seed))
+
+    def of_size(self, size: int) -> AuditCase:
+        """The same case for inputs of another size, which remains an assumption where it was one."""
+        if size == self.size:
+            return self
+        return replace(self, mechanism=replace(self.mechanism, size=size), size=size)
+
+    @property
+    def leaves_size_open(self) -> bool:
+        """Whether nobody said how large data are, and they may be of another size."""
+        relation = self.mechanism.adjacency
+        return "size" in self.mechanism.assumed and not relation.single and not relation.lists_inputs
 
     @property
     def example(self) -> object:

@@ -10,12 +10,12 @@ import numpy as np
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.audit.witness import certified_witness, class_witnesses, exact_witness
-from veridp.budget import time_left
+from veridp.budget import Deadline, OutOfTime, time_left, within
 from veridp.budget.child_process import listening
 from veridp.claim import Remark, Witness, as_floats_note
 from veridp.confidence import log_ratio_lower
-from veridp.errors import BadInput, MechanismError, NotExact, NotExplorable, VeridpError
-from veridp.kernel.output import output_of
+from veridp.errors import BadInput, CutShort, MechanismError, NotExact, NotExplorable, VeridpError
+from veridp.kernel.output import Raised, output_of
 from veridp.kernel.symbols import count_text
 from veridp.sampling.sample import tally
 
@@ -94,6 +94,9 @@ MAX_PAIRS = 2_000  # compared exactly
 LEAST_PAIRS = 16  # compared exactly, also where the first attains what is proved: the proof is checked by all of them
 LEAST_PAIRS_OF_NO_COST = 64  # where the proof says that the output does not depend on the data at all
 RESTARTS = 50  # of the climb
+OTHER_SIZES = (2, 1, 3, 8)  # that are tried where the size is assumed
+PAIRS_OF_OTHER_SIZES = 200  # compared exactly at each
+SIZE_TIME_SHARE = 0.5  # of the time that is left for all of them, for the next
 CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
 
 
@@ -143,6 +146,7 @@ def prove_every_size(findings: Findings) -> None:
             found.append(f"not proved for every size: {reason}")
             return
         if induction.keeps(case.claim):
+            findings.of_every_size = True
             every = f"for all neighbours under {case.mechanism.adjacency}, of every size"
             findings.scope = ", ".join(filter(None, (every, induction.restriction)))
             found.append(f"{induction.privacy} is proved for every size")
@@ -189,6 +193,58 @@ def compare_exactly(findings: Findings) -> None:
             if certain is not None:
                 findings.witness = certain
                 found.append("certified by interval arithmetic")
+
+
+def try_other_sizes(findings: Findings) -> None:
+    """Where nobody said how large data are: compare exactly at other sizes too, and turn to one that is refuted.
+
+    A size on which the mechanism raises is left out: it may not be made for so few data.
+    """
+    from veridp.engines.exact import worst
+
+    case = findings.case
+    tried = []
+    with findings.timed("exact") as found:
+        for size in [size for size in OTHER_SIZES if size != case.size]:
+            other = case.of_size(size)
+            findings.tell(f"comparing exactly at size {size}")
+            deadline = Deadline(max(time_left(), 1e-3)).part(SIZE_TIME_SHARE)
+            try:
+                with within(deadline):
+                    if not _runs(other):
+                        continue
+                    search = worst(
+                        other.mechanism,
+                        size,
+                        seconds=deadline.seconds,
+                        max_pairs=PAIRS_OF_OTHER_SIZES,
+                        at=case.claim.tolerated.delta,
+                    )
+            except (*NO_PATHS, NotExact, BadInput):
+                continue
+            except (CutShort, OutOfTime):
+                findings.finished = False
+                continue
+            findings.finished = findings.finished and search.finished
+            tried.append(size)
+            if exact_witness(search.comparison, case.claim).refutes(case.claim):
+                findings.turn_to(size)
+                found.append(f"at size {size}")
+                _take_worst(findings, search, found)
+                return
+        if tried:
+            found.append(f"not refuted at size {', '.join(map(str, tried))} either")
+            findings.searched.append(f"sizes {', '.join(map(str, tried))} by exact loss")
+        else:
+            found.append("no other size could be compared exactly")
+
+
+def _runs(case: AuditCase) -> bool:
+    """Whether it returns something on data of this size, and on those with a record more if that is a neighbour."""
+    function, rng = case.mechanism.bound(), np.random.default_rng(case.seed_of(9))
+    sizes = range(case.size, case.size + case.mechanism.adjacency.extra + 1)
+    examples = (case.mechanism.adjacency.example(size, case.mechanism.domain) for size in sizes)
+    return not any(isinstance(output_of(function, rng, data), Raised) for data in examples)
 
 
 def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:

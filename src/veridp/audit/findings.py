@@ -29,6 +29,7 @@ class Findings:
 
     def __init__(self, case: AuditCase, deadline: Deadline, progress: Progress | None) -> None:
         self.case, self.deadline, self.listener = case, deadline, progress
+        self.size = case.size  # of the inputs that the verdict speaks of
         self.lower, self.upper = 0.0, math.inf
         self.bound: Notion | None = None  # the upper bound in the notion of the claim
         self.witness: Witness | None = None
@@ -41,6 +42,7 @@ class Findings:
         self.candidates: list[Pair] = []  # on which runs showed a fault, or cost most
         self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
+        self.of_every_size = False  # whether what is proved is proved of every size
         self.alpha = 0.0
         self.smallest_mass: float | None = None
         self.results: dict[str, object] = {}  # what engines that sampled returned, by their names
@@ -146,6 +148,13 @@ class Findings:
             self._agree()
         return better
 
+    def turn_to(self, size: int) -> None:
+        """Speak of inputs of another size from now on: bounds and witnesses of this one say nothing about them."""
+        self.case, self.size = self.case.of_size(size), size
+        self.lower, self.upper, self.bound, self.witness = 0.0, math.inf, None, None
+        self.alignment = self.scope = ""
+        self.smallest_mass, self.exact = None, False
+
     def shown_by(self, witness: Witness) -> float:
         """The ε at the claimed δ that the witness shows."""
         return max(witness.epsilon(self.case.claim.tolerated.delta).lower, 0.0)
@@ -193,7 +202,7 @@ class Findings:
 
     def verdict(self) -> Verdict:
         """What can be said now."""
-        case = self.case
+        case = self.case.of_size(self.size)
         proved, refuted = self.proved, self.refuted
         return Verdict(
             standing=Standing.REFUTED if refuted else Standing.PROVED if proved else Standing.NOT_REFUTED,

@@ -21,6 +21,7 @@ from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
 from veridp.cli.pipeline import show_runs
 from veridp.cli.prove import show_check, show_proof
+from veridp.cli.scan import show_scan
 from veridp.cli.search import show_attack, show_detection, show_found
 from veridp.errors import INTERRUPTING, VeridpError
 from veridp.project import project_settings
@@ -30,6 +31,7 @@ INTERRUPTED = 130  # the exit status of typer after Ctrl-C
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
 app.command("verify")(show_verification)
+app.command("scan")(show_scan)
 app.command("new")(write_starter)
 app.command("catalogue")(list_catalogue)
 app.command("explore")(show_paths)

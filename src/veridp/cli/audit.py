@@ -80,7 +80,7 @@ def show_audit(
     single = _discover(targets or list(settings.targets), time, results)
     for target in single:
         try:
-            results.append(_audited(target, stated, settings, time, options))
+            results.append(audited_target(target, stated, settings, time, options))
         except VeridpError as error:
             if len(single) == 1 and not results and not as_json:
                 raise
@@ -156,9 +156,10 @@ def _discover(targets: list[str], seconds: float, results: list[Audited]) -> lis
     return list(dict.fromkeys(single))
 
 
-def _audited(
+def audited_target(
     target: str, stated: MechanismOptions, settings: ProjectSettings, seconds: float, options: dict[str, Any]
 ) -> Audited:
+    """The verdict on a target, with the place where its code begins; raises where it cannot be judged."""
     from veridp.audit import audit
     from veridp.audit.case import AuditCase
     from veridp.report.audit import Audited

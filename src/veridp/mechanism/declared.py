@@ -19,7 +19,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.random import Generator
 
-from veridp.adjacency import Adjacency, Domain, Rows, adjacency, is_frame
+from veridp.adjacency import Adjacency, Domain, Rows, adjacency, is_frame, is_interval
 from veridp.claim import Claim
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism.randomness import Sources, adopted, seeded
@@ -119,7 +119,7 @@ class Mechanism:
             raise BadInput(f"size must be an integer >= 1, got {self.size!r}")
         if not isinstance(self.domain, Collection) or isinstance(self.domain, str | Mapping) or not len(self.domain):
             raise BadInput(f"domain must be a pair (low, high) or a list of values, got {self.domain!r}")
-        if any(isinstance(value, float) and not math.isfinite(value) for value in self.domain):
+        if is_interval(self.domain) and not all(map(math.isfinite, self.domain)):
             raise BadInput(f"domain = {self.domain!r} has to be finite; give a pair such as (-10, 10), or a list")
         if isinstance(self.domain, tuple) and len(self.domain) == 2:
             low, high = self.domain

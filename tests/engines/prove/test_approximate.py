@@ -180,3 +180,15 @@ def test_forgeries_are_rejected(edit, place):
     rejection = check(document).rejection
     assert rejection is not None
     assert rejection.place.startswith(place)
+
+
+def test_pairs_that_differ_in_one_part_or_in_two_may_share_a_coupling_of_parts():
+    """The part that two pairs have in common pays all of δ in one of them, and half of it in the other."""
+
+    def both(rng, values):
+        return [value + rng.normal(scale=2.0) for value in values]
+
+    proof = prove(both, 1, delta=1e-6, adjacency="any", domain=[(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])
+    assert check(proof.certificate).verified
+    alone = prove(lambda rng, value: value + rng.normal(scale=2.0), 1, delta=5e-7, adjacency="any", domain=[0.0, 1.0])
+    assert proof.epsilon == pytest.approx(2 * alone.epsilon)

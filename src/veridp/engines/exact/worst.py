@@ -39,6 +39,7 @@ MAX_INCOMPARABLE_KEPT = 4  # pairs of a stage without a computable loss that are
 MAX_OPEN_PATHS = 500  # with the data open, in search of levels that data are compared with
 MAX_LISTED_DATA = 100  # data sets of a finite domain up to which all are tried
 MIXED_PAIRS = 12  # of records at the ends of their interval or in its middle
+DRAWN_PAIRS = 300  # of records drawn from a finite domain that has more data sets than can be tried
 STEPS_TRIED = (0, 1, 2)  # levels of a step function of the data around which pairs are tried
 NAMED_NOTIONS = ("epsilon", "rho", "mu")
 Progress = Callable[[str, int, float], None]  # what is being tried, how many pairs so far, the best cost so far
@@ -216,7 +217,8 @@ class _Search:
         elif _is_interval(self.domain):
             stages.append(("mixed records", self._mixed_records()))
         elif self.mechanism.adjacency.on_records:
-            stages.append(("all records", self._listed_records()))
+            few = len(self.domain) ** self.size <= MAX_LISTED_DATA
+            stages.append(("all records", self._listed_records()) if few else ("drawn records", self._drawn_records()))
         for name, pairs in stages:
             self.searched.append(name)
             if not self._try_all(name, pairs) or self.met:
@@ -240,16 +242,28 @@ class _Search:
                         yield Pair(_with(example, place, left), _with(example, place, right), "threshold")
 
     def _listed_records(self) -> Iterator[Pair]:
-        """Every data set of listed values, if they are few, with each record replaced and with one more."""
+        """Every data set of listed values, with each record replaced and with one more at either end."""
         values, example = list(self.domain), self.mechanism.adjacency.example(self.size, self.domain)
-        if not isinstance(example, list) or len(values) ** self.size > MAX_LISTED_DATA:
+        if not isinstance(example, list):
             return
         for records in itertools.product(values, repeat=self.size):
             left = list(records)
             for value in values:
                 yield Pair(left, [*left, value], "all records")
+                yield Pair(left, [value, *left], "all records")
                 others = (place for place in range(self.size) if left[place] != value)
                 yield from (Pair(left, _with(left, place, value), "all records") for place in others)
+
+    def _drawn_records(self) -> Iterator[Pair]:
+        """Neighbours of records that are drawn from the listed values, every other time from two of them alone."""
+        values, example = list(self.domain), self.mechanism.adjacency.example(self.size, self.domain)
+        if not isinstance(example, list):
+            return
+        rng = np.random.default_rng(0)
+        for number in range(DRAWN_PAIRS):
+            among = values if number % 2 else [values[k] for k in rng.choice(len(values), size=2, replace=False)]
+            left = [among[int(k)] for k in rng.integers(len(among), size=self.size)]
+            yield Pair(left, self.mechanism.adjacency.random_neighbour(left, values, rng), "drawn records")
 
     def _mixed_records(self) -> Iterator[Pair]:
         """Neighbours whose records lie at either end of the domain or in the middle, each by chance."""
@@ -355,9 +369,19 @@ def _asked_in(leaf: Any) -> Iterator[Affine]:
 
 def _moved(pair: Pair) -> int:
     """How many entries differ: pairs that move much are tried first."""
-    if not isinstance(pair.left, list) or not isinstance(pair.right, list) or len(pair.left) != len(pair.right):
-        return 0
-    return sum(a != b for a, b in zip(pair.left, pair.right, strict=True))
+    return _differing(pair.left, pair.right) if _are_alike(pair.left, pair.right) else 0
+
+
+def _differing(left: Any, right: Any) -> int:
+    if _are_alike(left, right):
+        return sum(map(_differing, left, right))
+    return int(bool(left != right))
+
+
+def _are_alike(left: Any, right: Any) -> bool:
+    """Whether both are lists, or tuples, of one length."""
+    kinds = type(left), type(right)
+    return kinds in ((list, list), (tuple, tuple)) and len(left) == len(right)
 
 
 class _Comparer:

@@ -282,7 +282,7 @@ class _Writer:
         self.events = EventWriter()
         self.parts: dict[OutputPart, int] = {}
         self.part_documents: list[Json] = []
-        self.couplings: dict[tuple[int, int, int], int] = {}
+        self.couplings: dict[tuple[int, int, int, Fraction], int] = {}
         self.coupling_documents: list[Json] = []
         self.losses: list[CouplingLoss] = []
 
@@ -337,7 +337,7 @@ class _Writer:
         return [self.losses[number] for number in self._coupling_numbers(pair)]
 
     def _coupling(self, left: OutputPart, right: OutputPart, polytope: int, coupling: Coupling) -> int:
-        key = (self._part(left), self._part(right), polytope)
+        key = (self._part(left), self._part(right), polytope, coupling.delta)  # pairs may split δ differently
         if key not in self.couplings:
             self.couplings[key] = len(self.coupling_documents)
             pure = not self.proof.at_delta

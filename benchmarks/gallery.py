@@ -1,0 +1,141 @@
+"""Verdicts on the gallery: real mistakes of public software, each beside its repair, by the default call alone.
+
+Every mechanism of `examples/gallery/` states its claim, its neighbours and the values that data take, and nothing else:
+no pair, no size, no setting of an engine. Prints a line for each, and with `--write` the page `docs/gallery.md`. A
+mistake that is not refuted, and a repair that is, are marked with "!!" and counted.
+
+    python benchmarks/gallery.py [--time 60] [--only NAME ...] [--write docs/gallery.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import veridp
+from veridp.claim import Standing, Verdict
+from veridp.target import load
+
+GALLERY = Path(__file__).parents[1] / "examples" / "gallery"
+REPAIRED = "_fixed"
+SOURCE = "Source: "
+LONGEST_TEXT = 300  # characters of a witness that the page repeats
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A mistake of the gallery: where it stands, what its docstring says of it, and where it was reported."""
+
+    file: Path
+    name: str
+    mistake: str
+    source: str
+
+    @property
+    def report(self) -> str:
+        """The repository and the number of the report, as in `opendp/opendp#480`."""
+        owner, repository, _, number = self.source.removeprefix("https://github.com/").split("/")
+        return f"{owner}/{repository}#{number}"
+
+    def audited(self, suffix: str, seconds: float) -> Verdict:
+        return veridp.audit(load(f"{self.file}:{self.name}{suffix}"), seconds=seconds)
+
+
+def exhibits() -> list[Exhibit]:
+    """All mistakes of the gallery, in the order of its files; nothing is imported for this."""
+    found = []
+    for file in sorted(GALLERY.glob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            text = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+            if isinstance(node, ast.FunctionDef) and text is not None and SOURCE in text:
+                words, source = text.rsplit(SOURCE, 1)
+                found.append(Exhibit(file, node.name, words.split("\n\n")[0].strip(), source.strip()))
+    return found
+
+
+def shown(verdict: Verdict) -> str:
+    """The witness in words; nothing where there is none."""
+    witness = verdict.witness
+    if witness is None:
+        return ""
+    sides = witness.left_probability, witness.right_probability
+    first, second = (f"{side.lower:.3g}" for side in sides)
+    how = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:.4g}"
+    text = f"{witness.left!r} and {witness.right!r}: {witness.event}, {first} against {second} {how}"
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def line(name: str, verdict: Verdict, right: bool) -> str:
+    interval = f"[{verdict.epsilon.lower:.6g}, {verdict.epsilon.upper:.6g}]"
+    return f"{'  ' if right else '!!'} {name:36s}{verdict.standing.name:14s}{interval:24s}{verdict.seconds:6.1f} s"
+
+
+PAGE = """# The gallery
+
+{count} real mistakes of public software for differential privacy, each as a small port in our own words beside its
+repair. A port states what its library claims, which inputs are neighbours and which values data take; `veridp.audit` is
+then called without any other setting. {found} of the {count} mistakes are refuted by this first, default call, and
+{alarms} of the repairs. The files are in `examples/gallery/`; `python benchmarks/gallery.py --write docs/gallery.md`
+writes this page anew. Seconds depend on the machine.
+
+| reported in | mistake | found by default | ε of the mistake | seconds | its repair |
+|---|---|---|---|---|---|
+{rows}
+
+## The witnesses
+
+Two neighbouring inputs, an event, and its probability on either. The event of ε = ∞ is impossible on one of them.
+
+{witnesses}
+"""
+
+
+def page(results: Sequence[tuple[Exhibit, Verdict, Verdict]]) -> str:
+    rows, witnesses = [], []
+    for exhibit, broken, fixed in results:
+        refuted = broken.standing is Standing.REFUTED
+        shown_epsilon = "∞" if broken.epsilon.lower == float("inf") else f">= {broken.epsilon.lower:.4g}"
+        rows.append(
+            f"| [{exhibit.report}]({exhibit.source}) | {exhibit.mistake} | {'yes' if refuted else 'no'} | "
+            f"{shown_epsilon if refuted else '–'} | {broken.seconds:.0f} | {fixed.standing.value} |".replace("\n", " ")
+        )
+        if refuted:
+            witnesses.append(f"- `{exhibit.file.name}:{exhibit.name}` claims {broken.claim}. {shown(broken)}")
+    found = sum(broken.standing is Standing.REFUTED for _, broken, _ in results)
+    alarms = sum(fixed.standing is Standing.REFUTED for _, _, fixed in results)
+    return PAGE.format(
+        count=len(results),
+        found=found,
+        alarms=alarms or "none",
+        rows="\n".join(rows),
+        witnesses="\n".join(witnesses),
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--time", type=float, default=60.0, help="seconds for each audit, the default of the audit")
+    parser.add_argument("--only", action="append", help="this mistake (may be given several times)")
+    parser.add_argument("--write", type=Path, help="also write the page to this file")
+    options = parser.parse_args(arguments)
+    results = []
+    for exhibit in exhibits():
+        if options.only and exhibit.name not in options.only:
+            continue
+        broken, fixed = (exhibit.audited(suffix, options.time) for suffix in ("", REPAIRED))
+        print(line(exhibit.name, broken, broken.standing is Standing.REFUTED), flush=True)
+        print(line(exhibit.name + REPAIRED, fixed, fixed.standing is not Standing.REFUTED), flush=True)
+        results.append((exhibit, broken, fixed))
+    found = sum(broken.standing is Standing.REFUTED for _, broken, _ in results)
+    alarms = sum(fixed.standing is Standing.REFUTED for _, _, fixed in results)
+    print(f"{found} of {len(results)} mistakes are found by the default call; {alarms} repairs are refuted")
+    if options.write is not None:
+        options.write.write_text(page(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

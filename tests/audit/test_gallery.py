@@ -1,0 +1,111 @@
+"""The gallery of real mistakes, and what the audit does where nobody says how large data are or what they may hold.
+
+`benchmarks/gallery.py` audits all of it; here are its structure, and the quickest of its exhibits.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veridp
+from veridp.adjacency import adjacency
+from veridp.claim import Standing
+from veridp.target import load
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import gallery  # noqa: E402 - it lies beside the other benchmarks
+
+EXHIBITS = {exhibit.name: exhibit for exhibit in gallery.exhibits()}
+QUICK = {  # what it costs, by hand
+    "unary_encoding": math.log((0.5621765 + 0.4378235**2) / 0.4378235 * 0.5621765 / (0.4378235 - 0.4378235**2)),
+    "randomized_response": math.log(13),
+}
+
+
+def test_every_mistake_is_cited_and_stands_beside_its_repair() -> None:
+    assert len(EXHIBITS) >= 24
+    assert len({exhibit.source for exhibit in EXHIBITS.values()}) == len(EXHIBITS)
+    for exhibit in EXHIBITS.values():
+        assert exhibit.source.startswith("https://github.com/")
+        assert exhibit.report.rpartition("#")[2].isdecimal()
+        broken, fixed = (load(f"{exhibit.file}:{exhibit.name}{suffix}") for suffix in ("", gallery.REPAIRED))
+        assert broken.claim is not None
+        assert (str(broken.adjacency), str(broken.domain)) == (str(fixed.adjacency), str(fixed.domain))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_mistakes_are_refuted_by_the_default_call_and_their_repairs_are_not(name: str) -> None:
+    broken = EXHIBITS[name].audited("", 120.0)
+    assert broken.standing is Standing.REFUTED
+    assert broken.epsilon.lower == pytest.approx(QUICK[name], rel=1e-5)
+    assert EXHIBITS[name].audited(gallery.REPAIRED, 120.0).standing is Standing.PROVED
+
+
+# -------------------------------------------------------------------------------------------------------- other sizes
+
+
+def sum_of_few(rng: Any, data: Any) -> Any:
+    """Noise for one record, but from eight records on for a tenth of one."""
+    return sum(data) + rng.laplace(scale=1.0 if len(data) < 8 else 0.1)
+
+
+SETTINGS: dict[str, Any] = {"epsilon": 1.0, "adjacency": "replace", "domain": (0, 1), "seconds": 120.0}
+
+
+def test_a_size_that_nobody_stated_is_not_the_only_one() -> None:
+    verdict = veridp.audit(sum_of_few, **SETTINGS)
+    assert verdict.standing is Standing.REFUTED
+    assert verdict.epsilon.lower == pytest.approx(10.0)
+    assert verdict.assumed["size"] == 8
+    assert verdict.witness is not None
+    assert isinstance(verdict.witness.left, list)
+    assert len(verdict.witness.left) == 8
+    assert not math.isfinite(verdict.epsilon.upper)  # what was proved at size 5 is not claimed of size 8
+    stated = veridp.audit(sum_of_few, size=5, **SETTINGS)
+    assert stated.standing is Standing.PROVED
+    assert stated.epsilon.upper == pytest.approx(1.0)
+
+
+def test_a_size_on_which_it_raises_is_left_out() -> None:
+    def third(rng: Any, data: Any) -> Any:
+        return data[2] + rng.laplace(scale=1.0)
+
+    settings = SETTINGS | {"adjacency": "add-remove"}
+    verdict = veridp.audit(third, **settings)
+    assert verdict.standing is not Standing.REFUTED
+    assert verdict.assumed["size"] == 5
+
+
+# ---------------------------------------------------------------------------------------------- what data may hold
+
+
+def test_a_listed_domain_may_hold_nan() -> None:
+    relation = adjacency("add-remove")
+    assert relation.adjacent([math.nan, 1.0], [math.nan, 1.0, float("nan")])
+    assert not relation.adjacent([math.nan, 1.0], [1.0, 1.0, math.nan])
+    assert adjacency("replace").adjacent([math.nan, 1.0], [float("nan"), 2.0])
+
+    def skipping(rng: Any, data: Any) -> Any:
+        return sum(value for value in data if not math.isnan(value)) + rng.laplace(scale=1.0)
+
+    found = veridp.exact.worst(skipping, 2, [0.0, 1.0, math.nan], adjacency="replace")
+    assert found.epsilon == pytest.approx(1.0)
+    assert found.tried > 9
+    with pytest.raises(veridp.errors.BadInput, match="has to be finite"):
+        veridp.mechanism(domain=(0.0, math.inf))(skipping)
+
+
+def test_data_sets_of_listed_values_that_are_too_many_are_drawn() -> None:
+    """Only records that are neither the first nor the last of the domain tell the two sides apart."""
+
+    def odd_one(rng: Any, data: Any) -> Any:
+        return 5.0 * data.count("b") + rng.laplace(scale=1.0)
+
+    found = veridp.exact.worst(odd_one, 5, ["a", "b", "c"], adjacency="replace")
+    assert found.epsilon == pytest.approx(5.0)
