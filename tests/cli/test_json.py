@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer
 from jsonschema import Draft202012Validator
@@ -41,6 +42,7 @@ COMMANDS = [
     (["statdp", "svt4", "--size", "2", "--samples", "2000", "--selection-samples", "500"], 0),
     (["sniper", "svt4", *MANY, "--samples", "1000", "--final-samples", "2000", "--workers", "1"], 0),
     (["finder", "svt4", *MANY, "--restarts", "2", "--workers", "1"], 1),
+    (["pipeline", "laplace", "--left", "[0]", "--right", "[1]"], 0),
     (["account", "laplace", "--no-attack", "--size", "1"], 1),
     (["account", "release.yaml"], 0),
     (["budget", "show", "ledger.db"], 0),
@@ -49,6 +51,7 @@ COMMANDS = [
     (["local", "estimate", "counts.json"], 0),
     (["local", "attack", *PEOPLE, "--oracle", "sr", "--attack", "opa"], 0),
     (["local", "evaluate", "--data", "people.csv", "--column", "age", "--quick", "--repetitions", "2"], 0),
+    (["collect", "tasks", "--server", "http://127.0.0.1:9"], 0),
     (["collect", "join", "pets", "dog", "--server", "http://127.0.0.1:9", "--state", "state"], 0),
     (["collect", "join", "pets", "cat", "--server", "http://127.0.0.1:9", "--state", "state"], 1),
     (["collect", "estimate", "pets", "--database", "sqlite:///collect.db"], 1),
@@ -91,7 +94,13 @@ def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise Refused(Reason.UNKNOWN_TOKEN, "another one")
         return SessionVerdict(b"", b"", True, "", (1,))
 
+    def ask(*_: object) -> httpx.Response:
+        task = {"task": "pets", "mechanism": "vgrr", "epsilon": 1.0, "closes": 2_000_000_000, "accepted": 3}
+        return httpx.Response(200, json={"tasks": [task]})
+
     monkeypatch.setattr(joining, "join", join)
+    monkeypatch.setattr(joining.Server, "ask", ask)
+    monkeypatch.setenv("VERIDP_ADMIN_TOKEN", "an admin token of the tests")
     monkeypatch.setenv("XDG_STATE_HOME", str(own_folder))
     monkeypatch.setenv("VERIDP_TOKEN", "a token of the tests")
     database = Database.open("sqlite:///collect.db")
