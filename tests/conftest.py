@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -17,6 +18,9 @@ from hypothesis import HealthCheck, settings
 # No test depends on how busy the machine is: generated inputs may take as long as they do.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# A shell that puts a command into the background has it ignore Ctrl-C, and so would the processes that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., "Result"]
 

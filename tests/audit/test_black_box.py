@@ -17,8 +17,8 @@ sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name:
 
 @pytest.fixture(autouse=True)
 def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sniper, "SAMPLES", 8_000)  # the samples bound what is done, not the clock
-    monkeypatch.setattr(sniper, "FINAL", 80_000)
+    monkeypatch.setattr(sniper, "SAMPLES", 4_000)  # the samples bound what is done, not the clock
+    monkeypatch.setattr(sniper, "FINAL", 40_000)
 
 
 @pytest.mark.parametrize("name", ["noisy_hist2", "noisy_max4", "svt5", "bad_smart_sum", "bad_partial_sum"])

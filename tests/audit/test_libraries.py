@@ -11,6 +11,7 @@ import pytest
 from diffprivlib import mechanisms as ibm
 
 import veridp
+from veridp.audit import explored
 from veridp.claim import Claim, Standing
 from veridp.target import load
 
@@ -24,6 +25,12 @@ BROKEN = [
     ("diffprivlib_mechanisms.py", "unclamped_sum", 5.0),
     ("diffprivlib_mechanisms.py", "overclaimed", 2.0),
 ]
+
+
+@pytest.fixture(autouse=True)
+def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explored, "MAX_PAIRS", 16)
+    monkeypatch.setattr(explored, "RESTARTS", 2)
 
 
 @pytest.mark.slow

@@ -76,7 +76,15 @@ class Plan:
     def __init__(self, **known: Any) -> None:
         self.steps: list[str] = []
         state = {"proved": False, "refuted": False, "exact": False, "finished": True, "met": False}
-        vars(self).update(state | {"candidates": [], "case": SimpleNamespace(claim=Claim(1.0))} | known)
+        vars(self).update(
+            state
+            | {
+                "candidates": [],
+                "of_every_size": False,
+                "case": SimpleNamespace(claim=Claim(1.0), leaves_size_open=False),
+            }
+            | known
+        )
 
     def step(self, name: str, work: object, share: float = 1.0) -> None:
         self.steps.append(name)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,6 @@ from veridp.errors import BadOutput, CutShort, MechanismFailed, WorkerLost
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 AMPLE, SHORT = 600.0, 0.3
-
-
-@pytest.fixture(autouse=True)
-def interrupts_are_heard() -> Iterator[None]:
-    """Where the shell that started the tests has put them in the background, they would be ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def swallow_everything(*_: object) -> None:

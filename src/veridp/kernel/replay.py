@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, Nondeterministic, VeridpError
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.explore import Run, Way, follow, loop_place
@@ -545,6 +545,10 @@ class _Told(Run):
         except (OverflowError, ValueError):  # beyond floats: a plain run cannot be compared
             self.unclear = True
             return 0.0, math.inf
+        except KeyError:
+            raise Nondeterministic(
+                f"{self.name} keeps noise of one run and uses it in another; keep nothing between runs"
+            ) from None
         return total, size + abs(float(terms[0]))
 
     def _function(self, symbol: Derived) -> tuple[float, float]:

@@ -220,7 +220,7 @@ def test_tokens_are_needed_and_only_good_for_their_purpose(server: Any) -> None:
     for path in ("session", "commit", "open"):
         assert reason(HTTP.post(f"{server.url}/tasks/{task.name}/{path}"), 401) == "unknown-token"
     assert reason(sender(server.url, task, "guessed")("session", b""), 401) == "unknown-token"
-    for verb, path in [("PUT", ""), ("PUT", "/tokens"), ("GET", "/status"), ("GET", "/log")]:
+    for verb, path in [("PUT", ""), ("DELETE", ""), ("PUT", "/tokens"), ("GET", "/status"), ("GET", "/log")]:
         answer = HTTP.request(
             verb, f"{server.url}/tasks/{task.name}{path}", headers={"Authorization": f"Bearer {token}"}
         )
@@ -229,7 +229,7 @@ def test_tokens_are_needed_and_only_good_for_their_purpose(server: Any) -> None:
     missing = replace(task, name="not-there")
     assert reason(sender(server.url, missing, token)("session", b""), 404) == "unknown-task"
     assert reason(HTTP.get(f"{server.url}/nowhere"), 404) == "not-found"
-    assert reason(HTTP.delete(f"{server.url}/tasks/{task.name}"), 405) == "not-found"
+    assert reason(HTTP.patch(f"{server.url}/tasks/{task.name}"), 405) == "not-found"
 
 
 @pytest.mark.slow
