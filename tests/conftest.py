@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -91,3 +92,22 @@ def run(own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return result
 
     return command
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser without a screen, which keeps what pages log."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
+    if driver is None or chromium is None:
+        pytest.skip("there is no chromium here; apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options, Service(driver))
+    yield found
+    found.quit()

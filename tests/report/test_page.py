@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 import veridp
@@ -171,21 +169,6 @@ def test_the_command_writes_the_page(
     assert len(text) < 2_500_000
     charts = json.loads(text.partition('id="charts">')[2].partition("</script>")[0])
     assert [chart["name"] for chart in charts] == ["outputs", "profile", "tradeoff"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
-    if driver is None or chromium is None:
-        pytest.skip("there is no chromium here; apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options, Service(driver))
-    yield found
-    found.quit()
 
 
 def test_a_browser_shows_all_of_it(

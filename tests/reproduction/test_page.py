@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from reproduction.page import page
 from reproduction.registry import ARTEFACTS
 from reproduction.results import load
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results" / "quick"
 
@@ -49,21 +46,6 @@ def test_no_id_is_referenced_that_another_plot_defines(made: Path) -> None:
         for used in set(re.findall(r'(?:url\(#|href="#)([\w-]+)', plot)):
             assert f'id="{used}"' in plot
             assert owners.setdefault(used, place) == place
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
-    if driver is None or chromium is None:
-        pytest.skip("there is no chromium here; apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options, Service(driver))
-    yield found
-    found.quit()
 
 
 def test_a_browser_shows_it_on_a_phone_and_on_a_desk_in_both_languages(browser: webdriver.Chrome, made: Path) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -22,21 +19,6 @@ ADMIN = "an admin token of the tests"
 # All rows at once: the page replaces them every two seconds.
 ROWS = """return [...document.querySelectorAll("#estimate tbody tr")].map(
     (row) => [...row.cells].map((cell) => cell.textContent || cell.innerHTML))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
-    if driver is None or chromium is None:
-        pytest.skip("there is no chromium here; apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options, Service(driver))
-    yield found
-    found.quit()
 
 
 def text(browser: webdriver.Chrome, name: str) -> str:
