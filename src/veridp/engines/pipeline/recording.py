@@ -23,7 +23,7 @@ from veridp.errors import INTERRUPTING, BadInput, CutShort
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.output import Raised, failed
 from veridp.kernel.scripted import ScriptedGenerator, TooManyDraws
-from veridp.kernel.site import Site, Trace, is_inner, is_users_code, raised_at, traced
+from veridp.kernel.site import MECHANISMS, Site, Trace, is_inner, is_users_code, raised_at, traced
 from veridp.mechanism import Function, Mechanism
 from veridp.mechanism.randomness import ON_SEED, is_source
 
@@ -297,7 +297,7 @@ def users_site() -> Site:
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_inner(frame) and not frame.f_globals.get("__name__", "").startswith("veridp.engines"):
-            if is_users_code(file):
+            if is_users_code(file) or file.startswith(MECHANISMS):
                 return Site(file, frame.f_lineno)
             first = first or Site(file, frame.f_lineno)
         frame = frame.f_back
