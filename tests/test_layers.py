@@ -216,3 +216,13 @@ def test_every_folder_and_module_says_what_lives_there() -> None:
 def test_no_module_is_a_place_for_anything() -> None:
     vague = {"utils", "util", "helpers", "helper", "common", "misc"}
     assert [str(file) for file in PACKAGE.rglob("*.py") if file.stem in vague or file.parent.name in vague] == []
+
+
+def test_no_public_class_name_is_used_twice() -> None:
+    """In the checker neither: who reads a name in a message must know which class is meant."""
+    places: dict[str, list[str]] = {}
+    for file in sorted(PACKAGE.parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(f"{file.relative_to(PACKAGE.parent)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

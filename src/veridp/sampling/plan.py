@@ -147,7 +147,7 @@ Progress = Callable[[int, int], object]
 Result = TypeVar("Result")
 
 
-class Trials:
+class SharedTrials:
     """What the pilot runs and the batch trials of one mechanism have shown, for orders that are parts of one task.
 
     A search orders outputs of the same few inputs again and again, and trials cost as much as thousands of outputs.
@@ -170,7 +170,7 @@ class Trials:
 
     def __reduce__(self) -> Any:
         """Another process makes trials of its own."""
-        return Trials, ()
+        return SharedTrials, ()
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Order:
     progress: Progress | None
     measure: Callable[[Outputs], Any] | None = None
     expected: int = 0  # of all parts together, where this is one of several
-    trials: Trials | None = None  # those of other parts, where this is one of several
+    trials: SharedTrials | None = None  # those of other parts, where this is one of several
 
     @property
     def trial_rows(self) -> int:

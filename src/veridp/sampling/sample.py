@@ -15,7 +15,7 @@ from veridp.kernel.output import failed, raised
 from veridp.mechanism import Mechanism, as_mechanism
 from veridp.sampling.blocks import PILOT, generator, reported
 from veridp.sampling.outputs import OutputCounts, Outputs, concatenate
-from veridp.sampling.plan import Order, Progress, Trials, carry_out, checked_order, reading_named
+from veridp.sampling.plan import Order, Progress, SharedTrials, carry_out, checked_order, reading_named
 
 # --------------------------------------------------------------------------------------------------------------- tally
 # Counts of a mechanism's outputs, or of events, in memory that does not grow with the number of outputs.
@@ -59,7 +59,7 @@ def tally(
     time_limit: float | None = 60.0,
     progress: Progress | None = None,
     expected: int = 0,
-    trials: Trials | None = None,
+    trials: SharedTrials | None = None,
     **arguments: Any,
 ) -> Tally:
     """How often each output occurs in `count` runs; with `events`, how often each event does.
@@ -163,7 +163,7 @@ def sample(
     time_limit: float | None = 60.0,
     progress: Progress | None = None,
     expected: int = 0,
-    trials: Trials | None = None,
+    trials: SharedTrials | None = None,
     **arguments: Any,
 ) -> Outputs:
     """`count` independent outputs of the mechanism on the data.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.pipeline.recording import Decision, NoiseDraw, NoisyValue, Program, ProgramRun, Script
+from veridp.engines.pipeline.recording import Decision, NoisyValue, Program, ProgramRun, Script, TrackedDraw
 from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site
 
@@ -95,7 +95,7 @@ class Matching:
     @property
     def draws(self) -> int:
         """How many draws of noise they share."""
-        return sum(isinstance(event, NoiseDraw) for event in self.left.events[: self.common])
+        return sum(isinstance(event, TrackedDraw) for event in self.left.events[: self.common])
 
     @property
     def settled(self) -> bool:
@@ -108,7 +108,7 @@ def is_number(value: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class RunAlignment:
     """The right run with its noise shifted, and how its values, at the end, depend on the noise."""
 
     first: Matching  # before any shift
@@ -139,7 +139,7 @@ class Aligner:
     _released: dict[int, bool] = field(default_factory=dict, init=False)  # noisy values: whether data came into them
     _passing: set[int] = field(default_factory=set, init=False)
 
-    def align(self) -> Alignment:
+    def align(self) -> RunAlignment:
         """The best alignment found; its residual is empty where all shared values agree."""
         shifts = np.zeros(len(self.left.draws))
         first = best = current = self._matching(shifts)
@@ -169,7 +169,7 @@ class Aligner:
                 best, best_shifts = trial, polished
         elif not best.settled and len(slopes) != len(best.rows):
             slopes = self.slopes(best, best_shifts, float(stuck > 0))
-        return Alignment(first, best, best_shifts, slopes, self.runs, self.unseparated)
+        return RunAlignment(first, best, best_shifts, slopes, self.runs, self.unseparated)
 
     def _matching(self, shifts: Array) -> Matching:
         right = self._run(shifts)
@@ -302,7 +302,7 @@ class Aligner:
         return shifts
 
 
-def _prices(draw: NoiseDraw) -> tuple[float, float]:
+def _prices(draw: TrackedDraw) -> tuple[float, float]:
     """What a shift up, and down, by one unit costs; inf where it may not be shifted that way."""
     price = draw.distribution.price_with_delta
     return tuple(math.inf if way is None else float(way) for way in (price.up, price.down))  # type: ignore[return-value]

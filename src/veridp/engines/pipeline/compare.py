@@ -16,16 +16,16 @@ import numpy as np
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
 from veridp.claim import LOSS_ERROR, Remark, number
-from veridp.engines.pipeline.alignment import Aligner, Alignment, Matching, Row, is_number
+from veridp.engines.pipeline.alignment import Aligner, Matching, Row, RunAlignment, is_number
 from veridp.engines.pipeline.primitives import TOLERANCE, Primitive
 from veridp.engines.pipeline.recording import (
     Coin,
     Decision,
-    NoiseDraw,
     Program,
     ProgramRun,
     RunEvent,
     Script,
+    TrackedDraw,
     UnknownDraw,
 )
 from veridp.engines.pipeline.releases import ReleaseCosts, alike, ways
@@ -130,7 +130,7 @@ class _Comparison:
             first = self._run(self.left_data, Script(self.seed), marks=False)
         self.left = first
         aligner = Aligner(self.program, self.left, self.right_data, self.marks)
-        self.alignment: Alignment = aligner.align()
+        self.alignment: RunAlignment = aligner.align()
         self.runs += aligner.runs
         if self.left.raised is not None and self.left.raised == self.matching.right.raised:
             where = "" if self.left.raised_at is None else self.left.raised_at.prefix
@@ -198,7 +198,7 @@ class _Comparison:
 
     def _parameters(self) -> Iterator[Candidate]:
         seen = set[Site]()
-        for mine, theirs in self.matching.shared(NoiseDraw):
+        for mine, theirs in self.matching.shared(TrackedDraw):
             if mine.site not in seen and not alike(mine.distribution, theirs.distribution):
                 seen.add(mine.site)
                 sides = f"{mine.distribution} on the left, {theirs.distribution} on the right"

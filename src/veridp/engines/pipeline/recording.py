@@ -40,7 +40,7 @@ FIRST_UNUSED = 1 << 40  # seeds of draws that the left run does not have lie abo
 
 
 @dataclass(frozen=True)
-class NoiseDraw:
+class TrackedDraw:
     """A number drawn, without its location."""
 
     site: Site
@@ -111,7 +111,7 @@ class UnknownDraw:
         return "unknown", self.site, self.method
 
 
-RunEvent = NoiseDraw | Choice | Decision | UnknownDraw | Primitive
+RunEvent = TrackedDraw | Choice | Decision | UnknownDraw | Primitive
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Script:
     """What a run draws: new numbers by the seed, or those of another run, each moved by its shift."""
 
     seed: int
-    draws: tuple[NoiseDraw, ...] = ()
+    draws: tuple[TrackedDraw, ...] = ()
     choices: tuple[Choice, ...] = ()
     primitives: tuple[Primitive, ...] = ()
     shifts: Array = field(default_factory=lambda: np.zeros(0))
@@ -145,8 +145,8 @@ class ProgramRun:
     places: tuple[int, ...] = ()  # of each event: how many blocks of code were entered before it
 
     @property
-    def draws(self) -> tuple[NoiseDraw, ...]:
-        return tuple(event for event in self.events if isinstance(event, NoiseDraw))
+    def draws(self) -> tuple[TrackedDraw, ...]:
+        return tuple(event for event in self.events if isinstance(event, TrackedDraw))
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -160,7 +160,7 @@ class ProgramRun:
 # ------------------------------------------------------------------------------------------------------------- drawing
 
 
-class RecordingGenerator(ScriptedGenerator):
+class TrackingGenerator(ScriptedGenerator):
     """A genuine generator that draws by a script and writes everything down."""
 
     __module__, __qualname__ = np.random.Generator.__module__, np.random.Generator.__qualname__
@@ -195,7 +195,7 @@ class RecordingGenerator(ScriptedGenerator):
             value = distribution.draw(source, 1)[0].item()
         low, high = distribution.support
         value = min(max(value, low), high)
-        self._record_event(NoiseDraw(users_site(), distribution, float(value)))
+        self._record_event(TrackedDraw(users_site(), distribution, float(value)))
         return float(value) if not distribution.integer else int(value)
 
     def _pick_one(self, weights: Sequence[float]) -> int:
@@ -276,7 +276,7 @@ class NotFinite(ValueError):
 
 
 def _unknown(name: str) -> Callable[..., Any]:
-    def draw(self: RecordingGenerator, *arguments: Any, **options: Any) -> Any:
+    def draw(self: TrackingGenerator, *arguments: Any, **options: Any) -> Any:
         self._record_event(UnknownDraw(users_site(), name))
         return self._marked(getattr(self._fresh, name)(*map(unmarked, arguments), **options))
 
@@ -286,8 +286,8 @@ def _unknown(name: str) -> Callable[..., Any]:
 
 for _name in dir(np.random.Generator):
     _method = getattr(np.random.Generator, _name)
-    if not _name.startswith("_") and callable(_method) and getattr(RecordingGenerator, _name) is _method:
-        setattr(RecordingGenerator, _name, _unknown(_name))
+    if not _name.startswith("_") and callable(_method) and getattr(TrackingGenerator, _name) is _method:
+        setattr(TrackingGenerator, _name, _unknown(_name))
 
 
 def users_site() -> Site:
@@ -326,7 +326,7 @@ class Program:
     def run(self, data: Any, script: Script, *, marks: bool = True, follow: bool = False) -> ProgramRun:
         """What happens on the data with this script; with `follow` also the way through the user's code."""
         check()
-        generator, seeds = RecordingGenerator(script, marks), list[tuple[Site, str]]()
+        generator, seeds = TrackingGenerator(script, marks), list[tuple[Site, str]]()
         raised: Raised | None = None
         where: Site | None = None
         trace: Trace | None = None
@@ -359,7 +359,7 @@ class Program:
 
 
 @contextmanager
-def _watching(generator: RecordingGenerator, seeds: list[tuple[Site, str]], marks: bool) -> Iterator[None]:
+def _watching(generator: TrackingGenerator, seeds: list[tuple[Site, str]], marks: bool) -> Iterator[None]:
     def seeded(seed: object) -> None:
         if isinstance(seed, int | float | str | bytes | tuple | list | np.integer):
             seeds.append((users_site(), repr(seed)))

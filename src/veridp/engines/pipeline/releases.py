@@ -12,9 +12,9 @@ import numpy as np
 
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.accounting.tree import DominatingPairs
-from veridp.engines.pipeline.alignment import Aligner, Alignment, Matching
+from veridp.engines.pipeline.alignment import Aligner, Matching, RunAlignment
 from veridp.engines.pipeline.primitives import Primitive
-from veridp.engines.pipeline.recording import Choice, Coin, NoiseDraw, Program, ProgramRun
+from veridp.engines.pipeline.recording import Choice, Coin, Program, ProgramRun, TrackedDraw
 from veridp.engines.pipeline.result import PipelineRelease, norms
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.noise import Laplace, Normal, Uniform
@@ -33,7 +33,7 @@ class ReleaseCosts:
     right_data: Any
     left: ProgramRun
     others: Sequence[ProgramRun]  # on the left, with other noise
-    alignment: Alignment
+    alignment: RunAlignment
     marks: bool
     runs: int = field(default=0, init=False)
 
@@ -46,9 +46,9 @@ class ReleaseCosts:
         return [*self._noise_releases(), *self._chance_releases(), *self._library_releases()]
 
     def _noise_releases(self) -> Iterator[PipelineRelease]:
-        groups: dict[tuple[Site, str], list[tuple[int, NoiseDraw, NoiseDraw]]] = {}
+        groups: dict[tuple[Site, str], list[tuple[int, TrackedDraw, TrackedDraw]]] = {}
         coins = {mine.site for mine, _ in self._shared(Coin)}
-        for place, (mine, theirs) in enumerate(self._shared(NoiseDraw)):
+        for place, (mine, theirs) in enumerate(self._shared(TrackedDraw)):
             if isinstance(mine.distribution, Uniform) and mine.site in coins:
                 continue
             groups.setdefault((mine.site, str(mine.distribution)), []).append((place, mine, theirs))
@@ -75,7 +75,7 @@ class ReleaseCosts:
         followed = (near != 0) & np.isclose(near, far, rtol=0.2, atol=0.0)
         return fine | set(np.flatnonzero(np.any(followed, axis=0)).tolist())
 
-    def _distance(self, place: int, draw: NoiseDraw) -> float:
+    def _distance(self, place: int, draw: TrackedDraw) -> float:
         """By how much the noise is shifted; for a uniform draw, how far the value apart is that is made of it."""
         shift = float(self.alignment.shifts[place])
         if not isinstance(draw.distribution, Uniform) or not shift:
@@ -84,7 +84,7 @@ class ReleaseCosts:
         first = self.alignment.first.rows
         return max((first[row].gap for row in moved if row < len(first)), key=abs, default=shift)
 
-    def _cost(self, place: int, mine: NoiseDraw, theirs: NoiseDraw) -> DominatingPairs | None:
+    def _cost(self, place: int, mine: TrackedDraw, theirs: TrackedDraw) -> DominatingPairs | None:
         """What the shift of a draw costs; None where that is not known."""
         if not alike(mine.distribution, theirs.distribution):
             return None
@@ -111,7 +111,7 @@ class ReleaseCosts:
         known = [loss for loss in losses if loss is not None]
         return max(known, default=None)
 
-    def _loss_of(self, left: ProgramRun, alignment: Alignment, place: int) -> float | None:
+    def _loss_of(self, left: ProgramRun, alignment: RunAlignment, place: int) -> float | None:
         matching = alignment.matching
         if not matching.whole or alignment.residual:
             return None

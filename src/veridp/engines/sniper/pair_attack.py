@@ -20,7 +20,7 @@ from veridp.engines.sniper.features import Columns, columns_for
 from veridp.errors import extra
 from veridp.mechanism import Mechanism
 from veridp.sampling.outputs import Outputs, concatenate
-from veridp.sampling.plan import Trials
+from veridp.sampling.plan import SharedTrials
 from veridp.sampling.sample import sample
 from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool
 
@@ -118,7 +118,7 @@ class Setting:
     time_limit: float | None = 60.0
     expected: int = 0  # samples of the whole level: compiling may pay for these
     learns: bool = True  # whether models are trained that take long to load
-    trials: Trials = field(default_factory=Trials, compare=False, repr=False)
+    trials: SharedTrials = field(default_factory=SharedTrials, compare=False, repr=False)
 
     def draw(self, data: object, count: int, *key: int) -> Outputs:
         """Fresh outputs; which ones depends on the seed and the key alone."""
