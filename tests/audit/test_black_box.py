@@ -39,7 +39,7 @@ def test_a_classic_bug_is_found_and_its_witness_holds(name: str) -> None:
     assert mechanism.claim.epsilon < verdict.epsilon.lower <= exactly.epsilon
 
 
-@pytest.mark.parametrize("name", ["laplace", "svt1", "noisy_max2", "randomized_response"])
+@pytest.mark.parametrize("name", ["laplace", "svt1", "randomized_response"])
 def test_a_right_mechanism_is_not_refuted(name: str) -> None:
     verdict = veridp.audit(veridp.catalogue[name], seconds=600, seed=1, black_box=True)
     assert verdict.finished

@@ -76,9 +76,8 @@ def run(folder: Path, *arguments: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["-p", "no:xdist"], ["-n", "2"]])
-def test_marked_functions_are_tests(tmp_path: Path, arguments: list[str]) -> None:
-    lines = run(tmp_path, "-q", "-rA", *arguments)
+def test_marked_functions_are_tests(tmp_path: Path) -> None:
+    lines = run(tmp_path, "-q", "-rA", "-n", "2")
     outcomes = {line.split("::")[1].split(" ")[0]: line.split()[0] for line in lines if "test_suite.py::" in line}
     assert {name for name, outcome in outcomes.items() if outcome == "PASSED"} == {
         "right", "gaussian", "marked_above", "marked_below", "test_check", "test_of_something_else",

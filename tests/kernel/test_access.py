@@ -38,8 +38,8 @@ def both(rng: Any, data: Any) -> Any:
 @pytest.mark.parametrize("black_box", [False, True])
 def test_events_of_verdicts_name_entries_of_dicts(black_box: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has such a function
-    monkeypatch.setattr(sniper, "SAMPLES", 4_000)
-    monkeypatch.setattr(sniper, "FINAL", 40_000)
+    monkeypatch.setattr(sniper, "SAMPLES", 1_000)
+    monkeypatch.setattr(sniper, "FINAL", 10_000)
     options: dict[str, Any] = {"adjacency": "l1", "size": 2, "domain": (0, 1), "seconds": 120, "seed": 1}
     verdict = veridp.audit(both, 1.0, black_box=black_box, **options)
     assert verdict.witness is not None

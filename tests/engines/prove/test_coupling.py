@@ -271,7 +271,7 @@ halves = st.integers(-3, 3).map(lambda k: k / 2)
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=3, max_size=3), tenths, tenths)
 def test_finite_choices_are_proved_at_their_exact_loss(table, first, second):
     """Whatever the tables of weights are: choices, a comparison with a constant, and integers."""
@@ -291,7 +291,7 @@ def test_finite_choices_are_proved_at_their_exact_loss(table, first, second):
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.tuples(halves, halves, halves), min_size=1, max_size=2),
     tenths,
