@@ -56,14 +56,19 @@ def laplace() -> veridp.Mechanism:
 def test_a_step_that_does_not_end_leaves_the_others_their_turn(
     laplace: veridp.Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampled, "look_quickly", for_ever)
-    monkeypatch.setattr(sampled, "QUICK_SHARE", 0.001)
+    def finds_and_goes_on(findings: Findings) -> None:
+        findings.so_far = "p = 0.3"
+        findings.report()
+        for_ever()
+
+    monkeypatch.setattr(sampled, "look_quickly", finds_and_goes_on)
+    monkeypatch.setattr(sampled, "QUICK_SHARE", 0.01)
     monkeypatch.setattr(sniper, "SAMPLES", 8_000)
     monkeypatch.setattr(sniper, "FINAL", 80_000)
     verdict = veridp.audit(laplace, seconds=AMPLE, black_box=True)
     assert not verdict.finished
     [cut] = said(verdict, "statdp")
-    assert re.fullmatch(r"cut short: 0\.\d+ s were not enough; give it more time, or a smaller input", cut)
+    assert re.fullmatch(r"p = 0\.3; cut short: [\d.]+ s were not enough; give it more time, or a smaller input", cut)
     assert said(verdict, "sniper")[0].startswith("ε >= ")
     assert verdict.alpha == pytest.approx(0.05)
 

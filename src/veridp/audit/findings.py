@@ -50,6 +50,7 @@ class Findings:
         self.finished = True
         self.exact = False  # whether the exact engine can speak of this mechanism
         self.running = ""  # the step under way
+        self.so_far = ""  # what it has found
         self.began = 0.0  # when it began, by the clock that all processes share
         self.closed: set[str] = set()  # the steps that ended, or were cut short
         self._reporter = Reporter(progress)
@@ -65,7 +66,7 @@ class Findings:
             self.finished = self.finished and name in self.closed
             return
         deadline = self.deadline.part(share)
-        self.running, self.began = name, deadline.started
+        self.running, self.began, self.so_far = name, deadline.started, ""
         self.report()
         self._reporter.until(deadline)
         limit = None if inside() or math.isinf(deadline.seconds) else deadline.seconds
@@ -78,10 +79,11 @@ class Findings:
         self.running = ""
 
     def cut(self, reason: BaseException) -> None:
-        """Note that the step under way was cut short."""
+        """Note what the step under way had found when it was cut short."""
         self.finished = False
         seconds = time.monotonic() - self.began if self.running else 0.0
-        self.note(self.running or "audit", str(reason) or "cut short: interrupted", seconds)
+        sentences = (self.so_far, str(reason) or "cut short: interrupted")
+        self.note(self.running or "audit", "; ".join(filter(None, sentences)), seconds)
         self.closed.add(self.running)
 
     def told_to(self, reporter: Reporter) -> Findings:

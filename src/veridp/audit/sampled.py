@@ -42,6 +42,7 @@ def try_events(findings: Findings) -> None:
     def take_attack(finding: AttackResult) -> None:
         findings.alpha = EVENT_SHARE * case.alpha
         findings.searched = [*before, f"plain events on {count_text(finding.tried, 'pair')}"]
+        findings.so_far = f"{finding.drawn} samples {'' if finding.refuted else 'do not '}refute the claim"
         if finding.witness is not None:
             take(findings, finding.witness)
         findings.report()
@@ -68,10 +69,8 @@ def try_events(findings: Findings) -> None:
             found.append(f"no test: {reason}")
             return
         findings.finished = findings.finished and result.finished
-        cut = "" if result.finished else ", cut short"
-        standing = "refute the claim" if result.refuted else "do not refute the claim"
-        found.append(f"{result.drawn} samples {standing}{cut}")
         take_attack(result)
+        found.append(findings.so_far + ("" if result.finished else ", cut short"))
 
 
 def look_quickly(findings: Findings) -> None:
@@ -89,6 +88,7 @@ def look_quickly(findings: Findings) -> None:
         findings.alpha = EVENT_SHARE * case.alpha + alpha
         findings.results["statdp"] = detection
         findings.searched = [*before, *detection.searched]
+        findings.so_far = f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}"
         if detection.witness is not None:
             take(findings, detection.witness)
         findings.report()
@@ -112,9 +112,8 @@ def look_quickly(findings: Findings) -> None:
             found.append(f"no test: {reason}")
             return
         findings.finished = findings.finished and detection.finished
-        cut = "" if detection.finished else ", cut short"
-        found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}{cut}")
         take_detection(detection)
+        found.append(findings.so_far + ("" if detection.finished else ", cut short"))
 
 
 def cross_check(findings: Findings) -> None:
@@ -163,6 +162,7 @@ def attack(findings: Findings) -> None:
         findings.alpha = case.alpha
         findings.results["sniper"] = finding
         findings.searched = [*before, *finding.searched]
+        findings.so_far = f"ε >= {max(finding.epsilon_lower, 0.0):.6g} at confidence {finding.confidence:.6g}"
         findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
         findings.detectable = finding.detectable
         if finding.witness is not None:
@@ -187,9 +187,8 @@ def attack(findings: Findings) -> None:
             found.append(str(missing))
             return
         findings.finished = findings.finished and result.finished
-        cut = "" if result.finished else ", cut short"
-        found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}{cut}")
         take_attack(result)
+        found.append(findings.so_far + ("" if result.finished else ", cut short"))
         found.extend(filter(None, [confirmed_by_samples(findings)]))
 
 

@@ -23,7 +23,7 @@ from veridp.errors import INTERRUPTING, BadInput, CutShort
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.output import Raised, failed
 from veridp.kernel.scripted import ScriptedGenerator, TooManyDraws
-from veridp.kernel.site import MECHANISMS, Site, Trace, is_inner, is_users_code, raised_at, traced
+from veridp.kernel.site import MECHANISMS, VERIDP, Site, Trace, is_inner, is_users_code, raised_at, traced
 from veridp.mechanism import Function, Mechanism
 from veridp.mechanism.randomness import ON_SEED, is_source
 
@@ -291,17 +291,18 @@ for _name in dir(np.random.Generator):
 
 
 def users_site() -> Site:
-    """The innermost line of the user's own code that is being run; of a library's where none is."""
+    """The innermost line of the program's own code that is being run; of a library's where none is."""
     frame: FrameType | None = sys._getframe(1)
-    first: Site | None = None
-    while frame is not None:
+    of_library: Site | None = None
+    while frame is not None and frame.f_code is not Program.run.__code__:  # beyond it is whoever asked for the run
         file = frame.f_code.co_filename
-        if not is_inner(frame) and not frame.f_globals.get("__name__", "").startswith("veridp.engines"):
+        if not is_inner(frame):
             if is_users_code(file) or file.startswith(MECHANISMS):
                 return Site(file, frame.f_lineno)
-            first = first or Site(file, frame.f_lineno)
+            if not file.startswith(VERIDP):
+                of_library = of_library or Site(file, frame.f_lineno)
         frame = frame.f_back
-    return first or Site("<unknown>", 0)
+    return of_library or Site("", 0)
 
 
 # ------------------------------------------------------------------------------------------------------------- running
