@@ -296,7 +296,7 @@ def test_a_wrong_declared_sensitivity_shows_on_the_line_and_is_refuted_by_audit(
     assert (found.ledger.epsilon, found.exact) == (pytest.approx(0.2), pytest.approx(1.0))
     assert found.exceeded
     assert "the ledger is wrong" in str(found)
-    verdict = veridp.audit(declared, size=2, seconds=20.0)
+    verdict = veridp.audit(declared, size=2, seconds=600.0)
     assert verdict.standing is Standing.REFUTED
 
 
@@ -345,7 +345,7 @@ def test_normal_noise_is_accounted_at_a_delta() -> None:
         told.append(delta)
         return Attack(0.0)
 
-    found = line(thrice, delta=1e-5, seconds=20.0, attack=attack)
+    found = line(thrice, delta=1e-5, seconds=600.0, attack=attack)
     assert found.ledger.delta == 1e-5
     assert told == [1e-5]  # an attack at δ = 0 may rightly find more
     assert found.exact is not None

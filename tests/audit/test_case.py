@@ -119,4 +119,4 @@ def test_noise_that_is_kept_for_later_runs_is_named_as_such() -> None:
         return data[0] + kept[key]
 
     with pytest.raises(Nondeterministic, match="keeps noise of one run and uses it in another; keep nothing"):
-        veridp.audit(memo, 1.0, seconds=20, adjacency="l1", size=2, domain=(0, 1))
+        veridp.audit(memo, 1.0, seconds=600, adjacency="l1", size=2, domain=(0, 1))

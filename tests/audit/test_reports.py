@@ -22,7 +22,7 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 
 
 def test_one_verdict_is_a_page() -> None:
-    result = run("audit", "svt4", "--size", "3", "--time", "30")
+    result = run("audit", "svt4", "--size", "3", "--time", "600")
     assert result.returncode == 1
     lines = result.stdout.splitlines()
     assert lines[0].startswith("REFUTED  svt4 claims 0.1-DP: ε in [0.16")
@@ -33,7 +33,7 @@ def test_one_verdict_is_a_page() -> None:
 
 def test_several_verdicts_are_a_table_and_a_report(tmp_path: Path) -> None:
     report = tmp_path / "report" / "audit.md"
-    result = run("audit", "laplace", "noisy_hist2", "--time", "30", "--report", str(report))
+    result = run("audit", "laplace", "noisy_hist2", "--time", "600", "--report", str(report))
     assert result.returncode == 1
     assert "PROVED" in result.stdout
     assert "REFUTED" in result.stdout
@@ -44,7 +44,7 @@ def test_several_verdicts_are_a_table_and_a_report(tmp_path: Path) -> None:
 
 
 def test_json_is_one_document() -> None:
-    result = run("audit", f"{MISTAKES}:budget_twice", "--adjacency", "l1", "--size", "1", "--time", "30", "--json")
+    result = run("audit", f"{MISTAKES}:budget_twice", "--adjacency", "l1", "--size", "1", "--time", "600", "--json")
     assert result.returncode == 1
     (document,) = json.loads(result.stdout)["results"]
     assert document["target"] == f"{MISTAKES}:budget_twice"
@@ -60,7 +60,7 @@ def test_junit_and_sarif_name_the_file_and_the_line(tmp_path: Path) -> None:
     (tmp_path / "mech.py").write_text(MISTAKES.read_text())
     result = run(
         *("audit", "mech.py:reused_seed", "mech.py:right", "mech.py:returns_none", "--adjacency", "l1", "--size", "1"),
-        *("--time", "30", "--junit", "junit.xml", "--sarif", "log.sarif"),
+        *("--time", "600", "--junit", "junit.xml", "--sarif", "log.sarif"),
         cwd=tmp_path,
     )
     assert result.returncode == 1  # refuted wins over not judged
@@ -87,9 +87,9 @@ def test_a_starter_is_right_and_is_a_test(tmp_path: Path) -> None:
     result = run("new", "mech.py", cwd=tmp_path)
     assert result.returncode == 0
     assert "veridp audit mech.py:mean_age mech.py:noisy_counts" in result.stdout
-    audited = run("audit", "mech.py:noisy_counts", "--time", "30", cwd=tmp_path)
+    audited = run("audit", "mech.py:noisy_counts", "--time", "600", cwd=tmp_path)
     assert audited.stdout.splitlines()[0] == "PROVED  noisy_counts claims 1-DP: ε = 1"  # its settings are in the file
-    audited = run("audit", "mech.py:mean_age", "--time", "30", cwd=tmp_path)
+    audited = run("audit", "mech.py:mean_age", "--time", "600", cwd=tmp_path)
     assert audited.stdout.splitlines()[0] == "PROVED  mean_age claims 1-DP: ε = 1"
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "mech.py"], capture_output=True, text=True, cwd=tmp_path, timeout=120

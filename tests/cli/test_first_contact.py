@@ -70,14 +70,14 @@ def source(own_folder: Path) -> None:
 
 
 def headline(run: Run, *words: str) -> str:
-    return run("audit", "--time", "30", *words).out.splitlines()[0]
+    return run("audit", "--time", "600", *words).out.splitlines()[0]
 
 
 # ------------------------------------------------------------------------------------------------- assumptions
 
 
 def test_an_unclipped_mean_is_never_proved_without_its_assumptions(run: Run) -> None:
-    result = run("audit", "mine.py:mean", "--time", "30")
+    result = run("audit", "mine.py:mean", "--time", "600")
     head, *rest = result.out.splitlines()
     assert head == (
         "PROVED  mean claims 0.01-DP: ε = 0.01; assumed: adjacency linf, size 5, domain [-10, 10]; "
@@ -91,7 +91,7 @@ def test_an_unclipped_mean_is_never_proved_without_its_assumptions(run: Run) -> 
 @pytest.mark.parametrize("command", ["prove", "exact", "finder"])
 def test_other_commands_say_so_too(run: Run, command: str) -> None:
     options = ["--workers", "1", "--restarts", "2"] if command == "finder" else []
-    result = run(command, "mine.py:mean", "--time", "30", *options)
+    result = run(command, "mine.py:mean", "--time", "600", *options)
     assert "assumed: adjacency linf, size 5, domain [-10, 10]; set --adjacency, --size, --domain" in result.out
     assert result.err == ""
 
@@ -110,7 +110,7 @@ def test_marks_and_decorators_state_settings(run: Run, name: str, epsilon: float
 
 
 def test_options_win_over_a_mark(run: Run) -> None:
-    result = run("audit", "mine.py:marked", "--epsilon", "0.04", "--size", "1", "--time", "30", "--json")
+    result = run("audit", "mine.py:marked", "--epsilon", "0.04", "--size", "1", "--time", "600", "--json")
     (found,) = result.document["results"]
     assert (found["claim"]["epsilon"], found["standing"], found["assumed"]) == (0.04, "refuted", {})
     assert (len(found["witness"]["left"]), result.status) == (1, 1)
@@ -124,7 +124,7 @@ def test_a_cost_that_grows_with_the_domain_is_told(run: Run) -> None:
 
 
 def test_reports_of_every_kind_say_what_is_assumed(run: Run, own_folder: Path) -> None:
-    run("audit", "mine.py:mean", "--time", "30", "--report", "r.md", "--junit", "j.xml", "--sarif", "s.sarif")
+    run("audit", "mine.py:mean", "--time", "600", "--report", "r.md", "--junit", "j.xml", "--sarif", "s.sarif")
     for name in ("r.md", "j.xml", "s.sarif"):
         assert "assumed: adjacency linf, size 5, domain [-10, 10]" in (own_folder / name).read_text(), name
 
@@ -133,13 +133,13 @@ def test_reports_of_every_kind_say_what_is_assumed(run: Run, own_folder: Path) -
 
 
 def test_refuted_wins_over_not_judged(run: Run) -> None:
-    assert run("audit", "mine.py:bare", "mine.py:nothing", "--size", "1", "--time", "30").status == 1
-    assert run("audit", "mine.py:mean", "mine.py:nothing", "--time", "30").status == 2
-    assert run("audit", "mine.py:mean", "laplace", "--time", "30").status == 0
+    assert run("audit", "mine.py:bare", "mine.py:nothing", "--size", "1", "--time", "600").status == 1
+    assert run("audit", "mine.py:mean", "mine.py:nothing", "--time", "600").status == 2
+    assert run("audit", "mine.py:mean", "laplace", "--time", "600").status == 0
 
 
 def test_a_table_is_followed_by_each_refuted_witness(run: Run) -> None:
-    lines = run("audit", "mine.py:bare", "mine.py:mean", "noisy_hist2", "--size", "1", "--time", "30").out.splitlines()
+    lines = run("audit", "mine.py:bare", "mine.py:mean", "noisy_hist2", "--size", "1", "--time", "600").out.splitlines()
     after = lines[next(place for place, line in enumerate(lines) if line.startswith("└")) + 1 :]
     heads = [place for place, line in enumerate(after) if line.startswith("witness (exactly")]
     assert [after[place - 1] for place in heads] == ["mine.py:bare", "noisy_hist2"]
@@ -157,7 +157,7 @@ def test_reports_that_are_not_markdown_are_refused_before_any_work(
 
 
 def test_long_inputs_are_abbreviated_in_text_and_whole_in_json(run: Run) -> None:
-    words = ["audit", "mine.py:long", "--adjacency", "l1", "--size", "60", "--domain", "(0, 1)", "--time", "8"]
+    words = ["audit", "mine.py:long", "--adjacency", "l1", "--size", "60", "--domain", "(0, 1)", "--time", "600"]
     lines = run(*words).out.splitlines()
     (left,) = [line.removeprefix("    left   ") for line in lines if line.startswith("    left ")]
     (found,) = run(*words, "--json").document["results"]
@@ -170,7 +170,7 @@ def test_long_inputs_are_abbreviated_in_text_and_whole_in_json(run: Run) -> None
 
 
 def test_the_remedy_for_global_randomness_out_of_reach_works(run: Run, own_folder: Path) -> None:
-    result = run("audit", "mine.py:shared", "--time", "30")
+    result = run("audit", "mine.py:shared", "--time", "600")
     assert result.status == 2
     assert "veridp.adapters.unseeded(function)" in result.err
     with (own_folder / "mine.py").open("a") as file:
@@ -196,7 +196,7 @@ def test_the_remedy_for_global_randomness_out_of_reach_works(run: Run, own_folde
     ],
 )
 def test_wrong_settings_are_one_line(run: Run, words: list[str], message: str) -> None:
-    result = run("audit", "mine.py:mean", *words, "--time", "30")
+    result = run("audit", "mine.py:mean", *words, "--time", "600")
     assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
     assert message in result.err
 
@@ -258,7 +258,7 @@ def test_the_starter_needs_veridp_alone(own_folder: Path) -> None:
     assert without_pytest("new", "mech.py").returncode == 0
     imported = [line for line in (own_folder / "mech.py").read_text().splitlines() if "import " in line]
     assert imported == ["import veridp"]
-    audited = without_pytest("audit", "mech.py:mean_age", "mech.py:noisy_counts", "--time", "30")
+    audited = without_pytest("audit", "mech.py:mean_age", "mech.py:noisy_counts", "--time", "600")
     assert (audited.returncode, audited.stderr) == (0, "")
     assert audited.stdout.count("PROVED") == 2
     assert "assumed" not in audited.stdout

@@ -22,7 +22,7 @@ release: {laplace: {epsilon: 0.5}}
 delta: 1e-6
 budget: {epsilon: 4, delta: 1e-6}
 """
-MANY = ["--size", "2", "--time", "30"]
+MANY = ["--size", "2", "--time", "600"]
 PEOPLE = ["people.csv", "--column", "age", "--range", "0,100", "--epsilon", "1"]
 LABELS = ["--epsilon", "1", "--values", "red,blue", "--oracle", "grr"]
 COMMANDS = [

@@ -171,5 +171,5 @@ def test_mistakes_are_told_in_a_line(monkeypatch, capfd, arguments, complaint):
 def test_a_file_of_ones_own(monkeypatch, capfd, tmp_path):
     target = Path(tmp_path) / "own.py"
     target.write_text("def leak(rng, data):\n    return data[0] + rng.laplace(scale=0.5)\n")
-    assert run(monkeypatch, f"{target}:leak", "--epsilon", "1", "--time", "30s", *OPTIONS) == 1
+    assert run(monkeypatch, f"{target}:leak", "--epsilon", "1", "--time", "600s", *OPTIONS) == 1
     assert "event  output" in capfd.readouterr().out
