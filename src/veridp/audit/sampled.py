@@ -42,9 +42,7 @@ def try_events(findings: Findings) -> None:
     def take_attack(finding: AttackResult) -> None:
         findings.alpha = EVENT_SHARE * case.alpha
         findings.searched = [*before, f"plain events on {count_text(finding.tried, 'pair')}"]
-        if finding.witness is not None:
-            take(findings, finding.witness)
-        findings.report()
+        _report(findings, finding.witness)
 
     with findings.timed("events") as found:
         try:
@@ -67,8 +65,7 @@ def try_events(findings: Findings) -> None:
         except BadInput as reason:
             found.append(f"no test: {reason}")
             return
-        findings.finished = findings.finished and result.finished
-        cut = "" if result.finished else ", cut short"
+        cut = _cut_short(findings, result.finished)
         standing = "refute the claim" if result.refuted else "do not refute the claim"
         found.append(f"{result.drawn} samples {standing}{cut}")
         take_attack(result)
@@ -89,9 +86,7 @@ def look_quickly(findings: Findings) -> None:
         findings.alpha = EVENT_SHARE * case.alpha + alpha
         findings.results["statdp"] = detection
         findings.searched = [*before, *detection.searched]
-        if detection.witness is not None:
-            take(findings, detection.witness)
-        findings.report()
+        _report(findings, detection.witness)
 
     with findings.timed("statdp") as found:
         try:
@@ -111,8 +106,7 @@ def look_quickly(findings: Findings) -> None:
         except BadInput as reason:
             found.append(f"no test: {reason}")
             return
-        findings.finished = findings.finished and detection.finished
-        cut = "" if detection.finished else ", cut short"
+        cut = _cut_short(findings, detection.finished)
         found.append(f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}{cut}")
         take_detection(detection)
 
@@ -141,14 +135,14 @@ def cross_check(findings: Findings) -> None:
         except BadInput as reason:
             found.append(f"the proof is not checked on samples: {reason}")
             return
-        findings.finished = findings.finished and detection.finished
+        cut = _cut_short(findings, detection.finished)
         if detection.witness is not None and detection.witness.refutes(proved):
             raise EnginesDisagree(
                 f"{case.mechanism.name}: {proved} is proved {findings.scope}, but refuted by samples at confidence "
                 f"1 - {CHECKED_ALPHA:g} ({detection.event}); one of the engines is wrong. Please report it with the "
                 f"mechanism's code"
             )
-        found.append(f"samples do not contradict the proof{'' if detection.finished else ', cut short'}")
+        found.append(f"samples do not contradict the proof{cut}")
 
 
 def attack(findings: Findings) -> None:
@@ -165,9 +159,7 @@ def attack(findings: Findings) -> None:
         findings.searched = [*before, *finding.searched]
         findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
         findings.detectable = finding.detectable
-        if finding.witness is not None:
-            take(findings, finding.witness)
-        findings.report()
+        _report(findings, finding.witness)
 
     with findings.timed("sniper") as found:
         try:
@@ -186,11 +178,23 @@ def attack(findings: Findings) -> None:
             findings.caveats.append(f"no attack was searched for: {missing}")
             found.append(str(missing))
             return
-        findings.finished = findings.finished and result.finished
-        cut = "" if result.finished else ", cut short"
+        cut = _cut_short(findings, result.finished)
         found.append(f"ε >= {max(result.epsilon_lower, 0.0):.6g} at confidence {result.confidence:.6g}{cut}")
         take_attack(result)
         found.extend(filter(None, [confirmed_by_samples(findings)]))
+
+
+def _report(findings: Findings, witness: Witness | None) -> None:
+    """Reports what a search has found so far."""
+    if witness is not None:
+        take(findings, witness)
+    findings.report()
+
+
+def _cut_short(findings: Findings, finished: bool) -> str:
+    """What is said of a search that was cut short; the verdict says so too."""
+    findings.finished = findings.finished and finished
+    return "" if finished else ", cut short"
 
 
 def _quick_alpha(findings: Findings) -> float:

@@ -270,6 +270,11 @@ class Affine(Deferring):
         return isinstance(other, Affine) and self.constant == other.constant and self.terms == other.terms
 
     @property
+    def key(self) -> object:
+        """Equal for expressions that are the same."""
+        return self.constant, frozenset(self.terms.items())
+
+    @property
     def continuous(self) -> bool:
         """Whether it takes no value with positive probability, whatever the open values are."""
         if any(isinstance(symbol, Derived) for symbol in self.terms):

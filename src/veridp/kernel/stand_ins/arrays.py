@@ -138,13 +138,8 @@ class Vector(Array):
             symbol.refuse("an array holds noise and something that is not a number")
         return objects(of_one_kind([as_numpy(value) for value in values])).reshape(shape).view(cls)
 
-    @noting_errors
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        return FUNCTIONS[np.ufunc](ufunc, method, inputs, options)
-
-    @noting_errors
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _on_function(function, args, kwargs)
+    __array_ufunc__ = Symbolic.__array_ufunc__
+    __array_function__ = Symbolic.__array_function__
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:  # type: ignore[override]
         return np.argmax(self, axis, **options)
