@@ -35,7 +35,7 @@ SMALL = 1 << (BITS - 100)  # a y below this is as good as 0
 FAR = 23 * ONE // 2  # normal noise passes so many standard deviations with a probability below LEAST
 LEAST = 1 << (BITS - 99)
 LOG_ERROR = Fraction(1, 1 << 120)  # far more than that of an upper bound of a logarithm
-CLOSE = ONE >> 3  # where the logarithm of a quotient is found by a short series
+SHORT_SERIES = ONE >> 3  # where the logarithm of a quotient is found by a short series
 DIGITS = 30  # of a probability: it is a multiple of 10^-DIGITS
 UNIT: int = 10**DIGITS
 Bounds = tuple[int, int]
@@ -211,7 +211,7 @@ def _sampled(mu: int, rate: Fraction, x: Bounds, y: Bounds, log: Bounds) -> Boun
 
 def _next_log(before: Bounds | None, log: Bounds | None, y: Bounds) -> Bounds:
     """ln y: that of the number before and of the quotient, 2 artanh z = 2 (z + z³/3 + …) with z = (y' - y)/(y' + y)."""
-    if before is None or log is None or y[0] - before[1] > CLOSE * before[0] >> BITS or y[0] <= before[1]:
+    if before is None or log is None or y[0] - before[1] > SHORT_SERIES * before[0] >> BITS or y[0] <= before[1]:
         return _log(Fraction(y[0], ONE))[0], _log(Fraction(y[1], ONE))[1]
     low = (y[0] - before[1] << BITS) // (y[0] + before[1])  # z grows with y', and falls with y
     high = (y[1] - before[0] << BITS) // (y[1] + before[0]) + 1

@@ -43,9 +43,7 @@ def try_events(findings: Findings) -> None:
         findings.alpha = EVENT_SHARE * case.alpha
         findings.searched = [*before, f"plain events on {count_text(finding.tried, 'pair')}"]
         findings.so_far = f"{finding.drawn} samples {'' if finding.refuted else 'do not '}refute the claim"
-        if finding.witness is not None:
-            take(findings, finding.witness)
-        findings.report()
+        _report(findings, finding.witness)
 
     with findings.timed("events") as found:
         try:
@@ -68,9 +66,8 @@ def try_events(findings: Findings) -> None:
         except BadInput as reason:
             found.append(f"no test: {reason}")
             return
-        findings.finished = findings.finished and result.finished
         take_attack(result)
-        found.append(findings.so_far + ("" if result.finished else ", cut short"))
+        found.append(findings.so_far + _cut_short(findings, result.finished))
 
 
 def look_quickly(findings: Findings) -> None:
@@ -89,9 +86,7 @@ def look_quickly(findings: Findings) -> None:
         findings.results["statdp"] = detection
         findings.searched = [*before, *detection.searched]
         findings.so_far = f"p = {detection.corrected_p_value:.3g} against the claim, {detection.event}"
-        if detection.witness is not None:
-            take(findings, detection.witness)
-        findings.report()
+        _report(findings, detection.witness)
 
     with findings.timed("statdp") as found:
         try:
@@ -111,9 +106,8 @@ def look_quickly(findings: Findings) -> None:
         except BadInput as reason:
             found.append(f"no test: {reason}")
             return
-        findings.finished = findings.finished and detection.finished
         take_detection(detection)
-        found.append(findings.so_far + ("" if detection.finished else ", cut short"))
+        found.append(findings.so_far + _cut_short(findings, detection.finished))
 
 
 def cross_check(findings: Findings) -> None:
@@ -140,14 +134,14 @@ def cross_check(findings: Findings) -> None:
         except BadInput as reason:
             found.append(f"the proof is not checked on samples: {reason}")
             return
-        findings.finished = findings.finished and detection.finished
+        cut = _cut_short(findings, detection.finished)
         if detection.witness is not None and detection.witness.refutes(proved):
             raise EnginesDisagree(
                 f"{case.mechanism.name}: {proved} is proved {findings.scope}, but refuted by samples at confidence "
                 f"1 - {CHECKED_ALPHA:g} ({detection.event}); one of the engines is wrong. Please report it with the "
                 f"mechanism's code"
             )
-        found.append(f"samples do not contradict the proof{'' if detection.finished else ', cut short'}")
+        found.append(f"samples do not contradict the proof{cut}")
 
 
 def attack(findings: Findings) -> None:
@@ -165,9 +159,7 @@ def attack(findings: Findings) -> None:
         findings.so_far = f"ε >= {max(finding.epsilon_lower, 0.0):.6g} at confidence {finding.confidence:.6g}"
         findings.smallest_mass = _noticeable(finding.samples, 1 - finding.confidence)
         findings.detectable = finding.detectable
-        if finding.witness is not None:
-            take(findings, finding.witness)
-        findings.report()
+        _report(findings, finding.witness)
 
     with findings.timed("sniper") as found:
         try:
@@ -186,10 +178,22 @@ def attack(findings: Findings) -> None:
             findings.caveats.append(f"no attack was searched for: {missing}")
             found.append(str(missing))
             return
-        findings.finished = findings.finished and result.finished
         take_attack(result)
-        found.append(findings.so_far + ("" if result.finished else ", cut short"))
+        found.append(findings.so_far + _cut_short(findings, result.finished))
         found.extend(filter(None, [confirmed_by_samples(findings)]))
+
+
+def _report(findings: Findings, witness: Witness | None) -> None:
+    """Reports what a search has found so far."""
+    if witness is not None:
+        take(findings, witness)
+    findings.report()
+
+
+def _cut_short(findings: Findings, finished: bool) -> str:
+    """What is said of a search that was cut short; the verdict says so too."""
+    findings.finished = findings.finished and finished
+    return "" if finished else ", cut short"
 
 
 def _quick_alpha(findings: Findings) -> float:

@@ -85,28 +85,14 @@ def show_audit(
             if len(single) == 1 and not results and not as_json:
                 raise
             results.append(_unjudged(target, error))
-    _write(results, report, junit, sarif)
-    if table is not None:
-        from veridp.report.tables import audited_table
-
-        write_report(table, audited_table(results, table.suffix.lower()))
-    if html is not None:
-        _write_page(results, html)
-    if bundle is not None:
-        _write_bundle(results, bundle)
+    _write(results, report, junit, sarif, table)
+    _write_pages(results, html, bundle)
     _show(results, as_json)
-    if mutants and not as_json:
-        for one in results:
-            if one.verdict is not None:
-                _show_mutants(one.target, stated, time, alpha, seed)
+    for one in [one for one in results if one.verdict is not None and mutants and not as_json]:
+        _show_mutants(one.target, stated, time, alpha, seed)
     if baseline is not None and update_baseline:
-        from veridp.report.baseline import baseline_text
-
-        write_report(baseline, baseline_text(results))
-        return HOLDS
-    if known is not None:
-        return _status_beyond(known, results)
-    return _status(results)
+        return _write_baseline(results, baseline)
+    return _status(results) if known is None else _status_beyond(known, results)
 
 
 def _known(file: Path | None, update: bool) -> Baseline | None:
@@ -179,7 +165,16 @@ def _unjudged(target: str, error: VeridpError) -> Audited:
     return Audited(target, None, reason=str(error))
 
 
-def _write(results: list[Audited], report: Path | None, junit: Path | None, sarif: Path | None) -> None:
+def _write_baseline(results: list[Audited], file: Path) -> int:
+    from veridp.report.baseline import baseline_text
+
+    write_report(file, baseline_text(results))
+    return HOLDS
+
+
+def _write(
+    results: list[Audited], report: Path | None, junit: Path | None, sarif: Path | None, table: Path | None
+) -> None:
     import json
     from importlib.metadata import version
 
@@ -193,6 +188,17 @@ def _write(results: list[Audited], report: Path | None, junit: Path | None, sari
         write_report(junit, junit_text(results))
     if sarif is not None:
         write_report(sarif, json.dumps(sarif_log(results, version("veridp")), indent=2, ensure_ascii=False) + "\n")
+    if table is not None:
+        from veridp.report.tables import audited_table
+
+        write_report(table, audited_table(results, table.suffix.lower()))
+
+
+def _write_pages(results: list[Audited], html: Path | None, bundle: Path | None) -> None:
+    if html is not None:
+        _write_page(results, html)
+    if bundle is not None:
+        _write_bundle(results, bundle)
 
 
 def _write_page(results: list[Audited], file: Path) -> None:

@@ -186,7 +186,7 @@ M = TypeVar("M", bound=Message)
 
 def encode(message: Message) -> bytes:
     """The message in bytes."""
-    return _packed([VERSION, message.kind, *(getattr(message, name) for name in NAMES[type(message)])])
+    return packed([VERSION, message.kind, *(getattr(message, name) for name in NAMES[type(message)])])
 
 
 def decode(data: bytes, kind: type[M]) -> M:
@@ -208,7 +208,8 @@ def decode(data: bytes, kind: type[M]) -> M:
     return message
 
 
-def _packed(parts: object) -> bytes:
+def packed(parts: object) -> bytes:
+    """The parts as MessagePack."""
     found: bytes = msgpack.packb(parts, use_bin_type=True)
     return found
 

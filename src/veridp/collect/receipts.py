@@ -54,6 +54,14 @@ def _entry(*parts: bytes) -> bytes:
 # ---------------------------------------------------------------------------------------------------------------- heads
 
 
+def _document(text: str | bytes) -> Any:
+    """The JSON document; None where the text is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True)
 class TreeHead:
     """The size and root of a task's tree at a time (seconds since 1970), signed (Ed25519) with a key."""
@@ -107,11 +115,7 @@ class TreeHead:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> TreeHead:
-        try:
-            document = json.loads(text)
-        except ValueError:
-            document = None
-        return cls.from_document(document)
+        return cls.from_document(_document(text))
 
     def follows(self, earlier: TreeHead, path: list[bytes]) -> str | None:
         """Why this is not a later head of the same log, by the path between them; None if it is."""
@@ -153,11 +157,7 @@ class Receipt:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Receipt:
-        try:
-            document = json.loads(text)
-        except ValueError:
-            document = None
-        return cls.from_document(document)
+        return cls.from_document(_document(text))
 
     def shows(self, record: Record) -> bool:
         """Whether it is the receipt of this client's session, as the client has it."""

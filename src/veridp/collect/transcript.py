@@ -40,6 +40,7 @@ from veridp.collect.messages import (
     SessionVerdict,
     decode,
     encode,
+    packed,
     promise,
 )
 from veridp.collect.receipts import Receipt, TreeHead, entry_of
@@ -72,7 +73,7 @@ def written(
     `tokens` are the hashes of all tokens of the task, in increasing order. The sessions under the head come first, in
     the order of the tree.
     """
-    yield _packed([FORMAT, task.to_json(), closed_at, "" if head is None else json.dumps(head.to_document())])
+    yield packed([FORMAT, task.to_json(), closed_at, "" if head is None else json.dumps(head.to_document())])
     number = 0
     for session in sessions:
         number += 1
@@ -83,11 +84,11 @@ def written(
         nonce = b"" if session.commit is None else session.nonce  # one that was not sent stays secret
         context = [session.context.session, nonce, session.invitation.promise, session.expires]
         decided = [str(session.stage), verdict.reason if verdict else "", commitment, opening, outputs]
-        yield _packed([*context, *decided, session.token])
+        yield packed([*context, *decided, session.token])
     remaining = iter(tokens)
     while some := b"".join(itertools.islice(remaining, TOKENS_TOGETHER)):
-        yield _packed(some)
-    yield _packed(number)
+        yield packed(some)
+    yield packed(number)
 
 
 @dataclass
@@ -374,8 +375,3 @@ def _session(task: Task, record: object, old: bool) -> tuple[Session, bytes]:
     if found.stage != stage or (found.verdict is None and (reason or opening or outputs)):
         raise ValueError(f"the record does not match a session that is {stage}")
     return found, promised
-
-
-def _packed(parts: object) -> bytes:
-    found: bytes = msgpack.packb(parts, use_bin_type=True)
-    return found

@@ -250,28 +250,52 @@ At = Callable[[dict[str, Any], LoopHead, Visits], None]
 def watched_loops(at_head: At) -> Iterator[None]:
     """Calls `at_head` whenever a call of user code in the body is at the head of a loop, with its earlier visits.
 
-    It is given the local variables, and may set them. A tracer that was there before goes on tracing.
+    It is given the local variables, and may set them.
+    """
+
+    def entered(frame: FrameType) -> Actions | None:
+        heads = loop_heads(frame.f_code)
+        if not heads:
+            return None
+        visits: Visits = {head: [] for head in heads.values()}
+        moved = {start: [head for head in visits if start in head.around] for start in _starts(visits)}
+
+        def act(frame: FrameType) -> None:
+            head = heads.get(frame.f_lasti)
+            if head is not None:
+                at_head(frame.f_locals, head, visits)
+            for inner_head in moved.get(frame.f_lasti, ()):
+                visits[inner_head].clear()
+
+        return dict.fromkeys([*heads, *moved], act)
+
+    with watched_instructions(entered):
+        yield
+
+
+Actions = dict[int, Callable[[FrameType], None]]  # what to do before which instructions of a call
+
+
+@contextmanager
+def watched_instructions(entered: Callable[[FrameType], Actions | None]) -> Iterator[None]:
+    """Does at instructions of user code in the body what `entered` says of its calls; nothing where it gives None.
+
+    A tracer that was there before goes on tracing.
     """
     before = sys.gettrace()
 
     def enter(frame: FrameType, event: Any, argument: Any) -> Any:
         inner = before(frame, event, argument) if before is not None else None
-        heads = loop_heads(frame.f_code) if is_users_code(frame.f_code.co_filename) else {}
-        if not heads:
+        actions = entered(frame) if is_users_code(frame.f_code.co_filename) else None
+        if actions is None:
             return inner
         frame.f_trace_opcodes = True
-        visits: Visits = {head: [] for head in heads.values()}
-        moved = {start: [head for head in visits if start in head.around] for start in _starts(visits)}
 
         def step(frame: FrameType, event: Any, argument: Any) -> Any:
             nonlocal inner
             inner = inner(frame, event, argument) if inner is not None else None
-            if event == "opcode":
-                head = heads.get(frame.f_lasti)
-                if head is not None:
-                    at_head(frame.f_locals, head, visits)
-                for inner_head in moved.get(frame.f_lasti, ()):
-                    visits[inner_head].clear()
+            if event == "opcode" and frame.f_lasti in actions:
+                actions[frame.f_lasti](frame)
             return step
 
         return step

@@ -643,27 +643,23 @@ def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
     if factor is None:
         return None, True
     turned = path if factor > 0 else _turned(path, noise)
-    conditions = frozenset((c.relation, _key(c.slack)) for c in turned.conditions)
+    conditions = frozenset((c.relation, c.slack.key) for c in turned.conditions)
     shown: list[object] = []
     structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), turned.output)
     return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
 
 
-def _key(expression: Affine) -> object:
-    return expression.constant, frozenset(expression.terms.items())
-
-
 def leaf_key(leaf: Any) -> object:
     if isinstance(leaf, Affine):
-        return _key(leaf)
+        return leaf.key
     if isinstance(leaf, Condition):
-        return leaf.relation, _key(leaf.slack)
+        return leaf.relation, leaf.slack.key
     if isinstance(leaf, Select):
         return tuple(map(leaf_key, (leaf.condition, leaf.then, leaf.other)))
     if isinstance(leaf, NoisyText):
         return tuple(map(leaf_key, leaf.parts))
     if isinstance(leaf, WrittenNumber):
-        return leaf.form, _key(leaf.number)
+        return leaf.form, leaf.number.key
     return type(leaf), repr(leaf)
 
 

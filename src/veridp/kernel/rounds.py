@@ -33,7 +33,7 @@ from veridp.kernel.explore import Stage, Way, check_again, follow
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.fingerprint import COMPUTED_NAMES, names_in, plain_state
 from veridp.kernel.generator import StandInGenerator
-from veridp.kernel.loops import READS_FRAMES, live_variables
+from veridp.kernel.loops import READS_FRAMES, Actions, live_variables, watched_instructions
 from veridp.kernel.modules import seeing_stand_ins
 from veridp.kernel.noise import Uniform
 from veridp.kernel.path import Fork, Option, Path
@@ -303,31 +303,16 @@ class RoundsRun(AdaptiveRun):
 @contextmanager
 def _watched_rounds(at_head: Callable[[int, FrameType], None]) -> Iterator[None]:
     """Calls `at_head` at the heads of loops of the first call of user code in the body."""
-    before = sys.gettrace()
     first: list[FrameType] = []
 
-    def enter(frame: FrameType, event: Any, argument: Any) -> Any:
-        inner = before(frame, event, argument) if before is not None else None
-        if first or not is_users_code(frame.f_code.co_filename):
-            return inner
+    def entered(frame: FrameType) -> Actions | None:
+        if first:
+            return None
         first.append(frame)
-        heads = round_heads(frame.f_code)
-        frame.f_trace_opcodes = True
+        return dict.fromkeys(round_heads(frame.f_code), lambda frame: at_head(frame.f_lasti, frame))
 
-        def step(frame: FrameType, event: Any, argument: Any) -> Any:
-            nonlocal inner
-            inner = inner(frame, event, argument) if inner is not None else None
-            if event == "opcode" and frame.f_lasti in heads:
-                at_head(frame.f_lasti, frame)
-            return step
-
-        return step
-
-    sys.settrace(enter)
-    try:
+    with watched_instructions(entered):
         yield
-    finally:
-        sys.settrace(before)
 
 
 @dataclass(frozen=True, eq=False)

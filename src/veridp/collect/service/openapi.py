@@ -38,6 +38,21 @@ def document() -> Schema:
 
 
 def _paths() -> dict[str, Schema]:
+    client = _operation("A file of the JavaScript client", "text/javascript", named=False)
+    client["parameters"] = [{"name": "file", "in": "path", "required": True, "schema": {"type": "string"}}]
+    listed = {"type": "object", "required": ["tasks"]}
+    return {
+        "/healthz": {"get": _operation("Whether the server and its database answer", TEXT, named=False)},
+        "/tasks": {"get": _operation("All tasks", JSON, listed, ADMIN, named=False)},
+        "/openapi.json": {"get": _operation("This document", JSON, {"type": "object"}, named=False)},
+        "/client/{file}": {"get": client},
+        "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, who=ADMIN, named=False)},
+        **{f"/tasks/{{name}}{rest}": operations for rest, operations in _paths_of_task().items()},
+    }
+
+
+def _paths_of_task() -> dict[str, Schema]:
+    """What follows the name of a task in an address."""
     stored = {"type": "object", "required": ["tokens"], "properties": {"tokens": {"type": "integer"}}}
     confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
     status = _operation(
@@ -50,18 +65,14 @@ def _paths() -> dict[str, Schema]:
     consistency["parameters"] += [
         {"name": name, "in": "query", "required": True, "schema": sizes} for name in ("first", "second")
     ]
-    client = _operation("A file of the JavaScript client", "text/javascript", named=False)
-    client["parameters"] = [{"name": "file", "in": "path", "required": True, "schema": {"type": "string"}}]
     closing = {
         "type": "object",
         "properties": {"closes": {"type": "integer", "minimum": 0, "exclusiveMaximum": 1 << 53}},
     }
-    closed, deleted, listed = (
-        {"type": "object", "required": names} for names in (["task", "closes"], ["task", "deleted"], ["tasks"])
-    )
+    closed, deleted = ({"type": "object", "required": ["task", name]} for name in ("closes", "deleted"))
     new_task, tokens = (_body(JSON, _ref(name)) for name in ("NewTask", "Tokens"))
     message = _body(MESSAGE, {"type": "string", "format": "binary"})
-    of_task = {
+    return {
         "": {
             "get": _operation("The definition of a task", JSON, _ref("Task")),
             "put": _operation(
@@ -91,14 +102,6 @@ def _paths() -> dict[str, Schema]:
         "/log": {"get": _operation("The whole transcript, for auditors", "application/octet-stream", who=ADMIN)},
         "/live": {"get": _operation("The live page", "text/html")},
         "/join": {"get": _operation("The page on which a person takes part", "text/html")},
-    }
-    return {
-        "/healthz": {"get": _operation("Whether the server and its database answer", TEXT, named=False)},
-        "/tasks": {"get": _operation("All tasks", JSON, listed, ADMIN, named=False)},
-        "/openapi.json": {"get": _operation("This document", JSON, {"type": "object"}, named=False)},
-        "/client/{file}": {"get": client},
-        "/metrics": {"get": _operation("Metrics for Prometheus", TEXT, who=ADMIN, named=False)},
-        **{f"/tasks/{{name}}{rest}": operations for rest, operations in of_task.items()},
     }
 
 

@@ -31,7 +31,7 @@ NEGLIGIBLE = -42.0  # ln of a share of an integral that does not count
 DENSITY_ROUNDING = 8 * 2.0**-52  # of the logarithm of a density, relatively
 CERTAIN = 100.0  # a logarithm is known where it is so many times larger than its rounding
 LARGEST = 1e100  # a logarithm of a density beyond this is close to overflow
-SAME = 1e-7  # logarithms of integrals that differ by less are taken to be equal
+LOG_TOLERANCE = 1e-7  # logarithms of integrals that differ by less are taken to be equal
 SLOWEST_DECAY = 0.75  # by what a tail has to shrink where the distance doubles, to be extrapolated
 MAX_LATTICE_POINTS = 1 << 18
 OUT_OF_REACH = "the Rényi divergence of order {:g} along an output entry is out of reach; use a lower order, or δ"
@@ -256,7 +256,7 @@ class Line:
             missing = narrow & (change > MAX_ERROR) & (gap > active.rounding)
             if np.any(missing):
                 larger = np.maximum(first.estimates, second.estimates)
-                if np.any(larger[missing] > active.estimates[missing] - SAME):
+                if np.any(larger[missing] > active.estimates[missing] - LOG_TOLERANCE):
                     return math.inf  # halves of the panel next to a pole weigh as much as it does
                 raise NotExact(OUT_OF_REACH.format(integrand.order))
             seen = active.bounds - active.peaks < MAX_SPREAD + 4 * active.rounding

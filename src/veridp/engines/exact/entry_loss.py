@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from veridp.engines.exact.curve import Density
 from veridp.engines.exact.divergence import Divergence, Line, LogDensities, lattice_divergence
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
-from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_ratio
+from veridp.engines.exact.loss import ZERO, EventMass, Mixture, Peak, PrivacyLoss, log_of, log_ratio
 from veridp.engines.exact.noise import as_float
 from veridp.engines.exact.pieces import DistributionPiece
 from veridp.engines.exact.tail import Window, limit, limit_of, rises_without_bound, windows
@@ -385,7 +385,7 @@ class EntryLoss(PrivacyLoss):
     def _told(self, span: NumberSpan | None) -> Peak:
         """The supremum, with an event that shows it."""
         part = self._part([span or self._impossible()])
-        return Peak(self.supremum, part.event, _log(part.left), _log(part.right))
+        return Peak(self.supremum, part.event, log_of(part.left), log_of(part.right))
 
     def _part(self, spans: Sequence[NumberSpan]) -> EventMass:
         """The event that the entry lies in one of the spans, with its probabilities."""
@@ -570,10 +570,6 @@ def along(entry: LinearEntry, left: Numbers, right: Numbers, lattice: float | No
 def _finite(losses: Sequence[float]) -> list[float]:
     """The values before the first that is not finite."""
     return list(itertools.takewhile(math.isfinite, losses))
-
-
-def _log(mass: float) -> float:
-    return math.log(mass) if mass > 0 else -math.inf
 
 
 def _runs(inside: NDArray[np.bool_]) -> list[tuple[int, int]]:

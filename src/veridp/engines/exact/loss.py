@@ -227,8 +227,8 @@ class Product(PrivacyLoss):
         return Peak(
             self.supremum,
             reduce(ExactEvent.__and__, (part.peak.event for part in decisive), ExactEvent()),
-            sum(part.peak.log_left for part in decisive) + sum(_log(left) for left, _ in masses),
-            sum(part.peak.log_right for part in decisive) + sum(_log(right) for _, right in masses),
+            sum(part.peak.log_left for part in decisive) + sum(log_of(left) for left, _ in masses),
+            sum(part.peak.log_right for part in decisive) + sum(log_of(right) for _, right in masses),
         )
 
     @cached_property
@@ -323,7 +323,8 @@ def _added(losses: Sequence[float]) -> float:
     return -math.inf if -math.inf in losses else sum(losses)
 
 
-def _log(mass: float) -> float:
+def log_of(mass: float) -> float:
+    """Its logarithm; -inf where there is no mass."""
     return math.log(mass) if mass > 0 else -math.inf
 
 

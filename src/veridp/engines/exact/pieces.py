@@ -15,7 +15,7 @@ from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.output import Kind, Slot, Template, constant, leaf_names, tree_of
-from veridp.kernel.path import Path, kind_of_expression, outline_of, symbols_of
+from veridp.kernel.path import Path, entries_of, kind_of_expression, outline_of, symbols_of
 from veridp.kernel.symbols import Noise, Relation
 from veridp.numerics.components import components
 from veridp.numerics.rational import echelon
@@ -105,7 +105,7 @@ def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
 
 def _split(path: Path) -> list[Factor]:
     """The path's leaves, grouped by the noise that they share."""
-    leaves = _leaves(path.output)
+    leaves = entries_of(path.output)
     groups = components([*map(symbols_of, leaves), *(condition.slack.terms for condition in path.conditions)])
     if len(groups) == 1 or not leaves:
         return factors([path], split=False)
@@ -119,12 +119,6 @@ def _split(path: Path) -> list[Factor]:
         places = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
         answer.append(Factor(places, classes, outline))
     return answer
-
-
-def _leaves(output: Any) -> list[Leaf]:
-    found: list[Leaf] = []
-    tree_of(output, lambda value, kind: found.append(value), kind_of_expression)
-    return found
 
 
 # ----------------------------------------------------------------------------------- deciding what was deferred
@@ -187,7 +181,7 @@ def _by_class(ways: Iterable[tuple[Any, Number, Iterable[Condition]]]) -> dict[C
         if not reading.deferred:
             classes.setdefault(reading.key, []).append(DistributionPiece(weight, tuple(conditions), reading.free))
             continue
-        for more, values in _expanded(_leaves(output), conditions):
+        for more, values in _expanded(entries_of(output), conditions):
             reading = _Reading(output, values)
             classes.setdefault(reading.key, []).append(DistributionPiece(weight, more, reading.free))
     return classes

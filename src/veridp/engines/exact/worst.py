@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Domain, Pair, moved_within
+from veridp.adjacency import Domain, Pair, is_interval, moved_within
 from veridp.budget import Deadline, out_of_time
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval, Witness
@@ -209,12 +209,12 @@ class _Search:
     def _run(self, moves: Sequence[Sequence[float]]) -> None:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
         stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter(patterns))]
-        if len(moves) and _is_interval(self.domain):
+        if len(moves) and is_interval(self.domain):
             stages.insert(0, ("given moves", _pairs_that_move(moves, self.size, self.domain)))
-        if self.mechanism.adjacency.vertices(1) is not None and _is_interval(self.domain):
+        if self.mechanism.adjacency.vertices(1) is not None and is_interval(self.domain):
             stages.append(("thresholds", self._across_thresholds()))
             stages.append(("corners", _corner_pairs(self.size, self.domain)))
-        elif _is_interval(self.domain):
+        elif is_interval(self.domain):
             stages.append(("mixed records", self._mixed_records()))
         elif self.mechanism.adjacency.on_records:
             few = len(self.domain) ** self.size <= MAX_LISTED_DATA
@@ -434,10 +434,6 @@ def _with(data: Sequence[Any], place: int, value: Any) -> list[Any]:
 
 def _is_vector(data: Any, size: int) -> bool:
     return isinstance(data, list) and len(data) == size and all(isinstance(value, int | float) for value in data)
-
-
-def _is_interval(domain: Domain) -> bool:
-    return isinstance(domain, tuple) and len(domain) == 2
 
 
 def _corner_pairs(size: int, domain: Any) -> Iterator[Pair]:

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 MAX_STEPS = 10  # of Newton's method
 MAX_MOVED_ALONE = 48  # draws that are moved one by one; of more, each value may depend on one draw
 SMALL_STEP, TINY_STEP = 1e-4, 1e-6  # of the width of the noise, by which a draw is moved
-SAME = 1e-9  # values that differ by less, relatively, are the same: shifting noise rounds
+VALUE_TOLERANCE = 1e-9  # values that differ by less, relatively, are the same: shifting noise rounds
 NO_SLOPE = 1e-12  # relative to the largest
 FIRM, HEAVY = 1e3, 1e6  # the price of a residual, of a soft row and of another, in units of the price of noise
 
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def same(self) -> bool:
-        return abs(self.gap) <= SAME * (1 + max(abs(self.left), abs(self.right)))
+        return abs(self.gap) <= VALUE_TOLERANCE * (1 + max(abs(self.left), abs(self.right)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ class Aligner:
             coarse = float(stuck > 0)  # an output that is rounded does not move by a little
             found = self.slopes(current, shifts, coarse)
             before, shifts = shifts, self._within_support(shifts + self._cheapest(current, found))
-            if step and np.allclose(before, shifts, rtol=SAME, atol=0.0):
+            if step and np.allclose(before, shifts, rtol=VALUE_TOLERANCE, atol=0.0):
                 break
             trial = self._matching(shifts)
             if _worth(trial) <= _worth(best) and step:
@@ -195,7 +195,9 @@ class Aligner:
                 self._released[place] = True
             else:
                 self._passing |= mine.parts
-                self._released[place] = not np.allclose(mine.differences, theirs.differences, rtol=SAME, atol=SAME)
+                self._released[place] = not np.allclose(
+                    mine.differences, theirs.differences, rtol=VALUE_TOLERANCE, atol=VALUE_TOLERANCE
+                )
 
     def _within_support(self, shifts: Array) -> Array:
         moved = [

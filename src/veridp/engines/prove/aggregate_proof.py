@@ -41,7 +41,7 @@ from veridp_check.records import RecordSums
 
 SIZES = (1, 2, 3, 8, 30, 100, 257)  # of plain runs that are compared with the sums, in turn
 PLAIN_RUNS = 56
-CLOSE = 1e-9  # relative: sums of floats depend on the order in which they are added up
+SUM_TOLERANCE = 1e-9  # relative: sums of floats depend on the order in which they are added up
 MEANS = "means"  # as certificates call them
 REPLACE = "replace"
 RELATIONS = (REPLACE, "replace-unordered", "add-remove", "add-remove-unordered")
@@ -233,7 +233,7 @@ def _is_close(first: Sequence[Any], second: Sequence[Any]) -> bool:
         return False
     for one, other in zip(first, second, strict=True):
         if is_finite_number(one) and is_finite_number(other):
-            if not math.isclose(one, other, rel_tol=CLOSE, abs_tol=CLOSE):
+            if not math.isclose(one, other, rel_tol=SUM_TOLERANCE, abs_tol=SUM_TOLERANCE):
                 return False
         elif identity(one) != identity(other):
             return False

@@ -15,7 +15,7 @@ from veridp.engines.prove.events import NoiseEvent, WeightedEvent, ended, events
 from veridp.engines.prove.opaque import OpaqueFunctions
 from veridp.errors import BadInput
 from veridp.kernel.explore import explore
-from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.expressions import Condition, Select
 from veridp.kernel.output import Template
 from veridp.kernel.path import Path, entries_of, leaves, outline_of, symbols_of
 from veridp.kernel.site import Site
@@ -103,13 +103,9 @@ def _event_key(event: NoiseEvent) -> object:
         event.output,
         event.weight,
         tuple((noise.index, noise.distribution) for noise in event.noises),
-        tuple((_affine_key(c.slack), c.relation) for c in event.conditions),
-        tuple(_affine_key(number) for number in event.numbers),
+        tuple((c.slack.key, c.relation) for c in event.conditions),
+        tuple(number.key for number in event.numbers),
     )
-
-
-def _affine_key(expression: Affine) -> object:
-    return expression.constant, frozenset(expression.terms.items())
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,8 +57,10 @@ def loop_of(mechanism: Mechanism) -> Loop:
     return _Reader(mechanism).loop()
 
 
-class _Reader:
-    """Reads the text of a mechanism by the grammar."""
+class TextReader:
+    """Reads the text of a mechanism by a grammar."""
+
+    proof = "a proof for every size"  # what needs the text
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism, self.function = mechanism, mechanism.function
@@ -66,11 +68,23 @@ class _Reader:
             raise NotInductive(f"{mechanism.name} is not a plain function with readable source")
         self.definition = definition_of(self.function, mechanism.name)
         arguments = self.definition.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        self.rng, self.data = mechanism.roles.generator or "", mechanism.roles.data
         if arguments.vararg or arguments.kwarg:
             self.refuse(self.definition, "parameters with a star")
-        self.parameters = {argument.arg for argument in [*positional, *arguments.kwonlyargs]}
+        self.rng, self.data = mechanism.roles.generator or "", mechanism.roles.data
+        self.parameters = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+
+    def refuse(self, node: ast.AST, what: str) -> NoReturn:
+        site = Site(self.function.__code__.co_filename, getattr(node, "lineno", 0))
+        raise NotInductive(f"{site}: {self.proof} does not support {what}")
+
+
+class _Reader(TextReader):
+    """Reads the text of a mechanism that is one loop."""
+
+    proof = "induction over the size"
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        super().__init__(mechanism)
         self.assigned = {n.id for n in ast.walk(self.definition) if isinstance(n, ast.Name) and _is_store(n)}
         for name, value in mechanism.values.items():
             if type(value) not in PLAIN_TYPES:
@@ -251,10 +265,6 @@ class _Reader:
         if name in self.assigned or name in self.parameters or name in self.function.__code__.co_freevars:
             return None
         return self.function.__globals__.get(name, getattr(builtins, name, None))
-
-    def refuse(self, node: ast.AST, what: str) -> NoReturn:
-        site = Site(self.function.__code__.co_filename, getattr(node, "lineno", 0))
-        raise NotInductive(f"{site}: induction over the size does not support {what}")
 
 
 def definition_of(function: FunctionType, name: str) -> ast.FunctionDef:

@@ -27,7 +27,7 @@ from veridp_check.bounds_reader import Enclosed
 from veridp_check.checker import CheckResult, CheckStep, Rejection
 from veridp_check.composition_checker import CompositionCertificate
 from veridp_check.coupling_reader import Cases, CouplingCase, CouplingPart
-from veridp_check.document import NUMERIC, RATIONAL, CertificateFlaw, LinearForm, Stated
+from veridp_check.document import NUMERIC, RATIONAL, CertificateFlaw, LinearCondition, LinearForm, Stated
 from veridp_check.induction_reader import InductionCertificate
 from veridp_check.induction_reader import InductionStep as LoopStep
 from veridp_check.noise import NoiseDraw
@@ -177,13 +177,12 @@ def _told(
     holding = []
     for e in drew:
         event = certificate.events[e]
-        noise = {row: Fraction(draw.value) for row, draw in zip(event.draws, draws, strict=True)}
-        slacks = [_evaluated(condition.slack, noise, entries) for condition in event.conditions]
-        if any(slack.unclear for slack in slacks):
+        at = _at(event.draws, draws, entries)
+        holds = _hold(event.conditions, at)
+        if holds is None:
             return False
-        if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, event.conditions, strict=True)):
-            numbers = [float(_evaluated(number, noise, entries).value) for number in event.numbers]
-            holding.append((e, numbers))
+        if holds:
+            holding.append((e, [float(at(number).value) for number in event.numbers]))
     if not holding:
         raise CertificateFlaw("/events", f"{run}: the program returned {_brief(output)}, and no event holds")
     matching = [e for e, n in holding if _matches(certificate.outputs[certificate.events[e].output], n, output)]
@@ -316,12 +315,12 @@ class _Told:
             drawn = [draws[k] for k in places if k < len(draws)] if self.part.entries is not None else list(draws)
             if not _same_draws(self.noises, event.draws, drawn):
                 continue
-            noise = {row: Fraction(draw.value) for row, draw in zip(event.draws, drawn, strict=True)}
-            slacks = [_evaluated(condition.slack, noise, data) for condition in event.conditions]
-            if any(slack.unclear for slack in slacks):
+            at = _at(event.draws, drawn, data)
+            holds = _hold(event.conditions, at)
+            if holds is None:
                 return False
-            if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, event.conditions, strict=True)):
-                numbers = [float(_evaluated(n, noise, data).value) for n in event.numbers]
+            if holds:
+                numbers = [float(at(number).value) for number in event.numbers]
                 holding.append((e, event, _matches(event.output, numbers, output)))
         returned = f"the program returned {_brief(output)}"
         if not holding:
@@ -379,10 +378,10 @@ class _Walk:
         holding = []
         for step in drew:
             values = _Values(step, self.draws, [query, *self.symbols])
-            slacks = [values.of(condition.slack) for condition in step.conditions]
-            if any(slack.unclear for slack in slacks):
+            holds = _hold(step.conditions, values.of)
+            if holds is None:
                 return False
-            if all(_stands(slack.value, c.relation) for slack, c in zip(slacks, step.conditions, strict=True)):
+            if holds:
                 holding.append(values)
         if not holding:
             raise CertificateFlaw(
@@ -448,6 +447,9 @@ class _Evaluated:
     unclear: bool  # so close to 0 that the program, which rounds, may see it on the other side
 
 
+Evaluate = Callable[[LinearForm], _Evaluated]
+
+
 def _evaluated(expression: LinearForm, noise: Mapping[int, Fraction], data: Sequence[Fraction]) -> _Evaluated:
     terms = [c * noise[row] for row, c in expression.noise.items()]
     terms += [c * data[entry] for entry, c in expression.data.items()]
@@ -455,6 +457,20 @@ def _evaluated(expression: LinearForm, noise: Mapping[int, Fraction], data: Sequ
     reach = sum((abs(term) for term in terms), start=abs(expression.constant))
     whole = all(term.denominator == 1 for term in terms)
     return _Evaluated(value, abs(value) <= Fraction(PARAMETER_TOLERANCE) * reach and not (whole and value == 0))
+
+
+def _at(rows: Sequence[int], draws: Sequence[RecordedDraw], data: Sequence[Fraction]) -> Evaluate:
+    """Evaluates expressions where the noise of these rows is what was drawn."""
+    noise = {row: Fraction(draw.value) for row, draw in zip(rows, draws, strict=True)}
+    return lambda expression: _evaluated(expression, noise, data)
+
+
+def _hold(conditions: Sequence[LinearCondition], evaluate: Evaluate) -> bool | None:
+    """Whether all of them hold; None where that is too close to tell."""
+    slacks = [evaluate(condition.slack) for condition in conditions]
+    if any(slack.unclear for slack in slacks):
+        return None
+    return all(_stands(slack.value, c.relation) for slack, c in zip(slacks, conditions, strict=True))
 
 
 def _stands(value: Fraction, relation: str) -> bool:

@@ -37,7 +37,7 @@ from veridp.engines.prove.induction import Induction, prove_for_every_size
 from veridp.engines.prove.records import mapped, summarised, unsummarised
 from veridp.engines.prove.regions import between, is_on_data
 from veridp.engines.prove.sampled_rounds import prove_by_rounds
-from veridp.engines.prove.weights import weighted_events
+from veridp.engines.prove.weights import WeightedEvents, weighted_events
 from veridp.errors import (
     BadInput,
     EnginesDisagree,
@@ -159,14 +159,32 @@ def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
         raise
     if weighted is None and (ends := interval_of(mechanism)) is not None:
         paths = between(*ends, paths)
+    return _over_polytopes(mechanism, size, delta, polytopes, _OpenRuns(data, found, paths, weighted), listed)
+
+
+@dataclass(frozen=True)
+class _OpenRuns:
+    """The paths with the data left open, all and without their retries; and their events, where weights are open."""
+
+    data: Any
+    found: Sequence[Path]
+    paths: Sequence[Path]
+    weighted: WeightedEvents | None
+
+
+def _over_polytopes(
+    mechanism: Mechanism, size: int, delta: float, polytopes: tuple[Polytope, ...], runs: _OpenRuns, listed: bool
+) -> Proof:
+    """The least proof for all differences of the polytopes; on a list of values, also value by value."""
+    data, found, paths, weighted = runs.data, runs.found, runs.paths, runs.weighted
     bounded = prove_by_bounds(mechanism, size, paths) if weighted is None else None
     if bounded is not None and math.isfinite(bounded.epsilon) and not delta:
         return _replayed(bounded, data, found)  # no shift of uniform noise has a price: nothing else would prove less
     proof: Proof
     if weighted is None:
         segments = mechanism.adjacency.segments(size, mechanism.domain)
-        aligned = _aligned(mechanism, size, paths, polytopes, delta, segments=segments)
-        proof = _coupled_if_cheaper(aligned, paths, segments)
+        proof = _aligned(mechanism, size, paths, polytopes, delta, segments=segments)
+        proof = _coupled_if_cheaper(proof, paths, segments)
     else:
         proof = _aligned(mechanism, size, paths, polytopes, delta, weighted=weighted.events)
         proof = replace(proof, rounding=weighted.rounding)
@@ -208,8 +226,7 @@ def _aligned(
 
 
 def _prove_mapped(mechanism: Mechanism, size: int, paths: Sequence[Path], delta: float) -> Proof | None:
-    """A proof for all data, where a continuous function is all that the mechanism sees of them; None where none is
-    found."""
+    """A proof for all data of which the mechanism sees a continuous function alone; None where none is found."""
     word = certified_word(mechanism.adjacency)
     if word not in MOVES:
         return None

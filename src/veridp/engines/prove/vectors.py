@@ -11,14 +11,11 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from veridp.engines.prove.loop import COMPARISONS, OPERATORS, PLAIN_TYPES, definition_of
-from veridp.errors import NotInductive
-from veridp.kernel.site import Site
+from veridp.engines.prove.loop import COMPARISONS, OPERATORS, PLAIN_TYPES, TextReader
 from veridp.mechanism import Mechanism
 
 OF_A_NUMBER = {name: getattr(builtins, name) for name in ("abs", "min", "max", "bool", "int", "float", "round")}
@@ -35,19 +32,11 @@ class RecordVector:
     full: bool = True
 
 
-class VectorReader:
+class VectorReader(TextReader):
     """What the expressions of a mechanism's text are, where its names mean what was read so far."""
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism, self.function = mechanism, mechanism.function
-        if type(self.function) is not FunctionType or hasattr(self.function, "__wrapped__"):
-            raise NotInductive(f"{mechanism.name} is not a plain function with readable source")
-        self.definition = definition_of(self.function, mechanism.name)
-        arguments = self.definition.args
-        if arguments.vararg or arguments.kwarg:
-            self.refuse(self.definition, "parameters with a star")
-        self.rng, self.data = mechanism.roles.generator or "", mechanism.roles.data
-        self.parameters = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+        super().__init__(mechanism)
         self.assigned = stored_in([self.definition])
         names, cells = self.function.__code__.co_freevars, self.function.__closure__ or ()
         self.closure = {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
@@ -55,10 +44,6 @@ class VectorReader:
         self.counts: set[str] = set()  # names of the number of records
         self.degrees: dict[str, int] = {}  # names of fixed multiples of a power of it
         self.plain = {name for name, value in mechanism.values.items() if type(value) in PLAIN_TYPES}
-
-    def refuse(self, node: ast.AST, what: str) -> NoReturn:
-        site = Site(self.function.__code__.co_filename, getattr(node, "lineno", 0))
-        raise NotInductive(f"{site}: a proof for every size does not support {what}")
 
     # ------------------------------------------------------------------------------------------------ vectors
 

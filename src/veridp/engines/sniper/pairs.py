@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Adjacency, Domain, Pair, moved_within
+from veridp.adjacency import Adjacency, Domain, Pair, is_interval, moved_within
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.tidy import tidied
@@ -95,7 +95,7 @@ class PairStream:
 
     def corners(self) -> Iterator[Pair]:
         """Vectors at the ends of an interval, in two runs, that move inwards, outwards, together or at one place."""
-        if self._is_vector() and _is_interval(self.domain):
+        if self._is_vector() and is_interval(self.domain):
             yield from self.new(_corners(self.size, *self._ends()))
 
     def random(self, seed: int) -> Iterator[Pair]:
@@ -129,7 +129,7 @@ class PairStream:
 
     def _inside(self, values: Sequence[float], moves: Sequence[float], name: str) -> Pair:
         """The pair of these values and their moves, carried back into the domain."""
-        if _is_interval(self.domain):
+        if is_interval(self.domain):
             return moved_within(*self._ends(), values, moves, name)
         members = sorted(float(value) for value in self.domain)  # type: ignore[arg-type]
         left = [_nearest(members, value) for value in values]
@@ -172,7 +172,7 @@ class PairStream:
     # ------------------------------------------------------------------------------------- records and single values
 
     def _value(self, rng: np.random.Generator) -> Any:
-        if _is_interval(self.domain):
+        if is_interval(self.domain):
             low, high = self._ends()
             return float(np.round(rng.uniform(low, high), 3)) if rng.random() < 0.5 else float(rng.choice([low, high]))
         return list(self.domain)[int(rng.integers(len(self.domain)))]
@@ -209,10 +209,6 @@ class PairStream:
             else:
                 right = self._value(rng)
             yield Pair(left, right, "move")
-
-
-def _is_interval(domain: Domain) -> bool:
-    return isinstance(domain, tuple) and len(domain) == 2
 
 
 def _vectors(pair: Pair) -> bool:
