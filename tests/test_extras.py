@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import pytest
@@ -36,11 +37,18 @@ def test_an_attack_names_the_extra() -> None:
 
 
 @pytest.mark.usefixtures("without_sklearn")
-def test_an_audit_says_that_it_searched_for_no_attack() -> None:
-    verdict = veridp.audit(halved, epsilon=1.0, size=1, black_box=True, seconds=100)
-    assert verdict.standing is Standing.REFUTED  # by StatDP
+def test_an_audit_attacks_by_plain_events_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has such a function
+    monkeypatch.setattr(sniper, "SAMPLES", 1_000)
+    monkeypatch.setattr(sniper, "FINAL", 10_000)
+    verdict = veridp.audit(halved, epsilon=1.0, size=1, black_box=True, seconds=600)
+    assert verdict.standing is Standing.REFUTED
+    (attack,) = [one.finding for one in verdict.evidence if one.engine == "sniper"]
+    assert attack.startswith("ε >= 1.")
+    assert verdict.witness is not None
+    assert str(verdict.witness.event).startswith("output ")  # in words, not as a score
     assert verdict.caveats == (
-        "no attack was searched for: attacks by classifiers need sklearn; "
+        "only plain events were searched: attacks by classifiers need sklearn; "
         "install it with: pip install 'veridp[attack]'",
     )
 

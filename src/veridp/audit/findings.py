@@ -145,7 +145,8 @@ class Findings:
             rounded = not claim.excludes(epsilon - LOSS_ERROR)
             epsilon = claim.tolerated.epsilon if rounded else self.shown_by(witness)
         better = epsilon > self.lower
-        if better or (refutes and not self.refuted):
+        told_again = self.witness is not None and self.witness.events == witness.events  # and now perhaps in words
+        if better or told_again or (refutes and not self.refuted):
             self.lower, self.witness = max(epsilon, self.lower), witness
             self._agree()
         return better

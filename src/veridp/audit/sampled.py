@@ -145,9 +145,17 @@ def cross_check(findings: Findings) -> None:
 
 
 def attack(findings: Findings) -> None:
-    """DP-Sniper, with the rest of alpha and of the time."""
+    """DP-Sniper, with the rest of alpha and of the time; by plain events alone where classifiers are not installed."""
     from veridp.engines.sniper import search
+    from veridp.engines.sniper.pair_attack import load_classifiers
+    from veridp.engines.sniper.refutation import PLAIN_EVENTS
 
+    models = None
+    try:
+        load_classifiers()
+    except MissingExtra as missing:
+        models = PLAIN_EVENTS
+        findings.caveats.append(f"only plain events were searched: {missing}")
     case = findings.case
     findings.tell("attacking")
     before = list(findings.searched)
@@ -162,22 +170,18 @@ def attack(findings: Findings) -> None:
         _report(findings, finding.witness)
 
     with findings.timed("sniper") as found:
-        try:
-            with listening(take_attack):
-                result = search(
-                    case.mechanism,
-                    case.size,
-                    first_pairs=(*findings.first_pairs, *findings.candidates),
-                    seconds=max(time_left(), 1e-3),
-                    confidence=1 - (case.alpha - EVENT_SHARE * case.alpha - _quick_alpha(findings)),
-                    claim=case.claim,
-                    seed=case.seed_of(3),
-                    progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
-                )
-        except MissingExtra as missing:
-            findings.caveats.append(f"no attack was searched for: {missing}")
-            found.append(str(missing))
-            return
+        with listening(take_attack):
+            result = search(
+                case.mechanism,
+                case.size,
+                models=models,
+                first_pairs=(*findings.first_pairs, *findings.candidates),
+                seconds=max(time_left(), 1e-3),
+                confidence=1 - (case.alpha - EVENT_SHARE * case.alpha - _quick_alpha(findings)),
+                claim=case.claim,
+                seed=case.seed_of(3),
+                progress=lambda stage, share, best: findings.tell(f"attacking: {stage}", best),
+            )
         take_attack(result)
         found.append(findings.so_far + _cut_short(findings, result.finished))
         found.extend(filter(None, [confirmed_by_samples(findings)]))
