@@ -89,8 +89,8 @@ def measure_exact(case: str, effort: Effort, seed: int) -> list[Row]:
     row |= {"true": mechanism.true_epsilon(report.size), "true_at_exact_size": mechanism.true_epsilon(size)}
     started = time.perf_counter()
     try:
-        pairs = effort.pick(12, None)
-        found = veridp.exact.worst(mechanism, size, seconds=effort.pick(60.0, 3600.0), max_pairs=pairs)
+        pairs = effort.pick(12, 60)
+        found = veridp.exact.worst(mechanism, size, seconds=effort.pick(60.0, 1800.0), max_pairs=pairs)
         row |= {"exact": found.epsilon, "finished": found.finished}
         row["pair"] = f"{found.witness.left} | {found.witness.right}"
     except VeridpError as error:
