@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from reproduction.page import page
+from reproduction.__main__ import main
 from reproduction.registry import ARTEFACTS
-from reproduction.results import load
 from selenium import webdriver
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results" / "quick"
@@ -20,9 +19,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run that CI has just made, or that of the committed quick results."""
     if "REPRODUCTION_PAGE" in os.environ:
         return Path(os.environ["REPRODUCTION_PAGE"]).resolve() / "page.html"
-    file = tmp_path_factory.mktemp("page") / "page.html"
-    file.write_text(page(*load(RESULTS)), encoding="utf-8")
-    return file
+    folder = tmp_path_factory.mktemp("page") / "again"
+    main(["--results", str(RESULTS), "--output", str(folder)])
+    return folder / "page.html"
 
 
 def test_every_artefact_is_on_the_page_with_a_sentence_on_whether_it_agrees(made: Path) -> None:
