@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import hashlib
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -136,27 +138,42 @@ class _LaterCutoff(_Change):
 
 def _rewritten(mechanism: Mechanism, kind: type[_Change]) -> Iterator[tuple[str, Mechanism]]:
     """The mechanism with one place in its source changed, place by place; nothing where the source cannot be run."""
-    function = inspect.unwrap(mechanism.function)
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
+    source = source_of(mechanism)
+    if source is None:
         return
-    if not isinstance(tree.body[0], ast.FunctionDef) or function.__code__.co_freevars:
-        return
-    tree.body[0].decorator_list = []
-    first = function.__code__.co_firstlineno
+    tree, first = ast.parse(source), inspect.unwrap(mechanism.function).__code__.co_firstlineno
     for place in range(MAX_CHANGES):
         change = kind(place)
         changed = change.visit(copy.deepcopy(tree))
         if not change.name:
             return
-        names = dict(function.__globals__)
-        code = ast.fix_missing_locations(changed)
-        exec(compile(code, f"<mutant of {mechanism.name}>", "exec"), names)  # noqa: S102
-        made = names[function.__name__]
-        made.__kwdefaults__, made.__defaults__ = function.__kwdefaults__, function.__defaults__
         head, _, line = change.name.rpartition(" ")
-        yield f"{head} {first + int(line) - 1}", replace(mechanism, function=made, vectorised=None, cost=None)
+        yield f"{head} {first + int(line) - 1}", with_code(mechanism, changed)
+
+
+def source_of(mechanism: Mechanism) -> str | None:
+    """The source of the mechanism's function, without indentation; None where it cannot be changed and run."""
+    function = inspect.unwrap(mechanism.function)
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+        defined = ast.parse(source).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return None
+    return source if isinstance(defined, ast.FunctionDef) and not function.__code__.co_freevars else None
+
+
+def with_code(mechanism: Mechanism, tree: ast.Module) -> Mechanism:
+    """The mechanism with a changed definition of its function, among the same global names."""
+    function, defined = inspect.unwrap(mechanism.function), tree.body[0]
+    if isinstance(defined, ast.FunctionDef):
+        defined.decorator_list = []
+    names, text = dict(function.__globals__), ast.unparse(ast.fix_missing_locations(tree))
+    file = f"<changed {mechanism.name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # where engines look for its source
+    exec(compile(text, file, "exec"), names)  # noqa: S102
+    made = names[function.__name__]
+    made.__kwdefaults__, made.__defaults__ = function.__kwdefaults__, function.__defaults__
+    return replace(mechanism, function=made, vectorised=None, cost=None)
 
 
 # ------------------------------------------------------------------------------------------------------------- mutants

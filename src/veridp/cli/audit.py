@@ -51,6 +51,9 @@ def show_audit(
     mutants: Annotated[
         bool, typer.Option("--mutants", help="also audit weakened copies by samples: which mistakes would be caught?")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="also look for the least change that makes a refuted claim true")
+    ] = False,
     report: MarkdownFile = None,
     junit: Annotated[Path | None, typer.Option(help="also write JUnit XML to this file")] = None,
     sarif: Annotated[Path | None, typer.Option(help="also write a SARIF log to this file")] = None,
@@ -74,6 +77,8 @@ def show_audit(
     Exit status: 1 if a claim is refuted, else 2 if one could not be judged, else 0.
     """
     settings: ProjectSettings = context.obj or ProjectSettings()
+    if as_json and (mutants or repair):
+        raise BadInput("--mutants and --repair print text; leave out --json")
     known = _known(baseline, update_baseline)
     options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
     results: list[Audited] = []
@@ -88,8 +93,11 @@ def show_audit(
     _write(results, report, junit, sarif, table)
     _write_pages(results, html, bundle)
     _show(results, as_json)
-    for one in [one for one in results if one.verdict is not None and mutants and not as_json]:
-        _show_mutants(one.target, stated, time, alpha, seed)
+    for one in results:
+        if one.verdict is not None and mutants:
+            _show_mutants(one.target, stated, time, alpha, seed)
+        if one.refuted and repair:
+            _show_repair(one.target, stated, time)
     if baseline is not None and update_baseline:
         return _write_baseline(results, baseline)
     return _status(results) if known is None else _status_beyond(known, results)
@@ -272,6 +280,15 @@ def _show_mutants(target: str, stated: MechanismOptions, seconds: float, alpha: 
         found = audit_mutants(stated.mechanism(target, Deadline(seconds)), seconds=seconds, alpha=alpha, seed=seed)
     caught = sum(one.caught for one in found)
     show("\n".join([f"mutants of {target}: {caught} of {len(found)} caught", *(f"    {one}" for one in found)]))
+
+
+def _show_repair(target: str, stated: MechanismOptions, seconds: float) -> None:
+    """The least change with which the claim is proved, as a patch."""
+    from veridp.audit.repair import repair
+
+    with user_code():
+        found = repair(stated.mechanism(target, Deadline(seconds)), seconds=seconds)
+    show(f"repair of {target}: {found or 'no change of noise or of a limit was found with which the claim is proved'}")
 
 
 def _status(results: list[Audited]) -> int:
