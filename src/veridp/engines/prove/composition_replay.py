@@ -18,10 +18,11 @@ from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Path, entries_of, leaves, map_leaves, outline_of
 from veridp.kernel.releases import Released, in_order
-from veridp.kernel.replay import OUTPUT_TOLERANCE, Replayed
+from veridp.kernel.replay import Replayed
 from veridp.kernel.retries import ends_of
 from veridp.kernel.scripted import ScriptedGenerator
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown
+from veridp.kernel.valued_run import OUTPUT_TOLERANCE
 from veridp.mechanism import Mechanism
 
 RUNS = 24  # of the first path; each other path is run once
