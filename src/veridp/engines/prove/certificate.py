@@ -19,7 +19,7 @@ from veridp.engines.prove.events import NoiseEvent, entry_of, name_of
 from veridp.engines.prove.opaque import Opaque
 from veridp.engines.prove.records import records_document
 from veridp.engines.prove.shifts import Rule, Shift
-from veridp.engines.prove.weights import DataWeight
+from veridp.engines.prove.weight_slope import DataWeight
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.symbols import Derived, Noise
