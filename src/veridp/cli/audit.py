@@ -189,7 +189,7 @@ def _write(
     if sarif is not None:
         write_report(sarif, json.dumps(sarif_log(results, version("veridp")), indent=2, ensure_ascii=False) + "\n")
     if table is not None:
-        from veridp.report.tables import audited_table
+        from veridp.report.audit import audited_table
 
         write_report(table, audited_table(results, table.suffix.lower()))
 
