@@ -221,11 +221,7 @@ def _write_bundle(results: list[Audited], file: Path) -> None:
             remark(f"{file} is without the page: {missing}")
             page = None
         data = bundle_of(results, json_text("audit", *map(audited_document, results)), page)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+    write_report(file, [data])
 
 
 def show_verification(

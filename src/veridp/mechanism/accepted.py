@@ -1,4 +1,4 @@
-"""What passes for a mechanism wherever one is asked for."""
+"""The decorator of mechanisms, and what passes for a mechanism wherever one is asked for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from veridp.adjacency import Adjacency, Domain, GivenPairs
+from veridp.adjacency import adjacency as relation_named
 from veridp.errors import BadInput
 from veridp.mechanism import adapters
-from veridp.mechanism.declared import DEFAULTS, SHAPES, Function, Mechanism, _adjacency
+from veridp.mechanism.declared import DEFAULTS, SHAPES, Function, Mechanism
 
 
 def as_mechanism(mechanism: Mechanism | Function | object, **arguments: Any) -> Mechanism:
@@ -82,7 +83,7 @@ def mechanism(
     """
     if function is not None and not callable(function):
         raise BadInput(f"veridp.mechanism takes named settings only, got {function!r}; write epsilon=…, adjacency=…")
-    relation = None if adjacency is None else _adjacency(adjacency)
+    relation = None if adjacency is None else relation_named(adjacency)
 
     def decorate(function: Function) -> Mechanism:
         made = Mechanism(

@@ -75,14 +75,14 @@ def _coefficients(weight: Weight) -> dict[Exponent, _Coefficient]:
 def best_piece(conditions: tuple[Condition, ...], weight: Weight, polytopes: Sequence[Polytope]) -> WeightPiece:
     """The piece, by those of its conditions that make it cheapest; by none where its factors are all positive."""
     best = WeightPiece(conditions, weight)
-    least = max(weight_cost(best, polytope)[0] for polytope in polytopes)
+    least = max(slope_cost(best, polytope)[0] for polytope in polytopes)
     if math.isfinite(least):
         return best
     sides = [k for k, c in enumerate(conditions) if c.relation in (Relation.AT_LEAST, Relation.ABOVE)]
     rank = next((n for n in range(len(sides), 0, -1) if any(_bases(conditions, sides, n))), 0)
     for by in itertools.islice(_bases(conditions, sides, rank), MAX_BASES) if rank else ():
         piece = WeightPiece(conditions, weight, by)
-        cost = max(weight_cost(piece, polytope)[0] for polytope in polytopes)
+        cost = max(slope_cost(piece, polytope)[0] for polytope in polytopes)
         if cost < least:
             best, least = piece, cost
     return best
@@ -168,7 +168,7 @@ def _bernstein(piece: WeightPiece) -> Iterator[tuple[dict[tuple[int, ...], _Coef
         yield found, degrees
 
 
-def weight_cost(piece: WeightPiece, polytope: Polytope) -> tuple[Fraction | float, Corner]:
+def slope_cost(piece: WeightPiece, polytope: Polytope) -> tuple[Fraction | float, Corner]:
     """What keeping the piece costs over the polytope, and a corner that costs so much; inf where no bound is found."""
     worst: tuple[Fraction | float, Corner] = (Fraction(0), tuple(Fraction(0) for _ in range(polytope.size)))
     positive = False

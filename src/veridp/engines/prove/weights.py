@@ -25,7 +25,7 @@ from veridp.adjacency.base import numbers_of
 from veridp.engines.prove.cases import _event_key
 from veridp.engines.prove.events import NoiseEvent, events_of
 from veridp.engines.prove.regions import are_all, between, is_on_data, is_possible, regions_of
-from veridp.engines.prove.weight_slope import DataWeight, best_piece, is_continuous, weight_cost
+from veridp.engines.prove.weight_slope import DataWeight, best_piece, is_continuous, slope_cost
 from veridp.errors import ExplorationDisagrees, NotExplorable
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, sign_of
@@ -317,7 +317,7 @@ def _weighted(
     costs: list[Fraction | float] = []
     corners: list[Corner] = []
     for polytope in polytopes:
-        found = [weight_cost(piece, polytope) for piece in pieces]
+        found = [slope_cost(piece, polytope) for piece in pieces]
         cost, corner = max(found, key=lambda each: each[0])
         costs.append(cost if is_continuous(pieces) else math.inf)
         corners.append(corner)
