@@ -9,7 +9,7 @@ import pytest
 
 from veridp import exact
 from veridp.errors import TooManyPaths
-from veridp.kernel import explore
+from veridp.kernel import run
 
 RUNS = 4_000
 MOST_ERRORS = 6.0  # standard errors: a right law fails with a probability below 1e-7 in all
@@ -206,6 +206,6 @@ def counts_anew(rng, data):
 
 @pytest.mark.parametrize("mechanism", [counts_two_things, counts_unevenly, counts_anew])
 def test_counters_of_another_kind_are_refused(mechanism, monkeypatch):
-    monkeypatch.setattr(explore, "MAX_FORKS", 30)
+    monkeypatch.setattr(run, "MAX_FORKS", 30)
     with pytest.raises(TooManyPaths):
         exact.law(mechanism, [0])

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from veridp.errors import ExplorationDisagrees, TooManyPaths
-from veridp.kernel import explore as module
+from veridp.kernel import run as module
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknowns
 from veridp.kernel.loops import loop_heads

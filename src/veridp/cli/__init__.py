@@ -19,10 +19,9 @@ from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
 from veridp.cli.examples import add_examples
 from veridp.cli.local import app as local_commands
 from veridp.cli.output import NOT_JUDGED, accept_any_text, complain
-from veridp.cli.pipeline import show_runs
 from veridp.cli.prove import show_check, show_proof
 from veridp.cli.scan import show_scan
-from veridp.cli.search import show_attack, show_detection, show_found
+from veridp.cli.search import show_attack, show_detection, show_found, show_runs
 from veridp.errors import INTERRUPTING, VeridpError
 from veridp.project import project_settings
 

@@ -197,7 +197,7 @@ def _write(
     if sarif is not None:
         write_report(sarif, json.dumps(sarif_log(results, version("veridp")), indent=2, ensure_ascii=False) + "\n")
     if table is not None:
-        from veridp.report.tables import audited_table
+        from veridp.report.audit import audited_table
 
         write_report(table, audited_table(results, table.suffix.lower()))
 
@@ -229,11 +229,7 @@ def _write_bundle(results: list[Audited], file: Path) -> None:
             remark(f"{file} is without the page: {missing}")
             page = None
         data = bundle_of(results, json_text("audit", *map(audited_document, results)), page)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
+    write_report(file, [data])
 
 
 def show_verification(

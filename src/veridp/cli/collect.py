@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ import typer
 
 from veridp.budget import Deadline
 from veridp.cli.options import AsJson, Confidence, Time
-from veridp.cli.output import FAILS, HOLDS, show, show_json
+from veridp.cli.output import FAILS, HOLDS, show, show_json, write_report
 from veridp.cli.tables import chosen_labels
 from veridp.errors import BadInput, extra
 
@@ -281,10 +281,10 @@ def export(
     if (server is None) == (database is None):
         raise BadInput("give either --server or --database")
     if server is None:
-        _write(file, _log_at(str(database), name))
+        write_report(file, _log_at(str(database), name))
     else:
         with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
-            _write(file, asked.pieces(f"/tasks/{name}/log"))
+            write_report(file, asked.pieces(f"/tasks/{name}/log"))
     return 0
 
 
@@ -401,14 +401,6 @@ def _public_key(text: str | None) -> bytes | None:
     if len(key) != KEY_BYTES:
         raise BadInput(f"--log-key {text!r} is not a public key; give the {2 * KEY_BYTES} digits that a head has")
     return key
-
-
-def _write(file: Path, pieces: Iterable[bytes]) -> None:
-    try:
-        with file.open("wb") as out:
-            out.writelines(pieces)
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give a file that can be written") from None
 
 
 def _show_status(status: dict[str, Any], as_json: bool) -> None:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +95,15 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def write_report(path: Path, text: str) -> None:
-    """Write a report, with the folders that lead to it."""
+def write_report(path: Path, content: str | Iterable[bytes]) -> None:
+    """Write a report, as text or in pieces, with the folders that lead to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8")
+        else:
+            with path.open("wb") as out:
+                out.writelines(content)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}; give a file that can be written") from None
 

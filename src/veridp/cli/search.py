@@ -1,5 +1,5 @@
 """`veridp statdp|sniper|finder TARGET`: search for a counterexample, by statistical tests, a trained attack, or
-climbing."""
+climbing. `veridp pipeline TARGET`: two aligned runs of a program, on given inputs or on pairs that are searched for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from veridp.cli.options import (
     Arg,
     AsJson,
     Confidence,
+    Data,
     Epsilon,
     MechanismOptions,
     Relation,
@@ -328,3 +329,48 @@ def _summary(found: FinderResult) -> list[str]:
         low, high = min(found.correlations), max(found.correlations)
         lines.append(f"with the same noise, left and right correlate by {low:.3g} to {high:.3g}")
     return lines + ([] if found.finished else ["the search was cut short; others may be worse"])
+
+
+# ------------------------------------------------------------------------------------------------------------- pipeline
+
+
+Side = Annotated[str | None, typer.Option(help="an input, as a Python literal; with both, none is searched for")]
+
+
+@stating
+def show_runs(
+    target: Target,
+    stated: MechanismOptions,
+    left: Side = None,
+    right: Side = None,
+    data: Data = None,
+    max_pairs: Annotated[int, typer.Option(min=1, help="pairs of neighbours that are compared")] = 96,
+    time: Time = 60.0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> int:
+    """Print what runs on neighbours release, line by line, what that costs, and what noise does not hide.
+
+    What it finds are candidates, not verdicts: it exits with 0 whatever it finds. `veridp audit` confirms them.
+    """
+    from veridp.engines.pipeline import PipelineSearch, compare, search  # numerics: only where needed
+
+    if (left is None) != (right is None):
+        raise BadInput("--left and --right belong together; give both, or neither to search for pairs")
+    with user_code():
+        deadline = Deadline(time)
+        mechanism = stated.mechanism(target, deadline)
+        with progress_bar(target) as progress:
+            if left is not None and right is not None:
+                sides = literal("--left", left), literal("--right", right)
+                result = compare(mechanism, *sides, seed=seed, seconds=deadline.left)
+                found = PipelineSearch.of(result)
+            else:
+                example = None if data is None else literal("--data", data)
+                options = {"seed": seed, "max_pairs": max_pairs, "seconds": deadline.left, "progress": progress}
+                found = search(mechanism, example, **options)  # type: ignore[arg-type]
+    if as_json:
+        show_json("pipeline", {"target": target, **found.to_dict()})
+    else:
+        show(with_assumptions(str(found), {} if left is not None or data is not None else mechanism.assumptions))
+    return HOLDS

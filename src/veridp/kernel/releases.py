@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from veridp.kernel.explore import Run
 from veridp.kernel.expressions import Affine
 from veridp.kernel.noise import Uniform
+from veridp.kernel.run import Run
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in
 
 MAX_KNOWN_TERMS = 3  # of a sum of released numbers, before it has a symbol of its own

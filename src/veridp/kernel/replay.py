@@ -19,32 +19,30 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, Nondeterministic, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
 from veridp.kernel.decimals import Written
-from veridp.kernel.distributions import Distribution, Number
-from veridp.kernel.explore import Run, Way, follow, loop_place
-from veridp.kernel.expressions import Affine, Condition, Select, is_whole, settle
+from veridp.kernel.distributions import Distribution
+from veridp.kernel.explore import follow
+from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import Inside
-from veridp.kernel.loops import Added, LoopHead, Loops, Visit
+from veridp.kernel.loops import Loops
 from veridp.kernel.modules import seeing_stand_ins
-from veridp.kernel.output import Raised, leaf_key, without_warnings
-from veridp.kernel.path import Again, Fork, Option, Path, Step, leaves, map_leaves, output_text, symbols_of
+from veridp.kernel.output import Raised, without_warnings
+from veridp.kernel.path import Again, Path, leaves, map_leaves, output_text, symbols_of
+from veridp.kernel.run import loop_place
 from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import Trace, site_of, traced
 from veridp.kernel.state import Watch
-from veridp.kernel.symbols import Derived, Noise, Relation, Rounds, Symbol, Unknown, drawn_in, is_constant, value_of
-from veridp.kernel.text import NoisyText, WrittenNumber
-from veridp.kernel.weights import Weight
+from veridp.kernel.symbols import Noise, Relation, Rounds, Symbol, Unknown, drawn_in
+from veridp.kernel.valued_run import Place, ReplayPoint, ValuedRun, is_chosen, other_draw, output_difference
 from veridp.mechanism import Mechanism
 from veridp.mechanism.declared import Adopting
 from veridp.mechanism.randomness import Sources
@@ -60,12 +58,6 @@ MAX_TRIES = 2  # paths on which a point beside the same boundary is looked for
 RUNS = 8  # random runs at each place, and as many with draws from far out
 UNADOPTED_RUNS = 16  # without adopted randomness, for each random run
 UNADOPTED_GAP = 5.1  # of two samples, times the root of their size: larger by chance less than once in 10^11 times
-OUTPUT_TOLERANCE = 1e-7  # relative to the terms of a number: what rounding in the user's code may change
-UNIT_ROUNDOFF = 2.0**-53  # relative to a number: how far it is from the nearest float, at most
-DROWNED = 0.5  # in units of the noise: rounding that is as large changes what the noise hides
-EXACT = 2.0**53  # below it, floats hold all integers
-CLEAR = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
-LEAST_MAGNITUDE = 4 * UNIT_ROUNDOFF / CLEAR  # of a draw, in its units: code may add to it what cancels in the paths
 
 
 @dataclass(frozen=True)
@@ -139,18 +131,6 @@ class Listing:
         found = compared()
         watch.settle(compared)
         return found
-
-
-Place = Mapping[Symbol, float]
-
-
-@dataclass
-class _Point:
-    """What a run meets: the values of its draws and finite choices, in order, and of what is open."""
-
-    draws: list[float]
-    picks: list[int]
-    place: Place = field(default_factory=dict)
 
 
 class _Replayer:
@@ -241,14 +221,14 @@ class _Replayer:
 
     def _meet(self, path: Path, values: Mapping[Symbol, float]) -> list[Condition] | None:
         """Compare a plain run down this path; where it comes back, one that does so twice and ends as another does."""
-        point = _Point([], [], {symbol: value for symbol, value in values.items() if isinstance(symbol, Unknown)})
+        point = ReplayPoint([], [], {symbol: value for symbol, value in values.items() if isinstance(symbol, Unknown)})
         known = self._draw_along(path, values, 0, point)
         if known and isinstance(path.output, Again):
             place = path.output.place
             known = self._draw_along(path, values, place, point) and self._go_on(path, place, "", point)
         return self._compare(point) if known else []
 
-    def _draw_along(self, path: Path, values: Mapping[Symbol, float], start: int, point: _Point) -> bool:
+    def _draw_along(self, path: Path, values: Mapping[Symbol, float], start: int, point: ReplayPoint) -> bool:
         """Add what a run draws and chooses on the path from a step on; whether that is known."""
         for place, step in enumerate(path.steps[start:], start):
             if isinstance(step, Rounds):
@@ -259,11 +239,11 @@ class _Replayer:
                     return False
             elif isinstance(step, Noise):
                 point.draws.append(values[step])
-            elif _is_chosen(step.options):
+            elif is_chosen(step.options):
                 point.picks.append(step.taken)
         return True
 
-    def _go_on(self, path: Path, place: int, head: str, point: _Point) -> bool:
+    def _go_on(self, path: Path, place: int, head: str, point: ReplayPoint) -> bool:
         """Add what a run draws that goes on as one that was listed, and comes back to this head there, or ends."""
         begun = _signature(Path(path.steps[:place], None))
         for other in self.paths.values():
@@ -301,17 +281,17 @@ class _Replayer:
             except TooManyDraws:
                 clear += 1
                 continue
-            point = _Point(recorded.draws, recorded.picks, place)
+            point = ReplayPoint(recorded.draws, recorded.picks, place)
             if recorded.branched:  # NumPy's own generators draw other numbers then: they are compared as samples
                 self.branched = True
                 clear += self._compare(point, ordinary=True) is not None
                 continue
             genuine = self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
-            if _difference(genuine, again) is not None:
+            if output_difference(genuine, again) is not None:
                 self._disagree("a subclass of Generator is treated differently", again, genuine, point)
             clear += self._compare(point, ordinary=True) is not None
             seen, taken, _ = self._seen(point)
-            if _difference(genuine, seen) is not None:
+            if output_difference(genuine, seen) is not None:
                 self._disagree("it notices that it is traced", seen, genuine, point)
             with traced() as trace:
                 self._run_plainly(np.random.Generator(np.random.PCG64(seed)), place)
@@ -323,7 +303,7 @@ class _Replayer:
             wild = ScriptedGenerator(np.random.PCG64(0), _far_draws(self.rng), _any_pick(self.rng), most)
             with suppress(TooManyDraws):
                 self._run_plainly(wild, place)
-                self._compare(_Point(wild.draws, wild.picks, place), ordinary=True)
+                self._compare(ReplayPoint(wild.draws, wild.picks, place), ordinary=True)
 
     def without_adoption(self, place: Place, runs: int) -> None:
         """Compare runs in which the function's own sources of randomness are not adopted: code may notice that.
@@ -335,7 +315,7 @@ class _Replayer:
             genuinely = self.plain.unadopted()
         elif not self.branched:
             return
-        point = _Point([], [], place)
+        point = ReplayPoint([], [], place)
         seeds = self.rng.integers(2**32, size=runs).tolist()
         kind = ScriptedGenerator if self.branched else np.random.Generator
         usual = [self._run_plainly(kind(np.random.PCG64(seed)), place) for seed in seeds]
@@ -352,7 +332,7 @@ class _Replayer:
 
     # ----------------------------------------------------------------------------------------------- one run
 
-    def _compare(self, point: _Point, ordinary: bool = False) -> list[Condition] | None:
+    def _compare(self, point: ReplayPoint, ordinary: bool = False) -> list[Condition] | None:
         """Compare the plain run with that of the stand-ins at this point; returns what the latter left undecided.
 
         None where a function of the noise is so steep that rounding may decide it, so that the two cannot be compared.
@@ -366,13 +346,13 @@ class _Replayer:
         seen, taken, asked = self._seen(point)
         self.runs += 1
         self.met.add(run.signature)
-        what, listed = _difference(told, seen), self.paths.get(run.signature)
+        what, listed = output_difference(told, seen), self.paths.get(run.signature)
         if listed is not None:  # what verdicts rest on, and not only this run again
             if not all(noise in run.values for noise in listed.noises):
                 self._disagree("it draws other noise than when it was explored", listed.output, seen, point)
             told = map_leaves(run.value, listed.output)
-            what = _difference(told, seen)
-        what = what or _other_draw(run, asked)
+            what = output_difference(told, seen)
+        what = what or other_draw(run, asked)
         if what is None and self.listed is not None and run.signature not in self.listed:
             what = "this way through it was not explored"
         if what is None and not expected.same(taken):  # once more, with caches of the user's warm on both sides
@@ -382,9 +362,9 @@ class _Replayer:
             self._disagree(what, told, seen, point)
         return run.undecided
 
-    def _told(self, point: _Point) -> tuple[_Told, Any, Trace]:
+    def _told(self, point: ReplayPoint) -> tuple[ValuedRun, Any, Trace]:
         """The run of stand-ins that know their values: its output there, and its instructions."""
-        run = _Told(point, self.mechanism.name, self.loops)
+        run = ValuedRun(point, self.mechanism.name, self.loops)
         with traced() as trace:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)
@@ -398,7 +378,7 @@ class _Replayer:
                 raise ExplorationDisagrees(f"{error} (met on replay, not when it was explored)") from error
         return run, map_leaves(run.value, path.output), trace
 
-    def _seen(self, point: _Point) -> tuple[Any, Trace, Sequence[Any]]:
+    def _seen(self, point: ReplayPoint) -> tuple[Any, Trace, Sequence[Any]]:
         """The plain run: its output, its instructions, and what its draws were to come from."""
         rng = ScriptedGenerator(np.random.PCG64(0), _in_turn(point.draws), _in_turn(point.picks))
         with traced() as trace:
@@ -427,264 +407,13 @@ class _Replayer:
             f"keep numbers that are compared or rounded in proportion to their noise, or use an engine that samples"
         )
 
-    def _disagree(self, what: str, told: Any, seen: Any, point: _Point) -> NoReturn:
+    def _disagree(self, what: str, told: Any, seen: Any, point: ReplayPoint) -> NoReturn:
         draws = ", ".join(f"{value:.6g}" for value in point.draws[:8]) + (", …" if len(point.draws) > 8 else "")
         raise ExplorationDisagrees(
             f"{self.mechanism.name} on {output_text(_filled(self.data, point.place))}, drawing [{draws}], returns "
             f"{output_text(seen)} in a plain run and {output_text(told)} as explored ({what}); its code can tell a "
             f"stand-in from a number, so nothing is concluded from its paths; use an engine that samples"
         )
-
-
-class _Told(Run):
-    """A run of the stand-ins that know their values: every question is answered by these."""
-
-    def __init__(self, point: _Point, name: str, loops: Loops | None) -> None:
-        super().__init__(Way(), {}, loops=loops)
-        self.name = name
-        self.done: list[Step] = []  # what it did, also in rounds of a loop that came back
-        self.draws, self.left = point.draws, list(reversed(point.picks))
-        self.used = 0  # of the draws
-        self.values: dict[Symbol, float] = dict(point.place)
-        self.unclear = False
-        self.hidden = False  # whether that is because a function makes too much of the noise
-        self.overflows = False  # whether a function of the data is beyond what floats can hold
-        self._compared: list[Condition] = []
-        self._asked: set[int] = set()
-
-    def draw(self, distribution: Distribution) -> Affine:
-        answer = super().draw(distribution)
-        (noise,) = answer.terms
-        if self.used < len(self.draws):
-            self.values[noise] = self.draws[self.used]
-            self.used += 1
-        else:
-            self.unclear = True
-            self._stop(ExplorationDisagrees("it draws more than a plain run does"))
-        return answer
-
-    def _chance(self, p: Any) -> Any:
-        if isinstance(value := settle(p), Affine):
-            self._evaluated(value)
-        return super()._chance(p)
-
-    def _answer(self) -> Any:
-        self.done.append(self.next.step)  # type: ignore[union-attr]
-        return super()._answer()
-
-    def count(self, distribution: Distribution, head: str, added: Added) -> Affine:
-        number = super().count(distribution, head, added)
-        self.done.pop()  # no draw
-        self.values |= dict.fromkeys(number.terms, 1)
-        return number
-
-    def learn(self, loops: Loops, head: LoopHead, added: Added) -> None:
-        """Nothing: what the paths rest on is known."""
-
-    def come_back(self, before: Visit, variables: dict[str, Any]) -> None:
-        """Forget the rounds since: what follows is compared with the path that was listed from there on."""
-        variables |= before.counted
-        if before.rounds is not None:
-            self.values[before.rounds] += 1
-        del self.stages[before.place :]
-        self.place, self.next = before.place, None
-        self.drawn = sum(isinstance(step, Noise) for step in self.steps)
-        self.results = {}
-
-    def compared(self, condition: Condition) -> None:
-        self._compared.append(condition)
-
-    def decide(self, condition: Condition) -> bool:
-        self._asked.add(id(condition))
-        return super().decide(condition)
-
-    @property
-    def undecided(self) -> list[Condition]:
-        """The comparisons whose truth was never asked for."""
-        return [condition for condition in self._compared if id(condition) not in self._asked]
-
-    @property
-    def signature(self) -> tuple[int, ...]:
-        return tuple(step.taken for step in self.steps if isinstance(step, Fork))
-
-    def choose_way(self, options: Sequence[Option]) -> Sequence[int]:
-        if _is_chosen(options):
-            return [self.left.pop() if self.left else 0]
-        for index, option in enumerate(options):
-            if all(map(self._holds, option.conditions)):
-                return [index]
-            if len(options) == 2 and len(option.conditions) == 1:  # a question: the other answer is its negation
-                return [1]
-        self.unclear = True
-        return [0]
-
-    def _holds(self, condition: Condition) -> bool:
-        slack, magnitude = self._evaluated(condition.slack)
-        numbers = [condition.slack.constant, *condition.slack.terms.values()]
-        counted = all(map(is_whole, condition.slack.terms)) and all(Fraction(n).denominator == 1 for n in numbers)
-        whole = condition.slack.stands_for is int or (counted and magnitude < EXACT)
-        if not whole and abs(slack) <= CLEAR * magnitude:
-            self.unclear = True
-        return bool(condition.relation.holds(slack))
-
-    def _evaluated(self, expression: Affine) -> tuple[float, float]:
-        """Its value here, and the size of its terms, to which rounding is relative; whole numbers are not rounded."""
-        size, whole = 0.0, all(map(is_whole, expression.terms))
-        try:
-            terms: list[Any] = [expression.constant if whole else float(expression.constant)]
-            for symbol, coefficient in expression.terms.items():
-                if isinstance(symbol, Derived):
-                    value, magnitude = self._function(symbol)
-                else:
-                    value = magnitude = value_of(symbol, self.values)
-                    if isinstance(symbol, Noise) and not symbol.distribution.integer:
-                        magnitude = max(abs(value), LEAST_MAGNITUDE * symbol.distribution.unit)
-                terms.append(Fraction(coefficient) * round(value) if whole else float(coefficient) * value)
-                size += abs(float(coefficient) * magnitude)
-            total = float(sum(terms)) if whole else math.fsum(terms)
-        except (OverflowError, ValueError):  # beyond floats: a plain run cannot be compared
-            self.unclear = True
-            return 0.0, math.inf
-        except KeyError:
-            raise Nondeterministic(
-                f"{self.name} keeps noise of one run and uses it in another; keep nothing between runs"
-            ) from None
-        return total, size + abs(float(terms[0]))
-
-    def _function(self, symbol: Derived) -> tuple[float, float]:
-        """Its value here, and a magnitude to which rounding is relative: what rounding its arguments makes of it."""
-        pairs = [(float(a), 0.0) if is_constant(a) else self._evaluated(a) for a in symbol.arguments]
-        whole = [is_constant(a) or all(map(is_whole, a.terms)) for a in symbol.arguments]
-        pairs = [(x, 0.0 if exact and size < EXACT else size) for (x, size), exact in zip(pairs, whole, strict=True)]
-        values = [value for value, _ in pairs]
-        value = float(symbol.function.compute(*values))
-        noisy = any(isinstance(drawn, Noise) for drawn in drawn_in([symbol]))
-        if not math.isfinite(value) and not noisy:
-            self.unclear = self.overflows = True
-        moved = 0.0
-        for place, (argument, magnitude) in enumerate(pairs):
-            for step in (CLEAR * magnitude, -CLEAR * magnitude):
-                other = float(symbol.function.compute(*values[:place], argument + step, *values[place + 1 :]))
-                moved = max(moved, abs(other - value))
-        if noisy and (not math.isfinite(moved) or (symbol.function.whole and moved)):
-            self.unclear = self.hidden = self.unclear or math.isfinite(value)
-        if not math.isfinite(moved) or symbol.function.whole:
-            moved = 0.0
-        return value, max(abs(value), moved / CLEAR)
-
-    def value(self, leaf: Any) -> Any:
-        """The leaf of an output here: a number with its tolerance, a truth value, or what it is."""
-        if isinstance(leaf, Affine):
-            value, magnitude = self._evaluated(leaf)
-            if math.isfinite(magnitude):
-                self._check_rounding(leaf)
-            return _Near(value, OUTPUT_TOLERANCE * magnitude)
-        if isinstance(leaf, NoisyText):
-            return _NearText([part if isinstance(part, str) else self._written(part) for part in leaf.parts])
-        if isinstance(leaf, Condition):
-            return self._holds(leaf)
-        if isinstance(leaf, Select):
-            return self.value(leaf.then if self.value(leaf.condition) else leaf.other)
-        return leaf
-
-    def _written(self, part: WrittenNumber) -> _NearNumber:
-        value, magnitude = self._evaluated(part.number)
-        if part.number.stands_for is int:
-            return _NearNumber(round(value), 0.0, part.form)
-        return _NearNumber(value, OUTPUT_TOLERANCE * magnitude, part.form)
-
-    def _check_rounding(self, released: Affine) -> None:
-        """ExplorationDisagrees where floats near the number are so far apart that its noise makes no difference."""
-        scales = [abs(float(c)) * s.distribution.unit for s, c in released.terms.items() if isinstance(s, Noise)]
-        if not scales or released.stands_for is int:
-            return
-        data = [float(c) * value_of(s, self.values) for s, c in released.terms.items() if isinstance(s, Unknown)]
-        size = abs(math.fsum([float(released.constant), *data]))
-        if UNIT_ROUNDOFF * size >= DROWNED * max(scales):
-            raise ExplorationDisagrees(
-                f"the noise of {self.name} is lost to rounding: floats near {size:.3g} are {math.ulp(size):.2g} apart, "
-                f"and it has a scale of {max(scales):.3g}; subtract a constant from the data, or "
-                f"use an engine that samples"
-            )
-
-
-@dataclass(frozen=True)
-class _Near:
-    """A number that rounding may have moved by so much."""
-
-    value: float
-    tolerance: float
-
-    def __repr__(self) -> str:
-        return f"{self.value:.12g}"
-
-
-@dataclass(frozen=True)
-class _NearNumber:
-    """A number in a text, which rounding may have moved by so much before it was written."""
-
-    value: float
-    tolerance: float
-    form: str
-
-    @property
-    def pattern(self) -> str:
-        """What it may be as text: itself first, so that two numbers in a row are told apart."""
-        return f"({re.escape(format(self.value, self.form))}|.+?)"
-
-    def is_written(self, text: str) -> bool:
-        moved = (self.value + step for step in (-self.tolerance, self.tolerance)) if self.tolerance else ()
-        if text in {format(value, self.form) for value in (self.value, *moved)}:
-            return True
-        try:
-            return not self.form and abs(float(text) - self.value) <= self.tolerance
-        except ValueError:
-            return False
-
-
-@dataclass(frozen=True)
-class _NearText:
-    """A text with numbers in it."""
-
-    parts: Sequence[str | _NearNumber]
-
-    def is_written(self, text: object) -> bool:
-        pattern = "".join(re.escape(part) if isinstance(part, str) else part.pattern for part in self.parts)
-        found = re.fullmatch(pattern, text, re.DOTALL) if isinstance(text, str) else None
-        numbers = [part for part in self.parts if isinstance(part, _NearNumber)]
-        return found is not None and all(map(_NearNumber.is_written, numbers, found.groups()))
-
-    def __repr__(self) -> str:
-        return repr("".join(part if isinstance(part, str) else format(part.value, part.form) for part in self.parts))
-
-
-def _difference(told: Any, seen: Any) -> str | None:
-    """How the output of a plain run differs from what was told; None where it is the same."""
-    if isinstance(told, list | tuple) or isinstance(seen, list | tuple):
-        if type(told) is not type(seen) or len(told) != len(seen):
-            return "another structure"
-        return next((found for pair in zip(told, seen, strict=True) if (found := _difference(*pair))), None)
-    if isinstance(told, dict) or isinstance(seen, dict):
-        if type(told) is not type(seen) or set(map(leaf_key, told)) != set(map(leaf_key, seen)):
-            return "other keys"
-        return next((found for key in told if (found := _difference(told[key], seen[key]))), None)
-    return None if _same_leaf(told, seen) else "another value"
-
-
-def _same_leaf(told: Any, seen: Any) -> bool:
-    if isinstance(told, bool) or isinstance(seen, bool):
-        return told is seen
-    if isinstance(told, _NearText):
-        return told.is_written(seen)
-    if isinstance(told, _Near):
-        if not isinstance(seen, int | float):
-            return False
-        same = seen == told.value or (seen != seen and told.value != told.value)
-        return same or abs(seen - told.value) <= told.tolerance + 1e-300
-    if isinstance(told, int | float | Number) and isinstance(seen, int | float):
-        close = math.isfinite(seen) and abs(float(told) - seen) <= OUTPUT_TOLERANCE * abs(seen)
-        return close or (told != told and seen != seen) or told == seen
-    return type(told) is type(seen) and bool(told == seen)
 
 
 def _largest_gap(first: Sequence[Any], second: Sequence[Any]) -> float:
@@ -709,54 +438,12 @@ def _noise_in(condition: Condition) -> set[Noise]:
     return {symbol for symbol in drawn_in(condition.slack.terms) if isinstance(symbol, Noise)}
 
 
-def _other_draw(told: _Told, asked: Sequence[Distribution | Sequence[float]]) -> str | None:
-    """Where a plain run asked for other noise, up to rounding, or for other choices than this run did."""
-    drawn = [step for step in told.done if isinstance(step, Noise) or _is_chosen(step.options)]
-    for step, law in zip(drawn, asked, strict=False):
-        if not _same_law(step, law, told.values):
-            ours = step.distribution if isinstance(step, Noise) else f"one of {len(step.options)} values"
-            theirs = law if isinstance(law, Distribution) else f"one of {len(law)} values"
-            other = "chooses with other probabilities" if ours == theirs else f"draws {theirs}, not {ours}"
-            return f"the plain run {other}"
-    number = f"{len(asked)} draw{'s' * (len(asked) != 1)}"
-    return None if len(drawn) == len(asked) else f"the plain run makes {number}, not {len(drawn)}"
-
-
-def _same_law(told: Step, asked: Distribution | Sequence[float], values: Mapping[Symbol, float]) -> bool:
-    if isinstance(told, Noise):
-        if told.distribution == asked:
-            return True
-        if not isinstance(asked, Distribution) or asked.kind != told.distribution.kind:
-            return False
-        return all(map(_same_chance, told.distribution.parameters.values(), asked.parameters.values()))
-    if isinstance(asked, Distribution) or len(asked) != len(told.options):
-        return False
-    total = math.fsum(asked)
-    for option, chance in zip(told.options, asked, strict=True):
-        if isinstance(option.weight, Weight):  # however small: it is compared with that of other data
-            same = math.isclose(option.weight.evaluate(values), chance / total, rel_tol=OUTPUT_TOLERANCE)
-        else:
-            same = _same_chance(option.weight, chance / total)
-        if not same:
-            return False
-    return True
-
-
-def _same_chance(told: Number, asked: Number | float) -> bool:
-    return math.isclose(told, asked, rel_tol=OUTPUT_TOLERANCE, abs_tol=1e-15)
-
-
 def _boundary(condition: Condition) -> object:
     return condition.relation, condition.slack.constant, frozenset(condition.slack.terms.items())
 
 
 def _signature(path: Path) -> tuple[int, ...]:
     return tuple(fork.taken for fork in path.forks)
-
-
-def _is_chosen(options: Sequence[Option]) -> bool:
-    """Whether chance decides at this fork, and not a condition."""
-    return not any(option.conditions for option in options)
 
 
 def _unknowns_in(data: Any) -> list[Unknown]:

@@ -29,7 +29,7 @@ import numpy as np
 
 from veridp.errors import NotExplorable, TooManyPaths
 from veridp.kernel.decimals import Written
-from veridp.kernel.explore import Stage, Way, check_again, follow
+from veridp.kernel.explore import check_again, follow
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.fingerprint import COMPUTED_NAMES, names_in, plain_state
 from veridp.kernel.generator import StandInGenerator
@@ -38,6 +38,7 @@ from veridp.kernel.modules import seeing_stand_ins
 from veridp.kernel.noise import Uniform
 from veridp.kernel.path import Fork, Option, Path
 from veridp.kernel.releases import AdaptiveRun
+from veridp.kernel.run import Stage, Way
 from veridp.kernel.site import here, is_users_code
 from veridp.kernel.state import Watch
 from veridp.kernel.symbols import Noise, Symbol, drawn_in

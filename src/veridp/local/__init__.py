@@ -10,11 +10,11 @@ from veridp.local import defences, poisoning, postprocess
 from veridp.local.attributes import SMP, SPL, KeyValue
 from veridp.local.frequency import GRR, OUE, SUE, Hadamard, SubsetSelection
 from veridp.local.hashing import OLH, RAPPOR, RapporDevice
-from veridp.local.likelihood import maximum_likelihood
 from veridp.local.means import SR, BinnedGRR, LaplaceMean, MeanOracle
 from veridp.local.oracle import Counts, Estimate, FrequencyOracle, Labelled, Oracle, PureOracle
 from veridp.local.piecewise import HM, PM, Moments
 from veridp.local.plan import choose
+from veridp.local.postprocess import maximum_likelihood
 
 __all__ = [
     "GRR",

@@ -14,12 +14,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from types import MethodType
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from veridp.adjacency import Adjacency, Domain, Rows, adjacency, is_frame, is_interval
+from veridp.adjacency import Adjacency, Domain, Rows, is_frame, is_interval
+from veridp.adjacency import adjacency as relation_named
 from veridp.claim import Claim
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism.randomness import Sources, adopted, seeded
@@ -27,7 +28,7 @@ from veridp.mechanism.sources import is_drawn_from, sources_of, undisturbed
 from veridp.notions import MAKERS, Notion, only_claim
 
 Function = Callable[..., Any]
-DEFAULTS: Mapping[str, Any] = {"adjacency": adjacency("linf"), "domain": (-10, 10), "size": 5}
+DEFAULTS: Mapping[str, Any] = {"adjacency": relation_named("linf"), "domain": (-10, 10), "size": 5}
 FLOAT_GRAIN = 2.0**-48  # what some dozen additions of probabilities lose in floats, and the grid of uniform draws
 # Where set, it is called in place of a mechanism called by name, with the mechanism, the generator and the data.
 AROUND_CALLS: ContextVar[Callable[[Mechanism, Any, Any], Any] | None] = ContextVar("AROUND_CALLS", default=None)
@@ -280,7 +281,7 @@ class Mechanism:
         >>> sorted(Mechanism(lambda rng, data: data).stating(adjacency="l1", size=2).assumed)
         ['domain']
         """
-        relation = None if adjacency is None else _adjacency(adjacency)
+        relation = None if adjacency is None else relation_named(adjacency)
         stated = {"adjacency": relation, "domain": domain, "size": size}
         stated = {name: value for name, value in stated.items() if value is not None}
         if self.adjacency.lists_inputs and any(value != getattr(self, name) for name, value in stated.items()):
@@ -460,61 +461,3 @@ def _kind(parameter: inspect.Parameter) -> Any:
     """The class of the generator that the parameter wants."""
     named = "RandomState" if parameter.name in ("random_state", "rand_state", "rs") else "Generator"
     return GENERATOR_KINDS[_annotated(parameter) or named]
-
-
-@overload
-def mechanism(function: Function, /) -> Mechanism: ...
-
-
-@overload
-def mechanism(
-    *,
-    epsilon: float | Function | None = None,
-    delta: float | Function | None = None,
-    adjacency: str | Adjacency | None = None,
-    domain: Domain | None = None,
-    cost: Function | None = None,
-    vectorised: Function | None = None,
-    size: int | None = None,
-    rho: float | Function | None = None,
-    mu: float | Function | None = None,
-    rdp: Any = None,
-    tradeoff: Any = None,
-) -> Callable[[Function], Mechanism]: ...
-
-
-def mechanism(
-    function: Function | None = None,
-    /,
-    *,
-    epsilon: float | Function | None = None,
-    delta: float | Function | None = None,
-    adjacency: str | Adjacency | None = None,
-    domain: Domain | None = None,
-    cost: Function | None = None,
-    vectorised: Function | None = None,
-    size: int | None = None,
-    rho: float | Function | None = None,
-    mu: float | Function | None = None,
-    rdp: Any = None,
-    tradeoff: Any = None,
-) -> Mechanism | Callable[[Function], Mechanism]:
-    """A decorator, with or without parentheses, that adds a claim and settings to a function, itself unchanged.
-
-    The claim is `epsilon` (and `delta`), or one of `rho`, `mu`, `rdp` and `tradeoff`. What is not stated is assumed:
-    adjacency "linf", domain (-10, 10), size 5. Verdicts say so.
-    """
-    if function is not None and not callable(function):
-        raise BadInput(f"veridp.mechanism takes named settings only, got {function!r}; write epsilon=…, adjacency=…")
-    relation = None if adjacency is None else _adjacency(adjacency)
-
-    def decorate(function: Function) -> Mechanism:
-        made = Mechanism(
-            function, epsilon, delta, cost=cost, vectorised=vectorised, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff
-        )
-        return made.stating(adjacency=relation, domain=domain, size=size)
-
-    return decorate if function is None else decorate(function)
-
-
-_adjacency = adjacency  # parameters of the same name hide it

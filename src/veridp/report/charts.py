@@ -66,7 +66,7 @@ def plotly_chart(chart: Chart) -> dict[str, Any]:
         words.append({"x": 1, "xref": "paper", "xanchor": "right", "y": y, "yanchor": "bottom", "text": word})
     axes: tuple[dict[str, Any], dict[str, Any]] = {"title": {"text": chart.x}}, {"title": {"text": chart.y}}
     if chart.places:
-        names = [_short(place) for place in chart.places]
+        names = [shortened(place) for place in chart.places]
         axes[0].update(tickmode="array", tickvals=[*range(len(names))], ticktext=names)
     if chart.unit_square:
         for axis in axes:
@@ -105,7 +105,8 @@ def _clipped(value: float, ends: tuple[float, float]) -> float:
     return min(max(value, ends[0]), ends[1])
 
 
-def _short(text: str, most: int = 18) -> str:
+def shortened(text: str, most: int = 18) -> str:
+    """The name of an event or an output in so many letters."""
     text = text.removeprefix("output is ")
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -136,7 +137,7 @@ def draw(chart: Chart, axes: Any, *, titled: bool = True) -> None:
     if chart.level is not None:
         axes.axhline(chart.level[0], color=COLOURS[CLAIM], linestyle=":", linewidth=1, label=chart.level[1])
     if chart.places:
-        names = [_short(place) for place in chart.places]
+        names = [shortened(place) for place in chart.places]
         axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     if chart.unit_square:
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))

@@ -22,6 +22,7 @@ from veridp.engines.exact.entry_loss import EntryLoss
 from veridp.engines.exact.loss import Mixture, PrivacyLoss, Product
 from veridp.errors import BadInput, NotExact, extra
 from veridp.kernel.symbols import count_text
+from veridp.report.charts import shortened
 
 if TYPE_CHECKING:
     from veridp.engines.sniper import AttackResult
@@ -245,15 +246,10 @@ def _draw_bars(axes: Any, comparison: Comparison) -> None:
     places = np.arange(len(rows))
     axes.bar(places - 0.2, [row.left for row in rows], 0.4, label="left")
     axes.bar(places + 0.2, [row.right for row in rows], 0.4, label="right")
-    axes.set_xticks(places, [_short(str(row.event)) for row in rows], rotation=90, fontsize=7)
+    axes.set_xticks(places, [shortened(str(row.event), 30) for row in rows], rotation=90, fontsize=7)
     axes.set_ylabel("probability")
     if isinstance(comparison.loss, Mixture) and len(comparison.table) > MOST_BARS:
         axes.set_title(f"the {MOST_BARS} worst of {len(comparison.table)} outputs", fontsize=9)
-
-
-def _short(text: str) -> str:
-    text = text.removeprefix("output is ")
-    return text if len(text) <= 30 else text[:29] + "…"
 
 
 def _draw_profile(axes: Any, comparison: Comparison) -> None:

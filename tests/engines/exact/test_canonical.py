@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from veridp.engines.exact.canonical import with_multiplicity
 from veridp.engines.exact.curve import PieceDensity
-from veridp.engines.exact.pieces import factors
+from veridp.engines.exact.pieces import factors, with_multiplicity
 from veridp.kernel.explore import explore
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +13,33 @@ import pytest
 from hypothesis import strategies as st
 
 from veridp.cli import main
+from veridp_check.checker import check
 
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Tampering:
+    """A change of the certificate of a mechanism, and where and why the checker has to reject it.
+
+    A place that ends in a slash stands for all within.
+    """
+
+    what: str
+    name: str
+    edit: Callable[[Document], None]
+    place: str
+    reason: str
+
+    def assert_rejected(self, document: Document) -> None:
+        self.edit(document)
+        rejection = check(document).rejection
+        assert rejection is not None
+        if self.place.endswith("/") and self.place != "/":
+            assert rejection.place.startswith(self.place)
+        else:
+            assert rejection.place == self.place
+        assert self.reason in rejection.reason
 
 
 def at(document: Any, pointer: str) -> Any:

@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.canonical import with_multiplicity
 from veridp.engines.exact.measure import NoiseRegion, RowForm
 from veridp.engines.exact.noise import as_float, check_scale, numeric
-from veridp.engines.exact.pieces import DistributionPiece
+from veridp.engines.exact.pieces import DistributionPiece, with_multiplicity
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution, Number, exact
 from veridp.kernel.expressions import Affine, Condition

@@ -28,7 +28,17 @@ from typing import Any
 import numpy as np
 
 from veridp.engines.prove.loop import DRAWS, OPERATORS, PLAIN_TYPES
-from veridp.engines.prove.vectors import ENTRYWISE, LITERAL_TYPES, OF_A_NUMBER, VectorReader, stored_in
+from veridp.engines.prove.vectors import (
+    ENTRYWISE,
+    LITERAL_TYPES,
+    OF_A_NUMBER,
+    NameReplacement,
+    SumWriter,
+    VectorReader,
+    assigned_name,
+    stored_in,
+    stored_name,
+)
 from veridp.errors import NotInductive
 from veridp.kernel.output import Raised, output_of
 from veridp.mechanism import Mechanism
@@ -112,7 +122,7 @@ class _AggregateReader(VectorReader):
         if isinstance(values, Raised) or not all(isinstance(each, NUMBERS) for each in numbers_in(values)):
             raise NotInductive(f"the sums of {self.mechanism.name} over no records are no numbers")
         array = next((name for name in self.function.__globals__ if self.outside(name) is np), "np")
-        writer = _Writer(self.data, array)
+        writer = SumWriter(self.data, array)
         places = {_block(k): writer.written(value) for k, value in enumerate(values)}
         places[COUNT] = writer.next()
         return Aggregates(sums, self._compiled(body, places), self.means)
@@ -128,7 +138,7 @@ class _AggregateReader(VectorReader):
         arguments.kw_defaults = [None if default is None else ast.Constant(None) for default in arguments.kw_defaults]
         definition = ast.FunctionDef(self.definition.name, arguments, list(copy.deepcopy(body)), [], None, None)
         ast.copy_location(definition, self.definition)
-        module = ast.Module([_Replacing({**constants, **(places or {})}).visit(definition)], [])
+        module = ast.Module([NameReplacement({**constants, **(places or {})}).visit(definition)], [])
         made = compile(ast.fix_missing_locations(module), self.function.__code__.co_filename, "exec", dont_inherit=True)
         (code,) = [part for part in made.co_consts if isinstance(part, CodeType)]
         function = FunctionType(code, self.function.__globals__, self.function.__name__, self.function.__defaults__)
@@ -265,7 +275,7 @@ class _AggregateReader(VectorReader):
         if not isinstance(target, ast.Name) or target.id in self.vectors or target.id in self.plain:
             self.refuse(node, "a loop variable that is not a name of its own")
         taken = self.plain | self.collecting | self.parameters | set(self.vectors)
-        added = {_root(each.target) for each in ast.walk(node) if isinstance(each, ast.AugAssign)}
+        added = {assigned_name(each.target) for each in ast.walk(node) if isinstance(each, ast.AugAssign)}
         numbers, self.plain = self.plain & added, self.plain - added  # they are no constants in the loop
         changed: dict[str, None] = {}
         self._collects(body, _Collected(numbers, self.collecting & added - numbers, taken), {target.id}, changed)
@@ -278,7 +288,9 @@ class _AggregateReader(VectorReader):
             self.totals |= {name.id: self._kept(f"total of {name.id}", name) for name in names}
             return []
         kept = self._block(ast.Tuple(list(names), ast.Load()), node)
-        return [ast.copy_location(ast.Assign([ast.Tuple([_stored(name) for name in names], ast.Store())], kept), node)]
+        return [
+            ast.copy_location(ast.Assign([ast.Tuple([stored_name(name) for name in names], ast.Store())], kept), node)
+        ]
 
     def _collects(
         self, body: Sequence[ast.stmt], collected: _Collected, known: set[str], changed: dict[str, None]
@@ -482,51 +494,6 @@ class _AggregateReader(VectorReader):
 
 def _block(number: int) -> str:
     return f"sums {number}"
-
-
-def _root(target: ast.expr) -> str:
-    """The name of what an assignment changes."""
-    while isinstance(target, ast.Subscript | ast.Attribute):
-        target = target.value
-    return target.id if isinstance(target, ast.Name) else ""
-
-
-def _stored(name: ast.Name) -> ast.Name:
-    return ast.Name(name.id, ast.Store())
-
-
-class _Replacing(ast.NodeTransformer):
-    """Puts expressions in the places of names."""
-
-    def __init__(self, places: Mapping[str, ast.expr]) -> None:
-        self.places = places
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        place = self.places.get(node.id) if isinstance(node.ctx, ast.Load) else None
-        return node if place is None else ast.copy_location(copy.deepcopy(place), node)
-
-
-class _Writer:
-    """Writes values with the entries of the data for their numbers, from the first on."""
-
-    def __init__(self, data: str, array: str) -> None:
-        self.data, self.array, self.number = data, array, -1
-
-    def next(self) -> ast.expr:
-        self.number += 1
-        return ast.Subscript(ast.Name(self.data, ast.Load()), ast.Constant(self.number), ast.Load())
-
-    def written(self, value: Any) -> ast.expr:
-        if isinstance(value, np.ndarray):
-            listed = ast.List([self.written(each) for each in value], ast.Load())
-            return ast.Call(ast.Attribute(ast.Name(self.array, ast.Load()), "array", ast.Load()), [listed], [])
-        if isinstance(value, list):
-            return ast.List([self.written(each) for each in value], ast.Load())
-        if isinstance(value, tuple):
-            return ast.Tuple([self.written(each) for each in value], ast.Load())
-        if isinstance(value, dict):
-            return ast.Dict([ast.Constant(key) for key in value], [self.written(each) for each in value.values()])
-        return self.next()
 
 
 def numbers_in(value: Any) -> Iterator[Any]:

@@ -33,7 +33,7 @@ from veridp.engines.prove.shifts import (
     failing_corner,
     requirements_of,
 )
-from veridp.engines.prove.weights import DataWeight
+from veridp.engines.prove.weight_slope import DataWeight
 from veridp.kernel.path import Path
 from veridp.kernel.replay import Replayed
 from veridp.kernel.symbols import Noise, count_text

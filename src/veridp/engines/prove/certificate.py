@@ -5,12 +5,14 @@ docs/certificates.md tells the format field by field.
 
 from __future__ import annotations
 
+import ast
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from veridp.adjacency import Box, Polytope
 from veridp.engines.prove.alignment import Alignment, CornerShifts, weight_cost
@@ -19,12 +21,14 @@ from veridp.engines.prove.events import NoiseEvent, entry_of, name_of
 from veridp.engines.prove.opaque import Opaque
 from veridp.engines.prove.records import records_document
 from veridp.engines.prove.shifts import Rule, Shift
-from veridp.engines.prove.weights import DataWeight
+from veridp.engines.prove.weight_slope import DataWeight
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text
 from veridp.kernel.symbols import Derived, Noise
 from veridp.kernel.weights import ExponentialSum
 from veridp.mechanism import Mechanism
+from veridp_check.document import NUMERIC
 from veridp_check.records import Seen
 
 if TYPE_CHECKING:
@@ -279,3 +283,47 @@ def _laid_out(value: Json, indent: str = "") -> str:
         parts = [_laid_out(entry, deeper) for entry in value]
         opening, closing = "[", "]"
     return f"{opening}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{closing}"
+
+
+# -------------------------------------------------------------------------------------------------- outputs, read again
+
+
+def output_matches(text: str, numbers: Sequence[float], output: Any) -> bool:
+    """Whether the output is the one that is written in the text, with these numbers in place of its marks."""
+    if isinstance(output, Raised) or text.startswith("raises "):
+        return text == leaf_text(output) if isinstance(output, Raised) else False
+    try:
+        pattern = _pattern(ast.parse(text.replace(NUMERIC, "..."), mode="eval").body)
+    except (ValueError, SyntaxError):
+        raise BadInput(f"the output {text} is not a Python literal, which a spot check needs") from None
+    left = list(numbers)
+    return _alike(pattern, identity(output).tree, left) and not left
+
+
+def _pattern(node: ast.expr) -> Any:
+    """The tree of an output that is written as text; an Ellipsis stands for any number."""
+    match node:
+        case ast.List(elts=entries) | ast.Tuple(elts=entries):
+            return tuple(map(_pattern, entries))
+        case ast.Dict(keys=keys, values=values):
+            return DictItems((_pattern(key), _pattern(value)) for key, value in zip(keys, values, strict=True) if key)
+        case ast.Name(id="nan" | "inf" as name):
+            return float(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
+            return -math.inf
+    return ast.literal_eval(node)
+
+
+def _alike(pattern: Any, tree: Any, numbers: list[float]) -> bool:
+    if pattern is ...:
+        return bool(numbers) and is_finite_number(tree) and _close(numbers.pop(0), tree)
+    if isinstance(pattern, tuple):
+        same = type(pattern) is type(tree) and len(pattern) == len(tree)
+        return same and all(_alike(a, b, numbers) for a, b in zip(pattern, tree, strict=True))
+    if is_finite_number(pattern) and is_finite_number(tree):
+        return _close(pattern, tree)
+    return leaf_key(pattern) == leaf_key(tree)
+
+
+def _close(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-6)

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from veridp.engines.prove.cases import value_text
+from veridp.engines.prove.certificate import _close, output_matches
 from veridp.engines.prove.target import RecordedDraw, RecordingGenerator, is_single
 from veridp.errors import INTERRUPTING, BadInput, MechanismFailed
-from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text, raised
+from veridp.kernel.output import raised
 from veridp.kernel.path import entries_of, outline_of
 from veridp_check.alignment_checker import MEANS
 from veridp_check.alignment_reader import Certificate
@@ -185,7 +186,7 @@ def _told(
             holding.append((e, [float(at(number).value) for number in event.numbers]))
     if not holding:
         raise CertificateFlaw("/events", f"{run}: the program returned {_brief(output)}, and no event holds")
-    matching = [e for e, n in holding if _matches(certificate.outputs[certificate.events[e].output], n, output)]
+    matching = [e for e, n in holding if output_matches(certificate.outputs[certificate.events[e].output], n, output)]
     if matching:
         chances = {e: _chance(certificate.events[e].weight, entries) for e, _ in holding}
         weights.count([(f"/events/{e}", chances[e], e in matching) for e, _ in holding])
@@ -321,7 +322,7 @@ class _Told:
                 return False
             if holds:
                 numbers = [float(at(number).value) for number in event.numbers]
-                holding.append((e, event, _matches(event.output, numbers, output)))
+                holding.append((e, event, output_matches(event.output, numbers, output)))
         returned = f"the program returned {_brief(output)}"
         if not holding:
             raise CertificateFlaw(
@@ -423,7 +424,7 @@ def _flat(output: Any) -> list[Any]:
 def _same_entry(told: str | float, leaf: Any) -> bool:
     if isinstance(told, float):
         return isinstance(leaf, int | float) and _close(told, leaf)
-    return _matches(told, (), leaf)
+    return output_matches(told, (), leaf)
 
 
 # ------------------------------------------------------------------------------------------------- what is compared
@@ -475,47 +476,6 @@ def _hold(conditions: Sequence[LinearCondition], evaluate: Evaluate) -> bool | N
 
 def _stands(value: Fraction, relation: str) -> bool:
     return value >= 0 if relation == ">=" else value > 0 if relation == ">" else value == 0
-
-
-def _matches(text: str, numbers: Sequence[float], output: Any) -> bool:
-    """Whether the output is the one that is written in the text, with these numbers in place of its marks."""
-    if isinstance(output, Raised) or text.startswith("raises "):
-        return text == leaf_text(output) if isinstance(output, Raised) else False
-    try:
-        pattern = _pattern(ast.parse(text.replace(NUMERIC, "..."), mode="eval").body)
-    except (ValueError, SyntaxError):
-        raise BadInput(f"the output {text} is not a Python literal, which a spot check needs") from None
-    left = list(numbers)
-    return _alike(pattern, identity(output).tree, left) and not left
-
-
-def _pattern(node: ast.expr) -> Any:
-    """The tree of an output that is written as text; an Ellipsis stands for any number."""
-    match node:
-        case ast.List(elts=entries) | ast.Tuple(elts=entries):
-            return tuple(map(_pattern, entries))
-        case ast.Dict(keys=keys, values=values):
-            return DictItems((_pattern(key), _pattern(value)) for key, value in zip(keys, values, strict=True) if key)
-        case ast.Name(id="nan" | "inf" as name):
-            return float(name)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
-            return -math.inf
-    return ast.literal_eval(node)
-
-
-def _alike(pattern: Any, tree: Any, numbers: list[float]) -> bool:
-    if pattern is ...:
-        return bool(numbers) and is_finite_number(tree) and _close(numbers.pop(0), tree)
-    if isinstance(pattern, tuple):
-        same = type(pattern) is type(tree) and len(pattern) == len(tree)
-        return same and all(_alike(a, b, numbers) for a, b in zip(pattern, tree, strict=True))
-    if is_finite_number(pattern) and is_finite_number(tree):
-        return _close(pattern, tree)
-    return leaf_key(pattern) == leaf_key(tree)
-
-
-def _close(first: float, second: float) -> bool:
-    return math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-6)
 
 
 def _drawn(draws: Sequence[RecordedDraw]) -> str:

@@ -21,7 +21,11 @@ from scipy.special import ndtri
 from veridp.engines.prove.alignment import Proof
 from veridp.engines.prove.cases import certified_word, interval_of, interval_text
 from veridp.engines.prove.certificate import header, noise_document
-from veridp.engines.prove.composition import (
+from veridp.engines.prove.composition import replayed_steps
+from veridp.engines.prove.divergence import LARGEST_EPSILON
+from veridp.engines.prove.events import rational_arguments
+from veridp.engines.prove.explanation import Blame
+from veridp.engines.prove.noisy_steps import (
     NotSteps,
     PathReader,
     RecordSample,
@@ -31,10 +35,6 @@ from veridp.engines.prove.composition import (
     sample_of,
     step_shift,
 )
-from veridp.engines.prove.composition_replay import replayed_steps
-from veridp.engines.prove.divergence import LARGEST_EPSILON
-from veridp.engines.prove.events import rational_arguments
-from veridp.engines.prove.explanation import Blame
 from veridp.errors import BadInput, NotExplorable
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.expressions import Affine, unknowns

@@ -180,11 +180,10 @@ def _over_polytopes(
     bounded = prove_by_bounds(mechanism, size, paths) if weighted is None else None
     if bounded is not None and math.isfinite(bounded.epsilon) and not delta:
         return _replayed(bounded, data, found)  # no shift of uniform noise has a price: nothing else would prove less
-    proof: Proof
     if weighted is None:
         segments = mechanism.adjacency.segments(size, mechanism.domain)
-        proof = _aligned(mechanism, size, paths, polytopes, delta, segments=segments)
-        proof = _coupled_if_cheaper(proof, paths, segments)
+        aligned = _aligned(mechanism, size, paths, polytopes, delta, segments=segments)
+        proof: Proof = _coupled_if_cheaper(aligned, paths, segments)
     else:
         proof = _aligned(mechanism, size, paths, polytopes, delta, weighted=weighted.events)
         proof = replace(proof, rounding=weighted.rounding)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,3 +274,48 @@ def stored_in(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that the code sets."""
     every = (inner for node in nodes for inner in ast.walk(node))
     return {node.id for node in every if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+
+
+def assigned_name(target: ast.expr) -> str:
+    """The name of what an assignment changes."""
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def stored_name(name: ast.Name) -> ast.Name:
+    return ast.Name(name.id, ast.Store())
+
+
+class NameReplacement(ast.NodeTransformer):
+    """Puts expressions in the places of names."""
+
+    def __init__(self, places: Mapping[str, ast.expr]) -> None:
+        self.places = places
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        place = self.places.get(node.id) if isinstance(node.ctx, ast.Load) else None
+        return node if place is None else ast.copy_location(copy.deepcopy(place), node)
+
+
+class SumWriter:
+    """Writes values with the entries of the data for their numbers, from the first on."""
+
+    def __init__(self, data: str, array: str) -> None:
+        self.data, self.array, self.number = data, array, -1
+
+    def next(self) -> ast.expr:
+        self.number += 1
+        return ast.Subscript(ast.Name(self.data, ast.Load()), ast.Constant(self.number), ast.Load())
+
+    def written(self, value: Any) -> ast.expr:
+        if isinstance(value, np.ndarray):
+            listed = ast.List([self.written(each) for each in value], ast.Load())
+            return ast.Call(ast.Attribute(ast.Name(self.array, ast.Load()), "array", ast.Load()), [listed], [])
+        if isinstance(value, list):
+            return ast.List([self.written(each) for each in value], ast.Load())
+        if isinstance(value, tuple):
+            return ast.Tuple([self.written(each) for each in value], ast.Load())
+        if isinstance(value, dict):
+            return ast.Dict([ast.Constant(key) for key in value], [self.written(each) for each in value.values()])
+        return self.next()

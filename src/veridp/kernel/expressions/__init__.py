@@ -15,8 +15,8 @@ from veridp.kernel.expressions.affine import (
     unknowns,
 )
 from veridp.kernel.expressions.comparison import in_arguments, sign_of
+from veridp.kernel.expressions.decider import RUN, Decider, Key
 from veridp.kernel.expressions.records import bounded_extreme, function_of, is_of_record, range_of
-from veridp.kernel.expressions.run import RUN, Decider, Key
 from veridp.kernel.expressions.ufuncs import numpy_function
 from veridp.kernel.expressions.undecided import Condition, Select
 

@@ -16,7 +16,7 @@ import numpy as np
 from veridp.kernel import functions
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number, exact
-from veridp.kernel.expressions.run import RUN, Decider, Key, current_run, refuse
+from veridp.kernel.expressions.decider import RUN, Decider, Key, current_run, refuse
 from veridp.kernel.stand_ins import Symbolic, noting_errors, objects
 from veridp.kernel.symbols import Derived, Noise, PureFunction, Symbol, Unknown, drawn_in, sum_text, value_of
 

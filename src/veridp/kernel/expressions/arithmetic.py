@@ -27,8 +27,8 @@ from veridp.kernel.expressions.affine import (
     kind_of,
     settle,
 )
+from veridp.kernel.expressions.decider import RUN, refuse
 from veridp.kernel.expressions.records import folded, linear, product_of_record, record_of, step_of_record
-from veridp.kernel.expressions.run import RUN, refuse
 from veridp.kernel.expressions.undecided import Condition, Select
 from veridp.kernel.piecewise import MAX_POWER
 from veridp.kernel.stand_ins import Symbolic

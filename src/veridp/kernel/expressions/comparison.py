@@ -17,7 +17,7 @@ from veridp.kernel import functions
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions.affine import OPERATIONS, Affine, affine, held_as
 from veridp.kernel.expressions.arithmetic import is_positive, parts_of, terms_sum
-from veridp.kernel.expressions.run import RUN
+from veridp.kernel.expressions.decider import RUN
 from veridp.kernel.expressions.undecided import Condition
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, drawn_in, has_no_atoms

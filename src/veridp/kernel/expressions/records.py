@@ -19,7 +19,7 @@ from veridp.kernel.expressions.affine import (
     settle,
     settled_number,
 )
-from veridp.kernel.expressions.run import RUN, current_run
+from veridp.kernel.expressions.decider import RUN, current_run
 from veridp.kernel.expressions.undecided import Condition, Select
 from veridp.kernel.piecewise import MAX_PIECES, MAX_POWER, Piece, Pieces, chosen, joined, plus, times
 from veridp.kernel.stand_ins import Symbolic

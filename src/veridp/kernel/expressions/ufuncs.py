@@ -22,7 +22,7 @@ from veridp.kernel.expressions.affine import (
     settle,
 )
 from veridp.kernel.expressions.arithmetic import power, step
-from veridp.kernel.expressions.run import refuse
+from veridp.kernel.expressions.decider import refuse
 from veridp.kernel.expressions.undecided import joined_truth, not_, truth_of
 from veridp.kernel.stand_ins import Symbolic, Vector, first_symbolic
 from veridp.kernel.symbols import PureFunction

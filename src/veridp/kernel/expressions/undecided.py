@@ -27,7 +27,7 @@ from veridp.kernel.expressions.affine import (
     plain,
     settle,
 )
-from veridp.kernel.expressions.run import RUN, current_run, refuse
+from veridp.kernel.expressions.decider import RUN, current_run, refuse
 from veridp.kernel.stand_ins import Symbolic, noting_errors
 from veridp.kernel.symbols import Relation, Symbol, sum_text
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from veridp.errors import BadInput
 from veridp.local import GRR, OLH, OUE, SUE, Hadamard, PureOracle, SubsetSelection
-from veridp.local.likelihood import maximum_likelihood
+from veridp.local.postprocess import maximum_likelihood
 
 TRUTH = np.array([0.55, 0.3, 0.1, 0.05, 0.0, 0.0])
 
