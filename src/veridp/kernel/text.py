@@ -2,7 +2,7 @@
 
 A text has no place for a stand-in, so a mark stands in it for the number; code that looks at the text would see the
 mark. So a number is written only where the code shows that the text goes from there into the output and nowhere else:
-in a `return` of the mechanism itself, within f-strings, str, format, join, tuples, lists and dicts.
+in a `return` of the mechanism itself, or a lambda, within f-strings, str, format, join, tuples, lists and dicts.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def goes_into_output(frame: FrameType | None) -> bool:
 def _is_returned(file: str, place: Any) -> bool:
     chain = _nodes_around(file, place)
     for inner, outer in itertools.pairwise(chain):
-        if isinstance(outer, ast.Return):
+        if isinstance(outer, ast.Return) or (isinstance(outer, ast.Lambda) and inner is outer.body):
             return not any(map(_formats_text, ast.walk(outer)))
         if not _passes_on(inner, outer):
             return False

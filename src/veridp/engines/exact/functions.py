@@ -1,24 +1,28 @@
 """Outputs that are functions of noise, read as the numbers they are computed from.
 
 A function that rises everywhere renames the outputs: the distribution of exp(x) is that of x. So the loss is computed
-for x, and events are told in terms of exp(x). A step function of one draw makes integer noise of it. Other functions
-have no exact loss here.
+for x, and events are told in terms of exp(x). A step function of one draw makes integer noise of it, and so does a text
+in which the draw is written to some decimals. A product or quotient of two numbers, one of which is released as well,
+tells the other. Other functions have no exact loss here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
+from veridp.engines.exact.event import ExactEvent
+from veridp.engines.exact.renaming import Readings, Renaming, RisingRenaming, following, guards_of, written_form
 from veridp.errors import NotAffine, NotExact
 from veridp.kernel.distributions import Array, Distribution, IntegerNoise, Number, Price
 from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.functions import WRITTEN
+from veridp.kernel.output import leaf_key, leaf_names
 from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol, drawn_in
@@ -26,95 +30,124 @@ from veridp.kernel.text import NoisyText
 
 IDENTITY = PureFunction("·", float)
 HERE = Site("<exact>", 0)  # of a fork that is not in the code
-
-
-@dataclass(frozen=True)
-class Renaming:
-    """An entry of the output that is factor · function(x) + constant, of which x is read."""
-
-    function: PureFunction
-    factor: Number
-    constant: Number
-
-    def shown(self, span: NumberSpan) -> NumberSpan:
-        """The span of the output where x lies in this one."""
-        ends = sorted(self._at(end) for end in (span.low, span.high))
-        return NumberSpan(*ends)
-
-    def _at(self, x: float) -> float:
-        return float(self.factor) * float(self.function.compute(x)) + float(self.constant)
+MAX_KEPT_PATHS = 10_000  # without functions, before one with some
 
 
 @dataclass
 class FunctionReader:
     """Reads paths, and keeps by which function each entry of the output is renamed."""
 
-    renamings: dict[int, Renaming] = field(default_factory=dict)
+    readings: Readings = field(default_factory=Readings)
+    plain: list[Path] | None = field(default_factory=list)  # paths without functions, until there is one with some
+
+    @property
+    def renames(self) -> bool:
+        """Whether some entry of the output is read as another number."""
+        return bool(self.readings.renamings)
 
     def read(self, paths: Iterable[Path]) -> Iterator[Path]:
         """The paths without functions; NotExact, or NotAffine where it is still undecided, where there is no way."""
         for path in paths:
             if has_functions(path):
                 yield from map(self._read, _by_signs(path))
+            elif self.plain is None:
+                self._note(path, {}, {})
+                yield path
             else:
+                if len(self.plain) <= MAX_KEPT_PATHS:
+                    self.plain.append(path)
                 yield path
 
     def _read(self, path: Path) -> Path:
         if any(condition.slack.functions for condition in path.conditions):
             raise NotExact("the probability that a function of several noisy numbers decides is not computed exactly")
         places = outline_of(path.output).places
+        entries = dict(zip(places, entries_of(path.output), strict=True))
+        names = leaf_names(outline_of(path.output).tree)
+        released = _released(entries)
         read: dict[int, Affine] = {}
+        renamed: dict[int, Renaming] = {}
         steps: dict[Symbol, Noise] = {}
-        for place, leaf in zip(places, entries_of(path.output), strict=True):
+        for place, leaf in entries.items():
             if isinstance(leaf, Condition | Select):
                 if _functions_within(leaf):
                     raise NotAffine("a function of noise is still undecided in the output")
+            elif isinstance(leaf, NoisyText):
+                read[id(leaf)], renamed[place] = _text(leaf, path, steps)
             elif isinstance(leaf, Affine) and leaf.functions:
-                read[id(leaf)] = self._entry(place, leaf, path, steps)
+                read[id(leaf)], renaming = _entry(leaf, path, steps, released, names)
+                if renaming is not None:
+                    renamed[place] = renaming
+        self._note(path, renamed, {place: read.get(id(leaf), leaf) for place, leaf in entries.items()})
         conditions = Option(tuple(_on_steps(condition, steps) for condition in path.conditions), path.weight)
         output = map_leaves(lambda leaf: read.get(id(leaf), leaf), path.output)
         return Path((Fork((conditions,), 0, HERE),), output)
 
-    def _entry(self, place: int, leaf: Affine, path: Path, steps: dict[Symbol, Noise]) -> Affine:
-        if len(leaf.terms) > 1 or len(leaf.functions[0].arguments) > 1:
-            raise NotExact(f"the released {leaf.text()} is a function of several numbers, which has no exact loss here")
-        (function,), (factor,) = leaf.functions, leaf.terms.values()
-        argument: Affine = function.expressions[0]
-        if function.function.whole:
-            return self._steps(place, _quantised(function.function, argument, leaf, path, steps))
-        if not function.function.injective or function.function.at_least is None:
-            raise NotExact(f"{leaf.text()} is not a rising function of a noisy number and has no exact loss here")
-        self._rename(place, Renaming(function.function, factor, leaf.constant))
-        if argument.functions:
-            raise NotExact(f"{leaf.text()} is a function of a function, which has no exact loss here")
-        return argument
-
-    def _steps(self, place: int, entry: Affine) -> Affine:
-        """The entry in whole steps."""
-        ((noise, step),) = entry.terms.items()
-        if Fraction(step).denominator == 1:
-            return entry
-        self._rename(place, Renaming(IDENTITY, step, entry.constant))
-        return Affine(0, {noise: 1}, "i")
-
-    def _rename(self, place: int, renaming: Renaming) -> None:
-        if self.renamings.setdefault(place, renaming) != renaming:
-            raise NotExact("an entry of the output is computed by different functions on different paths or inputs")
+    def _note(self, path: Path, renamed: Mapping[int, Renaming], numbers: Mapping[int, Any]) -> None:
+        """Keep how the entries of the path are read, and how those of the paths before were that had no functions."""
+        earlier, self.plain = self.plain, None
+        if earlier is not None and len(earlier) > MAX_KEPT_PATHS:
+            raise NotExact(f"a function is released after {MAX_KEPT_PATHS} paths without one, too many to compare with")
+        for other in earlier or ():
+            self._note(other, {}, {})
+        outline = outline_of(path.output)
+        entries = dict(zip(outline.places, entries_of(path.output), strict=True))
+        released = {p: entry for p, entry in _released(entries).items() if p not in renamed}
+        guards = guards_of(path.conditions, released)
+        for place, leaf in entries.items():
+            number = numbers.get(place, leaf)
+            if isinstance(number, Condition | Select):
+                continue
+            symbolic = isinstance(number, Affine)
+            how = renamed.get(place) if symbolic else leaf_key(leaf)
+            self.readings.note(outline, place, how, symbolic and number.continuous, guards)
 
     def shown(self, event: ExactEvent) -> ExactEvent:
         """The event in terms of the outputs themselves."""
-        if not self.renamings:
-            return event
-        within = tuple(self._shown(entry, spans) for entry, spans in event.within)
-        return replace(event, within=within, either=tuple(map(self.shown, event.either)))
+        return self.readings.shown(event)
 
-    def _shown(self, entry: LinearEntry, spans: tuple[NumberSpan, ...]) -> tuple[LinearEntry, tuple[NumberSpan, ...]]:
-        renamed = [place for place, _ in entry.terms if place in self.renamings]
-        if not renamed:
-            return entry, spans
-        if len(entry.terms) > 1 or entry.terms[0][1] != 1:
-            raise NotExact("the event that shows the loss ties several numbers that functions were applied to")
-        return entry, tuple(map(self.renamings[renamed[0]].shown, spans))
+
+def _released(entries: Mapping[int, Any]) -> dict[int, Affine]:
+    """The entries that are released as they are."""
+    return {place: leaf for place, leaf in entries.items() if isinstance(leaf, Affine) and not leaf.functions}
+
+
+def _entry(
+    leaf: Affine, path: Path, steps: dict[Symbol, Noise], released: Mapping[int, Affine], names: Sequence[str]
+) -> tuple[Affine, Renaming | None]:
+    """What is read in place of an entry, and by which function it was computed from that: None for itself."""
+    if len(leaf.terms) > 1 or len(leaf.functions[0].arguments) > 1:
+        for argument, told in following(leaf, released, names) if len(leaf.terms) == 1 else ():
+            return argument, told
+        raise NotExact(f"the released {leaf.text()} is a function of several numbers, which has no exact loss here")
+    (function,), (factor,) = leaf.functions, leaf.terms.values()
+    argument = function.expressions[0]
+    if function.function.whole:
+        return _in_whole_steps(_quantised(function.function, argument, leaf, path, steps))
+    if not function.function.injective or function.function.at_least is None:
+        raise NotExact(f"{leaf.text()} is not a rising function of a noisy number and has no exact loss here")
+    if argument.functions:
+        raise NotExact(f"{leaf.text()} is a function of a function, which has no exact loss here")
+    return argument, RisingRenaming(function.function, factor, leaf.constant)
+
+
+def _in_whole_steps(entry: Affine) -> tuple[Affine, Renaming | None]:
+    ((noise, step),) = entry.terms.items()
+    if Fraction(step).denominator == 1:
+        return entry, None
+    return Affine(0, {noise: 1}, "i"), RisingRenaming(IDENTITY, step, entry.constant)
+
+
+def _text(leaf: NoisyText, path: Path, steps: dict[Symbol, Noise]) -> tuple[Affine, Renaming]:
+    """The number that is written in a text."""
+    written, renaming, decimals = written_form(leaf.parts)
+    number = written.number
+    if number.functions:
+        raise NotExact(f"the text {leaf.text()} has a function of noise in it, and no exact loss here")
+    if decimals is None:
+        return number, renaming
+    scaled = Affine(0, {Derived(WRITTEN, (number * 10**decimals,)): 1}, "i")
+    return _quantised(WRITTEN, number * 10**decimals, scaled, path, steps), renaming
 
 
 def _by_signs(path: Path) -> Iterator[Path]:
@@ -148,7 +181,7 @@ def has_functions(path: Path) -> bool:
 
 def _functions_within(leaf: Any) -> bool:
     if isinstance(leaf, NoisyText):
-        raise NotExact("a text in which noise is written has no exact loss here")
+        return True
     if isinstance(leaf, Affine):
         return bool(leaf.functions)
     if isinstance(leaf, Condition):
@@ -232,14 +265,13 @@ class Quantised(IntegerNoise):
         return Price(None, None, "a step function of noise is not shifted")
 
     def _edges(self, levels: Array) -> Array:
-        """Where the noise begins to bring the function to these levels, or ends to."""
-        found = [
-            (Fraction(self._edge(int(level))) - self.offset) / Fraction(self.factor)
-            if math.isfinite(level)
-            else math.copysign(math.inf, level * self.factor)
-            for level in np.ravel(levels)
-        ]
-        return np.array([float(edge) for edge in found]).reshape(np.shape(levels))
+        """Where the noise begins to bring the function to these levels, or ends to.
+
+        How far the edge of a step is from its level depends on the sign of the level alone.
+        """
+        shifts = [float(self._edge(level) - level) for level in (-1, 0, 1)]
+        shift = np.select([np.asarray(levels) < 0, np.asarray(levels) == 0], shifts[:2], shifts[2])
+        return np.asarray((levels + shift - float(self.offset)) / float(self.factor))
 
     def level_from(self, bound: Fraction) -> int | None:
         """The level that the function reaches at this bound; None where it is on no edge."""

@@ -1,0 +1,98 @@
+"""Outputs read as the numbers that they were computed from: texts, quotients by released numbers, mixed functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veridp
+from veridp.engines.exact import compare
+from veridp.errors import NotExact
+
+
+def shares_of_witness(mechanism: Any, comparison: Any, count: int = 4_000) -> list[float]:
+    """How often samples of the two inputs lie in the event of the witness; its probabilities, within 5 σ."""
+    witness = comparison.witness
+    sides = zip((witness.left, witness.right), (witness.left_probability, witness.right_probability), strict=True)
+    return [
+        (float(witness.event(veridp.sample(mechanism, data, count, seed=3)).mean()) - p.upper)
+        / math.sqrt(max(p.upper * (1 - p.upper), 1 / count) / count)
+        for data, p in sides
+    ]
+
+
+def test_a_text_with_one_number_costs_what_the_rounded_number_does() -> None:
+    """A level [k - 1/2, k + 1/2] has the ratio e everywhere left of both centres; "-0" is (-1/2, 0), told from "0"."""
+    for write in (
+        lambda rng, x: f"about {x + rng.laplace():.0f} users",
+        lambda rng, x: "{:,.1f} EUR".format(x + rng.laplace()),  # noqa: UP032
+        lambda rng, x: str(x + rng.laplace()),
+        lambda rng, x: [f"{x + rng.laplace():.1%}", "%"],
+    ):
+        comparison = compare(write, 0.0, 1.0)
+        assert comparison.epsilon == pytest.approx(1.0, abs=1e-9)
+        assert max(map(abs, shares_of_witness(write, comparison))) < 5
+
+    def whole(rng: Any, x: float) -> str:
+        return f"{x + rng.laplace():.0f}"
+
+    # δ(ε) of the rounded number with its sign: the levels, as a list
+    edges = np.array([-math.inf, *np.arange(-40, 1) - 0.5, 0.0, *np.arange(1, 42) - 0.5, math.inf])
+    below = [np.where(edges < c, np.exp(edges - c) / 2, 1 - np.exp(np.minimum(c - edges, 0.0)) / 2) for c in (0.0, 1.0)]
+    left, right = (np.diff(each) for each in below)
+    for epsilon in (0.25, 0.75):
+        delta = max(np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in ((left, right), (right, left)))
+        assert compare(whole, 0.0, 1.0).delta(epsilon) == pytest.approx(delta, abs=1e-9)
+
+
+def test_a_quotient_by_a_released_number_tells_the_other() -> None:
+    """(c, t / c) is (c, t) renamed, also where c is cut off at 1: two numbers that move by 1, at scale 2 each."""
+
+    def mean_or_nothing(rng: Any, data: Any) -> Any:
+        count = data[0] + rng.laplace(scale=2.0)
+        total = data[1] + rng.laplace(scale=2.0)
+        return (count, total / count) if count >= 1 else None
+
+    def mean_by_at_least_one(rng: Any, data: Any) -> Any:
+        count = data[0] + rng.laplace(scale=2.0)
+        return {"n": count, "mean": 1 + 3 * (data[1] + rng.laplace(scale=2.0)) / max(count, 1.0)}
+
+    def rate(rng: Any, data: Any) -> Any:
+        count = data[0] + rng.laplace(scale=2.0)
+        return 2 * count + 1, count / (data[1] + rng.laplace(scale=2.0))
+
+    for mechanism in (mean_or_nothing, mean_by_at_least_one, rate):
+        comparison = compare(mechanism, [1.0, 2.0], [2.0, 3.0])
+        assert comparison.epsilon == pytest.approx(1.0, abs=1e-9)
+        assert max(map(abs, shares_of_witness(mechanism, comparison))) < 5
+        assert compare(mechanism, [1.0, 2.0], [2.0, 2.0]).epsilon == pytest.approx(0.5, abs=1e-9)
+
+
+def test_outputs_that_different_functions_may_give_are_not_told_apart() -> None:
+    """Each gives some outputs in two ways, of which a reading of its numbers would make two outputs, or a wrong one."""
+
+    def two_functions(rng: Any, x: float) -> float:
+        noisy = x + rng.laplace()
+        return math.exp(noisy) if noisy > 0 else noisy + 5
+
+    def cut_off_on_the_grid(rng: Any, x: float) -> float:
+        return max(round(x + rng.laplace(), 1), 0.5)
+
+    def constant_text(rng: Any, x: float) -> str:
+        noisy = x + rng.laplace()
+        return "12" if noisy < 0 else f"{noisy:.0f}"
+
+    def hidden_divisor(rng: Any, x: float) -> Any:
+        count = x + rng.laplace()
+        return (x + rng.laplace()) / count
+
+    def divisor_told_late(rng: Any, x: float) -> Any:
+        count, other = x + rng.laplace(), x + rng.laplace()
+        return other, (x + rng.laplace()) / (count if rng.random() < 0.5 else other)
+
+    for mechanism in (two_functions, cut_off_on_the_grid, constant_text, hidden_divisor, divisor_told_late):
+        with pytest.raises(NotExact):
+            compare(mechanism, 0.0, 1.0)
