@@ -96,3 +96,38 @@ def test_outputs_that_different_functions_may_give_are_not_told_apart() -> None:
     for mechanism in (two_functions, cut_off_on_the_grid, constant_text, hidden_divisor, divisor_told_late):
         with pytest.raises(NotExact):
             compare(mechanism, 0.0, 1.0)
+
+
+def test_outputs_of_unknown_loss_count_as_one_beside_constants() -> None:
+    """Shares of counts cut off at 0: (1, 0, 0) and equal shares are told from all that are quotients of two numbers.
+
+    The third count is cut off with probability e^-c / 2, and the others do not depend on it: the loss is 1.
+    """
+
+    def shares(rng: Any, data: Any) -> Any:
+        noisy = [max(count + rng.laplace(), 0.0) for count in data]
+        total = sum(noisy)
+        return [value / total if total > 0 else 1 / 3 for value in noisy]
+
+    def shares_at_once(rng: Any, data: Any) -> Any:
+        noisy = np.maximum(np.asarray(data) + rng.laplace(size=3), 0)
+        return noisy / noisy.sum() if noisy.sum() > 0 else np.full(3, 1 / 3)
+
+    for mechanism in (shares, shares_at_once):
+        comparison = compare(mechanism, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0])
+        assert comparison.is_lower_bound
+        assert "ε >= 1 between" in str(comparison)
+        assert comparison.epsilon == pytest.approx(1.0, abs=1e-9)
+        assert max(map(abs, shares_of_witness(mechanism, comparison))) < 5
+        outputs = veridp.sample(mechanism, comparison.left, 4_000, seed=5)
+        for row in comparison.table:  # also the one of all other outputs
+            assert float(row.event(outputs).mean()) == pytest.approx(row.left, abs=0.04)
+
+    def number_or_share(rng: Any, data: Any) -> float:
+        one, other = (count + rng.laplace() for count in data)
+        return one / (one + other) if one > 0 else one
+
+    for mechanism in (number_or_share, lambda rng, data: (data[0] + rng.laplace()) / (data[1] + rng.laplace())):
+        with pytest.raises(NotExact):
+            compare(mechanism, [0.0, 1.0], [1.0, 1.0])
+    assert compare(lambda rng, x: 3 / (x + rng.laplace()), 0.0, 1.0).epsilon == pytest.approx(1.0, abs=1e-9)

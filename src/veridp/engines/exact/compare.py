@@ -120,8 +120,16 @@ class Comparison(LowerBound):
 
     @property
     def epsilon(self) -> float:
-        """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot."""
+        """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot.
+
+        Where `is_lower_bound`, over the outputs that are told apart.
+        """
         return max(0.0, self.loss.supremum, self.loss.backward)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether outputs whose loss is not known were taken for one, which can only lessen ε and δ."""
+        return self.reader.takes_together
 
     @property
     def _turned(self) -> bool:
@@ -376,7 +384,8 @@ class Comparison(LowerBound):
         return document
 
     def __str__(self) -> str:
-        return f"{self.mechanism.name}: ε = {self.epsilon:.6g} between {self.left} and {self.right}"
+        relation = ">=" if self.is_lower_bound else "="
+        return f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} between {self.left} and {self.right}"
 
 
 def compare(
@@ -420,6 +429,7 @@ def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> C
     from veridp.engines.exact.certified import certify  # balls are loaded only where they are asked for
 
     mine, theirs = (replayed_paths(mechanism, data, reader) for data in (left, right))
+    reader.check_any_is_read()
     comparison = Comparison(mechanism, left, right, loss_between(mine, theirs), reader)
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
@@ -439,6 +449,7 @@ def _loss(mechanism: Mechanism, left: Any, right: Any, reader: FunctionReader) -
         listing.replay()
     if not in_step(mine, theirs):
         mine, theirs = (factors_of(mechanism, data, reader, split=False)[0] for data in (left, right))
+    reader.check_any_is_read()
     outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
     if all(isinstance(output, Raised) for output in outputs):
         raise MechanismFailed(

@@ -70,11 +70,11 @@ class LinearEntry:
 
 
 class LeafPattern(ABC):
-    """What stands in a template for leaves of a kind of their own: texts with a number in them."""
+    """What stands in a template for leaves of a kind of their own: texts with a number in them, for example."""
 
     @abstractmethod
-    def fits(self, leaf: Any) -> bool:
-        """Whether the leaf is one of them."""
+    def fits(self, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+        """Where the leaf is one of them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class ExactEvent(OutputEvent):
         wanted = [] if self.template is None else list(zip(self.template.leaves, shown.leaves, strict=True))
         wanted += [(value, shown.leaves[position]) for _, position, value in self.equal]
         for value, leaf in wanted:
-            holds = holds & _equals(value, leaf, columns)
+            holds = holds & equals(value, leaf, columns)
         for entry, spans in self.within:
             number = entry.value(shown, columns)
             if number is None:
@@ -172,10 +172,10 @@ def _column(leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> Any:
     return columns[leaf] if isinstance(leaf, Slot) else float(leaf)
 
 
-def _equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+def equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
     """Where the leaf has the value, or is a finite number where the value is a slot."""
     if isinstance(value, LeafPattern):
-        return value.fits(leaf)
+        return value.fits(leaf, columns)
     if not isinstance(leaf, Slot):
         return _is_number(leaf) if isinstance(value, Slot) else same(value, leaf)
     if isinstance(value, bool):

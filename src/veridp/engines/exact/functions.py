@@ -8,6 +8,7 @@ tells the other. Other functions have no exact loss here.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.exact.event import ExactEvent
-from veridp.engines.exact.renaming import Readings, Renaming, RisingRenaming, following, guards_of, written_form
+from veridp.engines.exact.event import ExactEvent, LinearEntry
+from veridp.engines.exact.renaming import (
+    ANYTHING,
+    UNREAD,
+    FollowingRenaming,
+    Readings,
+    Renaming,
+    RisingRenaming,
+    following,
+    guards_of,
+    has_no_value,
+    written_form,
+)
 from veridp.errors import NotAffine, NotExact
 from veridp.kernel.distributions import Array, Distribution, IntegerNoise, Number, Price
 from veridp.kernel.expressions import Affine, Condition, Select
-from veridp.kernel.functions import WRITTEN
+from veridp.kernel.functions import RECIPROCAL, WRITTEN
 from veridp.kernel.output import leaf_key, leaf_names
 from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of
 from veridp.kernel.site import Site
@@ -31,6 +43,7 @@ from veridp.kernel.text import NoisyText
 IDENTITY = PureFunction("·", float)
 HERE = Site("<exact>", 0)  # of a fork that is not in the code
 MAX_KEPT_PATHS = 10_000  # without functions, before one with some
+SYMBOLIC = Affine | Condition | Select | NoisyText  # leaves that are no constants
 
 
 @dataclass
@@ -39,19 +52,33 @@ class FunctionReader:
 
     readings: Readings = field(default_factory=Readings)
     plain: list[Path] | None = field(default_factory=list)  # paths without functions, until there is one with some
+    unread: NotExact | None = None  # why outputs are taken for one, where some are
+    read_any: bool = False
 
     @property
     def renames(self) -> bool:
         """Whether some entry of the output is read as another number."""
-        return bool(self.readings.renamings)
+        return bool(self.readings.renamings) or self.takes_together
+
+    @property
+    def takes_together(self) -> bool:
+        """Whether outputs are taken for one, so that the loss is a lower bound."""
+        return self.readings.leaves_unread
+
+    def check_any_is_read(self) -> None:
+        """NotExact where all outputs were taken for one."""
+        if self.unread is not None and not self.read_any:
+            raise self.unread
 
     def read(self, paths: Iterable[Path]) -> Iterator[Path]:
         """The paths without functions; NotExact, or NotAffine where it is still undecided, where there is no way."""
         for path in paths:
             if has_functions(path):
                 yield from map(self._read, _by_signs(path))
-            elif self.plain is None:
-                self._note(path, {}, {})
+                continue
+            self.read_any = True
+            if self.plain is None:
+                self._note(path)
                 yield path
             else:
                 if len(self.plain) <= MAX_KEPT_PATHS:
@@ -75,32 +102,63 @@ class FunctionReader:
             elif isinstance(leaf, NoisyText):
                 read[id(leaf)], renamed[place] = _text(leaf, path, steps)
             elif isinstance(leaf, Affine) and leaf.functions:
-                read[id(leaf)], renaming = _entry(leaf, path, steps, released, names)
+                try:
+                    read[id(leaf)], renaming = _entry(leaf, path, steps, released, names)
+                except NotExact as reason:
+                    return self._together(path, reason)
                 if renaming is not None:
                     renamed[place] = renaming
-        self._note(path, renamed, {place: read.get(id(leaf), leaf) for place, leaf in entries.items()})
+        self.read_any = True
+        self._note(path, renamed=renamed, read=read)
         conditions = Option(tuple(_on_steps(condition, steps) for condition in path.conditions), path.weight)
         output = map_leaves(lambda leaf: read.get(id(leaf), leaf), path.output)
         return Path((Fork((conditions,), 0, HERE),), output)
 
-    def _note(self, path: Path, renamed: Mapping[int, Renaming], numbers: Mapping[int, Any]) -> None:
-        """Keep how the entries of the path are read, and how those of the paths before were that had no functions."""
+    def _together(self, path: Path, reason: NotExact) -> Path:
+        """The path with all its outputs taken for one; NotExact where another path may give one of them.
+
+        Its first entry that is no constant takes no value with positive probability. So no path gives these outputs
+        that has a constant there. To take outputs for one is a function of them, which costs no more than they do.
+        """
+        entries = entries_of(path.output)
+        first = next(k for k, leaf in enumerate(entries) if isinstance(leaf, SYMBOLIC))
+        if not isinstance(leaf := entries[first], Affine) or not has_no_value(leaf):
+            raise reason
+        self.unread = self.unread or reason
+        self._note(path, first)
+        told = [*entries[:first], UNREAD, *itertools.repeat(ANYTHING, len(entries) - first - 1)]
+        numbers, again = itertools.count(), itertools.count()
+        order = entries_of(map_leaves(lambda _: next(numbers), path.output))  # entries of a dict are sorted
+        places = dict(zip(order, told, strict=True))
+        output = map_leaves(lambda _: places[next(again)], path.output)
+        return Path((Fork((Option(path.conditions, path.weight),), 0, HERE),), output)
+
+    def _note(
+        self,
+        path: Path,
+        unread: int | None = None,
+        renamed: Mapping[int, Renaming] | None = None,
+        read: Mapping[int, Affine] | None = None,
+    ) -> None:
+        """Keep how the entries of the path are read, up to one that is not; and those of earlier paths first."""
         earlier, self.plain = self.plain, None
         if earlier is not None and len(earlier) > MAX_KEPT_PATHS:
             raise NotExact(f"a function is released after {MAX_KEPT_PATHS} paths without one, too many to compare with")
         for other in earlier or ():
-            self._note(other, {}, {})
+            self._note(other)
         outline = outline_of(path.output)
         entries = dict(zip(outline.places, entries_of(path.output), strict=True))
-        released = {p: entry for p, entry in _released(entries).items() if p not in renamed}
+        released = {p: entry for p, entry in _released(entries).items() if p not in (renamed or {})}
         guards = guards_of(path.conditions, released)
-        for place, leaf in entries.items():
-            number = numbers.get(place, leaf)
-            if isinstance(number, Condition | Select):
-                continue
-            symbolic = isinstance(number, Affine)
-            how = renamed.get(place) if symbolic else leaf_key(leaf)
-            self.readings.note(outline, place, how, symbolic and number.continuous, guards)
+        for number, (place, leaf) in enumerate(entries.items()):
+            if number == unread:
+                self.readings.note(outline, place, UNREAD, True, guards)
+                return
+            symbol = (read or {}).get(id(leaf), leaf)
+            if not isinstance(symbol, Condition | Select):
+                symbolic = isinstance(symbol, Affine)
+                how = (renamed or {}).get(place) if symbolic else leaf_key(leaf)
+                self.readings.note(outline, place, how, symbolic and symbol.continuous, guards)
 
     def shown(self, event: ExactEvent) -> ExactEvent:
         """The event in terms of the outputs themselves."""
@@ -124,6 +182,8 @@ def _entry(
     argument = function.expressions[0]
     if function.function.whole:
         return _in_whole_steps(_quantised(function.function, argument, leaf, path, steps))
+    if function.function is RECIPROCAL and not argument.functions:
+        return argument, FollowingRenaming("k / x", factor, leaf.constant, LinearEntry((), ()), 1)
     if not function.function.injective or function.function.at_least is None:
         raise NotExact(f"{leaf.text()} is not a rising function of a noisy number and has no exact loss here")
     if argument.functions:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.exact.event import ExactEvent, LeafPattern, LinearEntry, NumberSpan
+from veridp.engines.exact.event import ExactEvent, LeafPattern, LinearEntry, NumberSpan, equals
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.functions import PRODUCT, QUOTIENT
-from veridp.kernel.output import Slot, Template, is_finite_number
-from veridp.kernel.symbols import PureFunction, Relation
+from veridp.kernel.output import Kind, Slot, Template, is_finite_number
+from veridp.kernel.symbols import PureFunction, Relation, drawn_in, has_no_atoms
 from veridp.kernel.text import WrittenNumber
 from veridp.numerics.rational import echelon
 
@@ -136,11 +136,11 @@ class WrittenRenaming(Renaming, LeafPattern):
         number = float(found[1].replace(",", "").replace("_", ""))
         return -self.unit / 2 if self.unit is not None and number == 0 and found[1].startswith("-") else number
 
-    def fits(self, leaf: Any) -> bool:
+    def fits(self, leaf: Any, columns: Mapping[Slot, Any]) -> bool:
         return isinstance(leaf, str) and self.number_in(leaf) is not None
 
     def clashes(self, constant: Any, continuous: bool) -> bool:
-        return self.fits(constant)
+        return self.fits(constant, {})
 
     def __repr__(self) -> str:
         return repr(f"{self.before}#{self.after}")
@@ -172,10 +172,59 @@ def written_form(parts: Sequence[str | WrittenNumber]) -> tuple[WrittenNumber, W
     return written, WrittenRenaming(before, "%" * percent + after, 10.0**-decimals), decimals + 2 * percent
 
 
+# -------------------------------------------------------------------------------------------- numbers that are not read
+
+UNREAD, ANYTHING = "\ue002", "\ue003"  # leaves of outputs that are taken together
+
+
+@dataclass(frozen=True, repr=False)
+class OtherNumbers(LeafPattern):
+    """Any number but some: those of which an entry has no value with positive probability."""
+
+    constants: frozenset[float]
+
+    def fits(self, leaf: Any, columns: Mapping[Slot, Any]) -> Any:
+        fits: Any = equals(Slot(Kind.FLOAT, 0), leaf, columns)
+        for constant in self.constants:
+            fits = fits & np.logical_not(equals(constant, leaf, columns))
+        return fits
+
+    def __repr__(self) -> str:
+        return "another number"
+
+
+@dataclass(frozen=True, repr=False)
+class AnyLeaf(LeafPattern):
+    """Any leaf."""
+
+    def fits(self, leaf: Any, columns: Mapping[Slot, Any]) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "anything"
+
+
+def has_no_value(leaf: Affine) -> bool:
+    """Whether the entry takes no value with positive probability.
+
+    A quotient x / y is c just where x - cy = 0. If draws occur in x and y in different proportions, some draw is in
+    x - cy, whatever c is.
+    """
+    if has_no_atoms(leaf.terms):
+        return True
+    if len(leaf.terms) != 1 or (quotient := leaf.functions[0]).function is not QUOTIENT:
+        return False
+    if len(quotient.expressions) < 2 or any(each.functions for each in quotient.expressions):
+        return False
+    draws = [symbol for symbol in drawn_in([quotient]) if has_no_atoms([symbol])]
+    rows = [[exact(each.terms.get(symbol, 0)) for symbol in draws] for each in quotient.expressions]
+    return bool(draws) and len(echelon(rows).pivots) == 2
+
+
 # ------------------------------------------------------------------------------------------------------------ readings
 
 Guard = tuple[tuple[tuple[int, Fraction], ...], Fraction, Relation]  # a condition on released entries, by their places
-Read = Renaming | tuple[type, Any] | None  # None: a number as it is; a tuple: the key of a constant
+Read = Renaming | tuple[type, Any] | str | None  # None: a number as it is; a tuple: the key of a constant; UNREAD
 _NEGATED = {Relation.AT_LEAST: Relation.ABOVE, Relation.ABOVE: Relation.AT_LEAST}
 
 
@@ -191,7 +240,7 @@ class Readings:
         found: dict[int, dict[Renaming | None, set[frozenset[Guard]]]] = {}
         for (_, place), read in self.seen.items():
             for each, (_, guards) in read.items():
-                if not isinstance(each, tuple):
+                if not isinstance(each, tuple | str):
                     found.setdefault(place, {}).setdefault(each, set()).update(guards)
         return {place: ways for place, ways in found.items() if ways.keys() != {None}}
 
@@ -211,11 +260,31 @@ class Readings:
     def shown(self, event: ExactEvent) -> ExactEvent:
         """The event in terms of the outputs themselves."""
         renamings = self.renamings
-        if not renamings:
+        if not renamings and not self.leaves_unread:
             return event
         within = tuple(_shown(renamings, entry, spans) for entry, spans in event.within)
-        template = event.template and _with_patterns(event.template, renamings)
+        template = event.template and self._with_patterns(event.template, renamings)
         return replace(event, template=template, within=within, either=tuple(map(self.shown, event.either)))
+
+    @property
+    def leaves_unread(self) -> bool:
+        """Whether outputs are taken together, so that what is computed of them is a lower bound."""
+        return any(UNREAD in read for read in self.seen.values())
+
+    def _with_patterns(self, template: Template, renamings: Ways) -> Template:
+        """The template with texts where numbers in them are read, and what outputs have that are taken together."""
+        leaves: list[Any] = list(template.leaves)
+        for place, leaf in enumerate(leaves):
+            if isinstance(leaf, Slot):
+                leaves[place] = next((w for w in renamings.get(place, ()) if isinstance(w, LeafPattern)), leaf)
+            elif leaf in (UNREAD, ANYTHING):
+                leaves[place] = self._others(place) if leaf == UNREAD else AnyLeaf()
+        return Template(_with_leaves(template.tree, iter(leaves)))
+
+    def _others(self, place: int) -> LeafPattern:
+        read = [how for (_, where), ways in self.seen.items() if where == place for how in ways]
+        constants = [how[1] for how in read if isinstance(how, tuple) and is_finite_number(how[1])]
+        return OtherNumbers(frozenset(map(float, constants)))
 
 
 Ways = Mapping[int, Mapping[Renaming | None, set[frozenset[Guard]]]]
@@ -237,13 +306,8 @@ def _shown(renamings: Ways, entry: LinearEntry, spans: Spans) -> tuple[LinearEnt
     return GuardedEntry(entry.terms, entry.names, tuple(options)), spans
 
 
-def _with_patterns(template: Template, renamings: Ways) -> Template:
-    """The template with texts where numbers in them are read."""
-    told = {
-        slot: next((each for each in renamings.get(place, ()) if isinstance(each, LeafPattern)), slot)
-        for slot, place in zip(template.slots, template.places, strict=True)
-    }
-    return Template(template.fill(told))
+def _with_leaves(tree: Any, leaves: Iterator[Any]) -> Any:
+    return type(tree)(_with_leaves(part, leaves) for part in tree) if isinstance(tree, tuple) else next(leaves)
 
 
 @dataclass(frozen=True)

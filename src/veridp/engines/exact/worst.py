@@ -401,6 +401,7 @@ class _Comparer:
         if self.law_pays is None:  # after the first pair it is known how many paths there are
             self.law_pays = len(mine) <= OPEN_LAW_PAYS
             self.law = OpenDistribution.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
+        self.reader.check_any_is_read()
         return Comparison(self.mechanism, left, right, loss_between(mine, theirs), self.reader)
 
     def replay(self, comparison: Comparison) -> None:
