@@ -11,7 +11,7 @@ import ast
 import itertools
 import linecache
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
@@ -55,6 +55,14 @@ class NoisyText:
 
     def text(self) -> str:
         return "".join(part if isinstance(part, str) else part.text() for part in self.parts)
+
+    def with_numbers(self, numbers: Sequence[Any]) -> NoisyText | str:
+        """The text with other numbers, a plain one where none of them is noisy."""
+        given = iter(numbers)
+        parts = [part if isinstance(part, str) else (next(given), part.form) for part in self.parts]
+        if any(isinstance(part, tuple) and isinstance(part[0], Affine) for part in parts):
+            return NoisyText(tuple(p if isinstance(p, str) else WrittenNumber(*p) for p in parts))
+        return "".join(part if isinstance(part, str) else format(part[0], part[1]) for part in parts)
 
 
 def has_mark(text: str) -> bool:

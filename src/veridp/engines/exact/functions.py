@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from veridp.engines.exact.event import ExactEvent, LinearEntry
+from veridp.engines.exact.released_draws import Released, given_released
 from veridp.engines.exact.renaming import (
     ANYTHING,
     UNREAD,
@@ -54,6 +55,7 @@ class FunctionReader:
     plain: list[Path] | None = field(default_factory=list)  # paths without functions, until there is one with some
     unread: NotExact | None = None  # why outputs are taken for one, where some are
     read_any: bool = False
+    given: Released | None = None  # the released draws of which only some values are tried; None before any path
 
     @property
     def renames(self) -> bool:
@@ -63,7 +65,7 @@ class FunctionReader:
     @property
     def takes_together(self) -> bool:
         """Whether outputs are taken for one, so that the loss is a lower bound."""
-        return self.readings.leaves_unread
+        return self.readings.leaves_unread or bool(self.given)
 
     def check_any_is_read(self) -> None:
         """NotExact where all outputs were taken for one."""
@@ -72,7 +74,11 @@ class FunctionReader:
 
     def read(self, paths: Iterable[Path]) -> Iterator[Path]:
         """The paths without functions; NotExact, or NotAffine where it is still undecided, where there is no way."""
-        for path in paths:
+        known, released = given_released(iter(paths))
+        if released != (self.given if self.given is not None else released):
+            raise NotExact("draws of a large range are released in another way, or not at all, on some inputs")
+        self.given = released
+        for path in known:
             if has_functions(path):
                 yield from map(self._read, _by_signs(path))
                 continue
