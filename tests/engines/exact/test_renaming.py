@@ -131,3 +131,36 @@ def test_outputs_of_unknown_loss_count_as_one_beside_constants() -> None:
         with pytest.raises(NotExact):
             compare(mechanism, [0.0, 1.0], [1.0, 1.0])
     assert compare(lambda rng, x: 3 / (x + rng.laplace()), 0.0, 1.0).epsilon == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_rounded_number_that_is_cut_off_within_a_step() -> None:
+    """What is rounded and compared with 0.2 and 3.7 falls into the pieces between these and the halves."""
+
+    def band(rng: Any, x: float) -> Any:
+        noisy = x + rng.laplace()
+        return round(noisy) if 0.2 < noisy <= 3.7 else "no"
+
+    ends = np.array([0.2, 0.5, 1.5, 2.5, 3.5, 3.7])
+    below = [np.where(ends < c, np.exp(ends - c) / 2, 1 - np.exp(np.minimum(c - ends, 0.0)) / 2) for c in (0.0, 1.0)]
+    left, right = ([*np.diff(each), 1 - each[-1] + each[0]] for each in below)
+    comparison = compare(band, 0.0, 1.0)
+    assert comparison.epsilon == pytest.approx(max(np.abs(np.log(np.divide(left, right)))), abs=1e-9)
+    delta = max(
+        np.maximum(np.subtract(p, math.exp(0.5) * np.array(q)), 0).sum() for p, q in ((left, right), (right, left))
+    )
+    assert comparison.delta(0.5) == pytest.approx(delta, abs=1e-9)
+
+    def large_groups(rng: Any, data: Any) -> Any:
+        noisy = {name: count + rng.laplace(scale=3.0) for name, count in zip("abc", data, strict=True)}
+        return {name: round(count, 1) for name, count in noisy.items() if count > 5}
+
+    comparison = compare(large_groups, [5.0, 5.0, 5.0], [6.0, 6.0, 6.0])
+    assert comparison.epsilon == pytest.approx(1.0, abs=1e-9)
+    assert max(map(abs, shares_of_witness(large_groups, comparison))) < 5
+
+    def written_twice(rng: Any, x: float) -> Any:
+        noisy = x + rng.laplace()
+        return [f"{noisy:.0f}", f"{noisy:.1f}"]
+
+    with pytest.raises(NotExact):
+        compare(written_twice, 0.0, 1.0)

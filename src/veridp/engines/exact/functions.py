@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from veridp.engines.exact.event import ExactEvent, LinearEntry
 from veridp.engines.exact.released_draws import Released, given_released
 from veridp.engines.exact.renaming import (
     ANYTHING,
+    IDENTITY,
     UNREAD,
     FollowingRenaming,
     Readings,
@@ -32,16 +34,16 @@ from veridp.engines.exact.renaming import (
     written_form,
 )
 from veridp.errors import NotAffine, NotExact
-from veridp.kernel.distributions import Array, Distribution, IntegerNoise, Number, Price
+from veridp.kernel.distributions import Array, Distribution, IntegerNoise, Number, Price, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.functions import RECIPROCAL, WRITTEN
 from veridp.kernel.output import leaf_key, leaf_names
-from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of
+from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of, symbols_of
+from veridp.kernel.retries import ends_of
 from veridp.kernel.site import Site
-from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol, drawn_in
+from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol
 from veridp.kernel.text import NoisyText
 
-IDENTITY = PureFunction("·", float)
 HERE = Site("<exact>", 0)  # of a fork that is not in the code
 MAX_KEPT_PATHS = 10_000  # without functions, before one with some
 SYMBOLIC = Affine | Condition | Select | NoisyText  # leaves that are no constants
@@ -116,9 +118,12 @@ class FunctionReader:
                     renamed[place] = renaming
         self.read_any = True
         self._note(path, renamed=renamed, read=read)
-        conditions = Option(tuple(_on_steps(condition, steps) for condition in path.conditions), path.weight)
+        asked = [_on_steps(condition, steps) for condition in path.conditions]
+        kept = math.fsum(noise.distribution.log_kept for noise in steps.values())  # type: ignore[attr-defined]
+        weight = path.weight if kept == 0 else exact(Fraction(path.weight) * Fraction(math.exp(kept)))
+        option = Option(tuple(condition for condition in asked if condition is not None), weight, rounded=kept != 0)
         output = map_leaves(lambda leaf: read.get(id(leaf), leaf), path.output)
-        return Path((Fork((conditions,), 0, HERE),), output)
+        return Path((Fork((option,), 0, HERE),), output)
 
     def _together(self, path: Path, reason: NotExact) -> Path:
         """The path with all its outputs taken for one; NotExact where another path may give one of them.
@@ -187,7 +192,7 @@ def _entry(
     (function,), (factor,) = leaf.functions, leaf.terms.values()
     argument = function.expressions[0]
     if function.function.whole:
-        return _in_whole_steps(_quantised(function.function, argument, leaf, path, steps))
+        return _in_whole_steps(_quantised(function.function, argument, leaf, path, steps), factor, leaf.constant)
     if function.function is RECIPROCAL and not argument.functions:
         return argument, FollowingRenaming("k / x", factor, leaf.constant, LinearEntry((), ()), 1)
     if not function.function.injective or function.function.at_least is None:
@@ -197,11 +202,10 @@ def _entry(
     return argument, RisingRenaming(function.function, factor, leaf.constant)
 
 
-def _in_whole_steps(entry: Affine) -> tuple[Affine, Renaming | None]:
-    ((noise, step),) = entry.terms.items()
+def _in_whole_steps(level: Affine, step: Number, constant: Number) -> tuple[Affine, Renaming | None]:
     if Fraction(step).denominator == 1:
-        return entry, None
-    return Affine(0, {noise: 1}, "i"), RisingRenaming(IDENTITY, step, entry.constant)
+        return level * step + constant, None
+    return level, RisingRenaming(IDENTITY, step, constant)
 
 
 def _text(leaf: NoisyText, path: Path, steps: dict[Symbol, Noise]) -> tuple[Affine, Renaming]:
@@ -212,8 +216,7 @@ def _text(leaf: NoisyText, path: Path, steps: dict[Symbol, Noise]) -> tuple[Affi
         raise NotExact(f"the text {leaf.text()} has a function of noise in it, and no exact loss here")
     if decimals is None:
         return number, renaming
-    scaled = Affine(0, {Derived(WRITTEN, (number * 10**decimals,)): 1}, "i")
-    return _quantised(WRITTEN, number * 10**decimals, scaled, path, steps), renaming
+    return _quantised(WRITTEN, number * 10**decimals, leaf, path, steps), renaming
 
 
 def _by_signs(path: Path) -> Iterator[Path]:
@@ -259,47 +262,59 @@ def _functions_within(leaf: Any) -> bool:
 
 
 def _quantised(
-    function: PureFunction, argument: Affine, leaf: Affine, path: Path, steps: dict[Symbol, Noise]
+    function: PureFunction, argument: Affine, leaf: Affine | NoisyText, path: Path, steps: dict[Symbol, Noise]
 ) -> Affine:
-    """The entry as integer noise, where its argument is one draw that no other entry depends on."""
+    """The step function as integer noise, where its argument is one draw that no other entry than this depends on."""
     if argument.functions or len(argument.terms) != 1 or function.at_least is None:
         raise NotExact(f"{leaf.text()} is a step function of more than one draw, and has no exact loss here")
     ((noise, factor),) = argument.terms.items()
-    others = [entry for entry in entries_of(path.output) if entry is not leaf and isinstance(entry, Affine)]
-    shared = any(noise == symbol for entry in others for symbol in drawn_in(entry.terms))
+    others = [entry for entry in entries_of(path.output) if entry is not leaf]
+    shared = any(noise == symbol for entry in others for symbol in symbols_of(entry))
     if not isinstance(noise, Noise) or noise.distribution.integer or shared:
         raise NotExact(f"the noise of {leaf.text()} is released elsewhere too, so that it has no exact loss here")
-    (coefficient,) = leaf.terms.values()
     law = Quantised(noise.distribution, factor, argument.constant, function)
+    asked = [condition for condition in path.conditions if list(condition.slack.terms) == [noise]]
+    if any(_on_edge(law, condition) is None for condition in asked):
+        law = replace(law, ends=ends_of(noise, asked))
     steps[noise] = Noise(noise.index, law, noise.site)
-    return Affine(leaf.constant, {steps[noise]: coefficient}, leaf.kind)
+    return Affine(0, {steps[noise]: 1}, "i")
 
 
-def _on_steps(condition: Condition, steps: Mapping[Symbol, Noise]) -> Condition:
-    """The condition, in terms of the integers that a step function made of its draw."""
+def _on_steps(condition: Condition, steps: Mapping[Symbol, Noise]) -> Condition | None:
+    """The condition, in terms of the integers that a step function made of its draw; None where these fulfil it."""
     slack = condition.slack
     touched = [symbol for symbol in slack.terms if symbol in steps]
     if not touched:
         return condition
     if len(slack.terms) == 1:
         ((noise, slope),) = slack.terms.items()
-        law = steps[noise].distribution
-        if isinstance(law, Quantised):
-            first = law.level_from(law.offset - Fraction(slack.constant) / slope * law.factor)
-            if first is not None:
-                reached = Affine(-first, {steps[noise]: 1}, "i")
-                return Condition(reached if slope * law.factor > 0 else -reached - 1, Relation.AT_LEAST)
+        law: Any = steps[noise].distribution
+        if law.ends != (None, None):
+            return None
+        first = _on_edge(law, condition)
+        reached = Affine(-first, {steps[noise]: 1}, "i")  # type: ignore[operator]
+        return Condition(reached if slope * law.factor > 0 else -reached - 1, Relation.AT_LEAST)
     raise NotExact("the noise of a rounded output decides between outputs in a way that its rounding does not show")
+
+
+def _on_edge(law: Quantised, condition: Condition) -> int | None:
+    """The level that the step function reaches where the condition on its noise begins to hold, or ends to."""
+    (slope,) = condition.slack.terms.values()
+    return law.level_from(law.offset - Fraction(condition.slack.constant) / slope * law.factor)
 
 
 @dataclass(frozen=True)
 class Quantised(IntegerNoise):
-    """A step function of offset + factor · noise: its probabilities are those of the noise between two edges."""
+    """A step function of offset + factor · noise: its probabilities are those of the noise between two edges.
+
+    Where there are `ends`, given that the noise lies between them.
+    """
 
     base: Distribution
     factor: Number
     offset: Number
     function: PureFunction
+    ends: tuple[Fraction | None, Fraction | None] = (None, None)
 
     @classmethod
     def of(cls, rng: Any, *parameters: Any) -> Distribution:
@@ -353,11 +368,29 @@ class Quantised(IntegerNoise):
 
     def log_above(self, x: Array) -> Array:
         edges = self._edges(np.ceil(np.asarray(x) - 1e-9))
-        return self.base.log_above(edges) if self.factor > 0 else self.base.log_below(edges)
+        return self._log_between(edges, math.inf) if self.factor > 0 else self._log_between(-math.inf, edges)
 
     def log_below(self, x: Array) -> Array:
         edges = self._edges(np.floor(np.asarray(x) + 1e-9) + 1)
-        return self.base.log_below(edges) if self.factor > 0 else self.base.log_above(edges)
+        return self._log_between(-math.inf, edges) if self.factor > 0 else self._log_between(edges, math.inf)
+
+    @cached_property
+    def log_kept(self) -> float:
+        """ln of the probability that the noise lies between its ends."""
+        if self.ends == (None, None):
+            return 0.0
+        return float(self.base.log_between(*(np.array([end]) for end in self._range))[0])
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        low, high = self.ends
+        return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+    def _log_between(self, low: Array | float, high: Array | float) -> Array:
+        """ln of the probability that the noise lies there, given that it lies between its ends."""
+        least, most = self._range
+        first, last = np.broadcast_arrays(np.clip(low, least, most), np.clip(high, least, most))
+        return self.base.log_between(first, last) - self.log_kept
 
     def log_density(self, x: Array) -> Array:
         whole = np.rint(x)
@@ -366,7 +399,7 @@ class Quantised(IntegerNoise):
     def log_between(self, low: Array, high: Array) -> Array:
         first, last = np.ceil(np.asarray(low) - 1e-9), np.floor(np.asarray(high) + 1e-9)
         ends = self._edges(first), self._edges(last + 1)
-        between = self.base.log_between(*(ends if self.factor > 0 else ends[::-1]))
+        between = self._log_between(*(ends if self.factor > 0 else ends[::-1]))
         return np.where(first <= last, between, -np.inf)
 
     def mass_in_balls(self, k: int, *parameters: Any) -> Any:

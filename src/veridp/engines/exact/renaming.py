@@ -28,6 +28,7 @@ from veridp.numerics.rational import echelon
 
 DIGITS = r"-?[0-9][0-9,_]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"
 FIXED = re.compile(r"[,_]?(?:\.([0-9]+))?([f%])")  # formats that round to a number of decimals
+IDENTITY = PureFunction("·", float)
 Spans = tuple[NumberSpan, ...]
 
 
@@ -58,6 +59,8 @@ class RisingRenaming(Renaming):
         return not continuous and is_finite_number(constant) and self._at(float(constant)) != constant
 
     def _at(self, x: float) -> float:
+        if self.function is IDENTITY and math.isfinite(x):  # as rounding gives it: 6.1, not 61 times 0.1
+            return float(Fraction(self.factor) * Fraction(x) + Fraction(self.constant))
         return float(self.factor) * float(self.function.compute(x)) + float(self.constant)
 
 
@@ -152,7 +155,7 @@ class WrittenRenaming(Renaming, LeafPattern):
     def _written(self, level: float) -> float:
         if self.unit is None or not math.isfinite(level):
             return level
-        return (level if level >= 0 else -0.5 if level >= -1 else level + 1) * self.unit
+        return float(f"{(level if level >= 0 else -0.5 if level >= -1 else level + 1) * self.unit:.15g}")
 
 
 def written_form(parts: Sequence[str | WrittenNumber]) -> tuple[WrittenNumber, WrittenRenaming, int | None]:
