@@ -328,7 +328,7 @@ class Comparison(LowerBound):
         """
         from veridp.engines.exact.certified import enclose
 
-        mine, theirs = (replayed_paths(self.mechanism, data, self.reader) for data in (self.left, self.right))
+        mine, theirs = (replayed_paths(self.mechanism, data, FunctionReader()) for data in (self.left, self.right))
         high, low = min(self.loss.supremum, LARGEST_LEVEL), -min(self.loss.backward, LARGEST_LEVEL)
         found = []
         for level in np.linspace(high, low, count + 2)[1:-1].tolist():
@@ -423,14 +423,15 @@ def compare(
 
 
 def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:
-    reader = FunctionReader()
+    readers = FunctionReader(), FunctionReader()
     if not certified:
-        return Comparison(mechanism, left, right, _loss(mechanism, left, right, reader), reader)
+        loss = _loss(mechanism, left, right, readers)
+        return Comparison(mechanism, left, right, loss, readers[0].joined(readers[1]))
     from veridp.engines.exact.certified import certify  # balls are loaded only where they are asked for
 
-    mine, theirs = (replayed_paths(mechanism, data, reader) for data in (left, right))
-    reader.check_any_is_read()
-    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs), reader)
+    sides = zip((left, right), readers, strict=True)
+    mine, theirs = (replayed_paths(mechanism, data, reader) for data, reader in sides)
+    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs), readers[0].joined(readers[1]))
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
@@ -443,13 +444,13 @@ def _delta_lower(loss: PrivacyLoss, epsilon: float) -> float:
     return loss.delta(epsilon).lower - LOSS_ERROR * mass
 
 
-def _loss(mechanism: Mechanism, left: Any, right: Any, reader: FunctionReader) -> PrivacyLoss:
-    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data, reader) for data in (left, right))
+def _loss(mechanism: Mechanism, left: Any, right: Any, readers: Sequence[FunctionReader]) -> PrivacyLoss:
+    sides = list(zip((left, right), readers, strict=True))
+    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data, reader) for data, reader in sides)
     for listing in (listed, listed_there):
         listing.replay()
     if not in_step(mine, theirs):
-        mine, theirs = (factors_of(mechanism, data, reader, split=False)[0] for data in (left, right))
-    reader.check_any_is_read()
+        mine, theirs = (factors_of(mechanism, data, reader, split=False)[0] for data, reader in sides)
     outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
     if all(isinstance(output, Raised) for output in outputs):
         raise MechanismFailed(

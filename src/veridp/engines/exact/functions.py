@@ -57,7 +57,8 @@ class FunctionReader:
     plain: list[Path] | None = field(default_factory=list)  # paths without functions, until there is one with some
     unread: NotExact | None = None  # why outputs are taken for one, where some are
     read_any: bool = False
-    given: Released | None = None  # the released draws of which only some values are tried; None before any path
+    many: bool = False  # whether there were too many of them to keep
+    given: Released = ()  # the released draws of which only some values are tried
 
     @property
     def renames(self) -> bool:
@@ -69,17 +70,29 @@ class FunctionReader:
         """Whether outputs are taken for one, so that the loss is a lower bound."""
         return self.readings.leaves_unread or bool(self.given)
 
-    def check_any_is_read(self) -> None:
-        """NotExact where all outputs were taken for one."""
-        if self.unread is not None and not self.read_any:
-            raise self.unread
+    def joined(self, other: FunctionReader) -> FunctionReader:
+        """What the readers of two inputs know together, without paths.
+
+        NotExact where the two read the same outputs in different ways, or all outputs were taken for one.
+        """
+        found = FunctionReader(given=self.given, read_any=self.read_any or other.read_any)
+        if self.given != other.given:
+            raise NotExact("draws of a large range are released in another way, or not at all, on one of the inputs")
+        if self.plain is not None and other.plain is not None:
+            return found
+        for each in (self, other):
+            each._check_kept()
+            found.unread, found.plain = found.unread or each.unread, None
+            for path in each.plain or ():
+                found._note(path)
+            found.readings.take(each.readings)
+        if found.unread is not None and not found.read_any:
+            raise found.unread
+        return found
 
     def read(self, paths: Iterable[Path]) -> Iterator[Path]:
         """The paths without functions; NotExact, or NotAffine where it is still undecided, where there is no way."""
-        known, released = given_released(iter(paths))
-        if released != (self.given if self.given is not None else released):
-            raise NotExact("draws of a large range are released in another way, or not at all, on some inputs")
-        self.given = released
+        known, self.given = given_released(iter(paths))
         for path in known:
             if has_functions(path):
                 yield from map(self._read, _by_signs(path))
@@ -87,11 +100,11 @@ class FunctionReader:
             self.read_any = True
             if self.plain is None:
                 self._note(path)
-                yield path
+            elif len(self.plain) < MAX_KEPT_PATHS:
+                self.plain.append(path)
             else:
-                if len(self.plain) <= MAX_KEPT_PATHS:
-                    self.plain.append(path)
-                yield path
+                self.many = True
+            yield path
 
     def _read(self, path: Path) -> Path:
         if any(condition.slack.functions for condition in path.conditions):
@@ -153,8 +166,7 @@ class FunctionReader:
     ) -> None:
         """Keep how the entries of the path are read, up to one that is not; and those of earlier paths first."""
         earlier, self.plain = self.plain, None
-        if earlier is not None and len(earlier) > MAX_KEPT_PATHS:
-            raise NotExact(f"a function is released after {MAX_KEPT_PATHS} paths without one, too many to compare with")
+        self._check_kept()
         for other in earlier or ():
             self._note(other)
         outline = outline_of(path.output)
@@ -170,6 +182,12 @@ class FunctionReader:
                 symbolic = isinstance(symbol, Affine)
                 how = (renamed or {}).get(place) if symbolic else leaf_key(leaf)
                 self.readings.note(outline, place, how, symbolic and symbol.continuous, guards)
+
+    def _check_kept(self) -> None:
+        if self.many:
+            raise NotExact(
+                f"a function is released beside {MAX_KEPT_PATHS} paths without one, too many to compare with"
+            )
 
     def shown(self, event: ExactEvent) -> ExactEvent:
         """The event in terms of the outputs themselves."""

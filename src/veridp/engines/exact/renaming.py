@@ -260,6 +260,13 @@ class Readings:
             if not all(_exclude(guards, each) for each in theirs):
                 raise NotExact("an entry of the output is computed by different functions on different paths or inputs")
 
+    def take(self, other: Readings) -> None:
+        """Note all that the other has noted."""
+        for (outline, place), ways in other.seen.items():
+            for read, (continuous, every) in ways.items():
+                for guards in every:
+                    self.note(outline, place, read, continuous, guards)
+
     def shown(self, event: ExactEvent) -> ExactEvent:
         """The event in terms of the outputs themselves."""
         renamings = self.renamings
