@@ -114,3 +114,17 @@ def test_its_pairs_are_attacked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("veridp.engines.sniper.search", search)
     sampled.attack(findings)
     assert asked == findings.candidates != []
+
+
+def test_no_input_of_another_size_than_the_stated_one_refutes_a_claim() -> None:
+    """The mean of the middle two of four numbers of [0, 1] moves by 1/2, at scale 1/4; the middle one of three by 1."""
+
+    def trimmed(data):
+        middle = sorted(data)[1:-1]
+        return sum(middle) / len(middle) + np.random.laplace(0, 1 / len(data))
+
+    findings = compared(trimmed, epsilon=1.0, adjacency="replace", domain=(0.0, 1.0), size=4)
+    assert {len(side) for pair in findings.candidates for side in (pair.left, pair.right)} == {4}  # type: ignore[arg-type]
+    with within(findings.deadline):
+        confirm_candidates(findings)
+    assert math.isclose(findings.lower, 2.0, rel_tol=1e-9)

@@ -195,3 +195,17 @@ def test_without_functions_what_is_not_affine_is_refused_by_name():
     for mechanism in (lambda rng, data: rng.laplace() * rng.laplace(), lambda rng, data: 1 / rng.laplace()):
         with pytest.raises(NotAffine, match=r"noise .*is not affine"):
             explore(mechanism, None, functions=False)
+
+
+def test_a_quotient_of_proportional_numbers_is_a_constant():
+    def quotients(rng, data):
+        noisy = data[0] + rng.laplace()
+        return noisy / noisy, 3 * noisy / (2 * noisy), (noisy + 2) / noisy, noisy / (noisy + rng.laplace())
+
+    path = only(quotients, [1.0])
+    assert [str(leaf) if isinstance(leaf, float) else leaf.text() for leaf in path.output] == [
+        "1.0", "1.5", "(n0 + 3) / (n0 + 1)", "(n0 + 1) / (n0 + n1 + 1)",
+    ]  # fmt: skip
+    replayed(quotients, [1.0])
+    whole = only(lambda rng, data: (x := np.float64(1.0) * rng.poisson(2.0)) / x)  # 0 / 0 is NaN, and no 1
+    assert not isinstance(whole.output, float)

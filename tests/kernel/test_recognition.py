@@ -396,3 +396,51 @@ def test_the_sign_of_noise_within_functions() -> None:
 
     assert veridp.prove(logarithm).epsilon == 0.5
     assert veridp.prove(one_sided).epsilon == math.inf
+
+
+FLOORS: list[Maker] = [
+    lambda rng: math.floor(rng.exponential(2.0)),
+    lambda rng: int(-2 * math.log(1 - rng.random())),
+    lambda rng: -math.floor(-rng.exponential(2.0)),
+    lambda rng: np.ceil(2 * rng.standard_exponential()),
+    lambda rng: (3 + rng.exponential(2.0)) // 1,
+    lambda rng: -int(-rng.exponential(2.0)),
+]
+
+
+@pytest.mark.parametrize("maker", FLOORS)
+def test_the_whole_part_of_an_exponential_draw_is_geometric(maker: Maker) -> None:
+    """P[⌊X⌋ >= k] = e^(-k/2). The difference of two costs 1/2 for a count that moves by 1."""
+    counted = veridp.mechanism(adjacency="replace", domain=[0, 1], size=1)(
+        lambda rng, x: x[0] + maker(rng) - maker(rng)
+    )
+    proof = veridp.prove(counted)
+    assert proof.epsilon == pytest.approx(0.5, abs=1e-9)
+    assert all("geometric noise" in said for said in proof.recognised)
+    assert veridp.exact.compare(counted, [0], [1]).epsilon == pytest.approx(0.5, abs=1e-9)
+    (path,) = paths_of(maker)
+    (noise,) = path.noises
+    assert float(noise.distribution.p) == pytest.approx(1 - math.exp(-0.5), rel=1e-15)  # type: ignore[attr-defined]
+    offset, factor = float(path.output[0].constant), float(path.output[0].terms[noise])
+    rng = np.random.default_rng(9)
+    seen = np.array([float(maker(rng)) for _ in range(2_000)])
+    for level in range(-3, 12):
+        share = np.exp(noise.distribution.log_above(np.array((level - offset) / factor)))
+        assert np.mean(seen >= level) == pytest.approx(float(share), abs=4 / math.sqrt(len(seen)))
+
+
+def test_other_whole_parts_are_left_as_they_are() -> None:
+    """Rounded to the nearest, 0 has less probability; 2 - X is rounded up below 0, and down above."""
+
+    def rest_released(rng: Any, data: Any) -> Any:
+        noise = rng.exponential(2.0)
+        return data[0] + math.floor(noise), noise - math.floor(noise)
+
+    for mechanism in (
+        lambda rng, data: data[0] + round(rng.exponential(2.0)),
+        lambda rng, data: data[0] + int(2 - rng.exponential(2.0)),
+        lambda rng, data: data[0] + math.floor(0.5 + rng.exponential(2.0)),
+        rest_released,
+    ):
+        paths = explore(mechanism, unknowns("data", 1))
+        assert recognised(paths) is paths

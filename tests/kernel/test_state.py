@@ -33,6 +33,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special, stats
 
@@ -949,3 +950,34 @@ def test_arrays_of_every_kind_are_read(values):
     else:
         values[0] = values[1]
     assert (changed(before, fingerprint(reads)) is None) == (np.ndim(values) == 0 or len(values) == 1)
+
+
+LOOKUP = pd.DataFrame({"key": ["a", "b"], "weight": [1.0, 2.0]})
+WEIGHTS = pd.Series([1.0, 2.0], index=["a", "b"])
+MARKED = pd.Series([1.0, 2.0])
+
+
+def test_tables_of_pandas_are_read_and_may_not_change():
+    def by_frame(rng, data):
+        weights = dict(zip(LOOKUP["key"], LOOKUP["weight"], strict=True))
+        return sum(weights[x] for x in data) + rng.laplace(scale=2.0)
+
+    def by_series(rng, data):
+        return sum(WEIGHTS[x] for x in data) + rng.laplace(scale=2.0)
+
+    for mechanism in (by_frame, by_series):
+        proof = veridp.prove(veridp.mechanism(adjacency="add-remove", domain=["a", "b"], size=1)(mechanism))
+        assert proof.epsilon == 1.0
+
+    def counting(rng, data):
+        LOOKUP.loc[0, "weight"] += 1.0
+        return rng.laplace() + 0 * LOOKUP.loc[0, "weight"]
+
+    def marking(rng, data):
+        object.__setattr__(MARKED, "seen", getattr(MARKED, "seen", 0) + 1)
+        return rng.laplace()
+
+    for mechanism in (counting, marking):
+        with pytest.raises((Nondeterministic, NotExplorable)):
+            explore(mechanism, None)
+    assert WEIGHTS.tolist() == [1.0, 2.0]

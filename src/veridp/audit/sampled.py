@@ -227,7 +227,11 @@ def confirm_exactly(findings: Findings) -> None:
         except VeridpError as reason:
             found.append(f"the sampled witness is not checked exactly: {reason}")
             return
-        if epsilon < sampled.epsilon(case.claim.tolerated.delta).lower:
+        weaker = epsilon < sampled.epsilon(case.claim.tolerated.delta).lower
+        if weaker and comparison.is_lower_bound:
+            found.append(f"the sampled witness is not checked exactly: ε >= {epsilon:.6g} between its inputs")
+            return
+        if weaker:
             findings.lower, findings.witness = 0.0, None
             found.append(f"the sampled witness was a false alarm: exactly, ε = {epsilon:.6g} between its inputs")
         else:

@@ -82,6 +82,7 @@ IMMUTABLE_TYPE = 1 << 8  # the flag of a type of C code, whose attributes cannot
 POINTER = 8  # bytes
 # Names by which code reaches globals and attributes whose names it computes.
 COMPUTED_NAMES = frozenset({"globals", "vars", "__dict__", "__globals__", "f_globals", "setattr", "exec", "eval"})
+PANDAS_ATTRIBUTES = frozenset({"_mgr", "_item_cache", "_attrs", "_flags", "_name"})  # of frames and series
 COMPUTED_MODULES = frozenset({"import_module", "__import__"})
 
 
@@ -260,6 +261,9 @@ class _Reader:
 
     def _object(self, place: str, kind: type, value: Any, of: Callable[..., bool]) -> None:
         """An object that holds others: its contents by its type, then its attributes."""
+        if (table := _table_state(kind, value)) is not None:
+            self.note(place, table)
+            return
         known = True
         if (
             kind in (list, tuple, dict)
@@ -544,6 +548,34 @@ def _marshalled(value: Any) -> bytes | None:
         return _digest(marshal.dumps(value, 2))  # the last version that tells contents alone
     except ValueError:
         return None
+
+
+def _table_state(kind: type, value: Any) -> object:
+    """What a frame or series of pandas, or a frame of polars, holds; None for all else, and where it holds objects.
+
+    What they keep besides counts who else refers to them, which is no state that code sees.
+    """
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and kind in (pandas.DataFrame, pandas.Series):
+        if value.attrs or not vars(value).keys() <= PANDAS_ATTRIBUTES:
+            return None
+        frame = value.to_frame() if kind is pandas.Series else value
+        columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
+        parts = [part.to_numpy() for part in (frame.columns, frame.index, *columns)]
+    elif polars is not None and kind is polars.DataFrame:
+        parts = [list(value.columns), *(value.to_series(k).to_numpy() for k in range(value.width))]
+    else:
+        return None
+    found: list[object] = [kind]
+    for part in parts:
+        if isinstance(part, np.ndarray) and not part.dtype.hasobject:
+            found.append((part.dtype.str, _digest(np.ascontiguousarray(part).view(np.uint8))))
+            continue
+        states = [plain_state(type(entry), entry) for entry in part]
+        if None in states:
+            return None
+        found.append(tuple(states))
+    return tuple(found)
 
 
 def _digest(contents: Any) -> bytes:

@@ -107,9 +107,22 @@ def _round_at_least(level: Fraction, strict: bool) -> ArgumentBound:
     return ArgumentBound(Fraction(2 * whole - 1, 2), whole % 2 == 1)
 
 
+def _written(x: Any) -> Any:
+    """The level at which a number is rounded to a whole one and written: -0, below 0, is level -1."""
+    return np.rint(x) - (np.asarray(x) < 0)
+
+
+def _written_at_least(level: Fraction, strict: bool) -> ArgumentBound:
+    whole = math.floor(level) + 1 if strict else math.ceil(level)
+    if whole == 0:
+        return ArgumentBound(Fraction(0), False)
+    return _round_at_least(Fraction(whole if whole > 0 else whole + 1), False)
+
+
 FLOOR = PureFunction("floor(·)", np.floor, whole=True, at_least=_floor_at_least)
 TRUNC = PureFunction("trunc(·)", np.trunc, whole=True, at_least=_trunc_at_least)
 ROUND = PureFunction("round(·)", np.rint, whole=True, at_least=_round_at_least)
+WRITTEN = PureFunction("written(·)", _written, whole=True, at_least=_written_at_least)
 
 
 def _bits(function: Callable[..., Any], *values: Any) -> Any:

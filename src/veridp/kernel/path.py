@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from veridp.errors import BadOutput
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select, affine
+from veridp.kernel.functions import FLOOR
 from veridp.kernel.output import (
     Kind,
     Raised,
@@ -275,8 +277,11 @@ def symbols_of(leaf: Any) -> Iterator[Noise | Unknown]:
             yield from drawn_in(number.terms)
 
 
-def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list[Path]:
-    """The paths with their open values given: conditions that become false drop a path, those that hold go.
+Given = Mapping[Unknown, Number] | Mapping[Noise, Number]
+
+
+def with_values(paths: Sequence[Path], values: Given) -> list[Path]:
+    """The paths with open values, or draws, given: conditions that become false drop a path, those that hold go.
 
     What paths share (a fork, above all) is worked out once.
     """
@@ -300,16 +305,16 @@ def with_values(paths: Sequence[Path], values: Mapping[Unknown, Number]) -> list
     return found
 
 
-def _function_with_values(symbol: Derived, values: Mapping[Unknown, Number]) -> Derived | Number:
+def _function_with_values(symbol: Derived, values: Given) -> Derived | Number:
     told = tuple(_leaf_with_values(argument, values) for argument in symbol.arguments)
     if any(isinstance(argument, Affine) for argument in told):
         return Derived(symbol.function, told)
+    if symbol.function is FLOOR:
+        return math.floor(Fraction(told[0]))  # without rounding
     return exact(Derived(symbol.function, told).evaluate({}))
 
 
-def condition_with_values(
-    condition: Condition, values: Mapping[Unknown, Number], known: dict[int, Condition | bool]
-) -> Condition | bool:
+def condition_with_values(condition: Condition, values: Given, known: dict[int, Condition | bool]) -> Condition | bool:
     """The condition with open values given, or its truth; `known` keeps the answers by identity."""
     answer = known.get(id(condition))
     if answer is None:
@@ -322,11 +327,11 @@ def condition_with_values(
     return answer
 
 
-def _leaf_with_values(leaf: Any, values: Mapping[Unknown, Number]) -> Any:
+def _leaf_with_values(leaf: Any, values: Given) -> Any:
     if isinstance(leaf, Affine):
         constant, terms = leaf.constant, dict(leaf.terms)
-        for symbol in [symbol for symbol in terms if isinstance(symbol, Unknown)]:
-            constant += terms.pop(symbol) * values[symbol]
+        for symbol in [symbol for symbol in terms if symbol in values]:
+            constant += terms.pop(symbol) * values[symbol]  # type: ignore[index]
         for function in leaf.functions:
             told, coefficient = _function_with_values(function, values), terms.pop(function)
             if isinstance(told, Derived):
@@ -342,4 +347,6 @@ def _leaf_with_values(leaf: Any, values: Mapping[Unknown, Number]) -> Any:
         if isinstance(condition, bool):
             return then if condition else other
         return Select.of(condition, then, other)
+    if isinstance(leaf, NoisyText):
+        return leaf.with_numbers([_leaf_with_values(number, values) for number in leaf.numbers])
     return leaf

@@ -5,9 +5,10 @@ distribution as what they make, given what the path asks of them. So the output 
 their joint distribution exactly, and with it every probability that follows from them. The draws that are gone must
 occur nowhere else on the path: this is what `_Draft.only_in` and `_Draft.in_proportion` see to.
 
-Numbers are taken for the rationals that they are, with two exceptions: floats next to multiples of π stand for these,
-and shapes of gamma draws that sum to a number next to 1 are shares of 1. A rule that would need an irrational scale or
-offset does not apply.
+Numbers are taken for the rationals that they are, with three exceptions: floats next to multiples of π stand for these,
+shapes of gamma draws that sum to a number next to 1 are shares of 1, and the p of geometric noise that is made of
+exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`. A rule that would need an irrational
+scale or offset does not apply.
 """
 
 from __future__ import annotations
@@ -23,7 +24,18 @@ from typing import Any, NamedTuple
 from veridp.kernel import functions as f
 from veridp.kernel.distributions import Distribution, Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select, affine
-from veridp.kernel.noise import Cauchy, Exponential, Gamma, Gumbel, Laplace, Logistic, Normal, StudentT, Uniform
+from veridp.kernel.noise import (
+    Cauchy,
+    Exponential,
+    Gamma,
+    Geometric,
+    Gumbel,
+    Laplace,
+    Logistic,
+    Normal,
+    StudentT,
+    Uniform,
+)
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves
 from veridp.kernel.symbols import (
     Derived,
@@ -354,6 +366,23 @@ def _log_of_exponential(symbol: Derived) -> Made | None:
     return Made(Gumbel(1), -1)
 
 
+def _floor_of_exponential(symbol: Derived) -> Made | None:
+    """The whole part of an exponential draw of scale b is geometric noise less 1: P[⌊X⌋ >= k] = e^(-k/b).
+
+    Rounded down with a minus, it is minus the geometric noise, as it is no integer.
+    """
+    drawn = _unit(symbol.arguments[0], Exponential) if symbol.function in (f.FLOOR, f.TRUNC) else None
+    if drawn is None or Fraction(offset := symbol.arguments[0].constant).denominator != 1:
+        return None
+    noise, factor = drawn
+    if symbol.function is f.TRUNC and (offset * factor < 0 or (offset and factor < 0)):
+        return None  # it is rounded up on one side of 0, and down on the other
+    p = -math.expm1(-1 / float(abs(factor) * Fraction(noise.distribution.scale)))
+    towards_zero = factor > 0 or symbol.function is f.TRUNC
+    sign = 1 if factor > 0 else -1
+    return Made(Geometric(exact(p)), sign, offset - sign if towards_zero else offset)
+
+
 def _tangent(symbol: Derived) -> Made | None:
     """The tangent of a uniform angle is Cauchy noise, if the angles make up whole periods, wherever these begin.
 
@@ -407,6 +436,7 @@ def _student(symbol: Derived) -> Made | None:
 RULES: tuple[Callable[[Derived], Made | None], ...] = (
     _log_of_uniform,
     _log_of_exponential,
+    _floor_of_exponential,
     _tangent,
     _mixture,
     _student,

@@ -2,7 +2,7 @@
 
 A text has no place for a stand-in, so a mark stands in it for the number; code that looks at the text would see the
 mark. So a number is written only where the code shows that the text goes from there into the output and nowhere else:
-in a `return` of the mechanism itself, within f-strings, str, format, join, tuples, lists and dicts.
+in a `return` of the mechanism itself, or a lambda, within f-strings, str, format, join, tuples, lists and dicts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 import itertools
 import linecache
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
@@ -56,6 +56,14 @@ class NoisyText:
     def text(self) -> str:
         return "".join(part if isinstance(part, str) else part.text() for part in self.parts)
 
+    def with_numbers(self, numbers: Sequence[Any]) -> NoisyText | str:
+        """The text with other numbers, a plain one where none of them is noisy."""
+        given = iter(numbers)
+        parts = [part if isinstance(part, str) else (next(given), part.form) for part in self.parts]
+        if any(isinstance(part, tuple) and isinstance(part[0], Affine) for part in parts):
+            return NoisyText(tuple(p if isinstance(p, str) else WrittenNumber(*p) for p in parts))
+        return "".join(part if isinstance(part, str) else format(part[0], part[1]) for part in parts)
+
 
 def has_mark(text: str) -> bool:
     return MARK.search(text) is not None
@@ -81,7 +89,7 @@ def goes_into_output(frame: FrameType | None) -> bool:
 def _is_returned(file: str, place: Any) -> bool:
     chain = _nodes_around(file, place)
     for inner, outer in itertools.pairwise(chain):
-        if isinstance(outer, ast.Return):
+        if isinstance(outer, ast.Return) or (isinstance(outer, ast.Lambda) and inner is outer.body):
             return not any(map(_formats_text, ast.walk(outer)))
         if not _passes_on(inner, outer):
             return False

@@ -232,7 +232,7 @@ def _line_of(comparison: Comparison, event: object) -> tuple[EntryLoss | None, t
     entries = {entry for one in events for entry, _ in one.within}
     templates = {str(one.template) for one in events}
     nothing = None, (1.0, 1.0)
-    if len(entries) != 1 or len(templates) != 1 or comparison.reader.renamings:
+    if len(entries) != 1 or len(templates) != 1 or comparison.reader.renames:
         return nothing
     (entry,) = entries
     for line, others in _lines(comparison.loss, ()):

@@ -120,8 +120,16 @@ class Comparison(LowerBound):
 
     @property
     def epsilon(self) -> float:
-        """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot."""
+        """The supremum of |ln p/q| over all outputs; inf where one input can give what the other cannot.
+
+        Where `is_lower_bound`, over the outputs that are told apart.
+        """
         return max(0.0, self.loss.supremum, self.loss.backward)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether outputs whose loss is not known were taken for one, which can only lessen ε and δ."""
+        return self.reader.takes_together
 
     @property
     def _turned(self) -> bool:
@@ -320,7 +328,7 @@ class Comparison(LowerBound):
         """
         from veridp.engines.exact.certified import enclose
 
-        mine, theirs = (replayed_paths(self.mechanism, data, self.reader) for data in (self.left, self.right))
+        mine, theirs = (replayed_paths(self.mechanism, data, FunctionReader()) for data in (self.left, self.right))
         high, low = min(self.loss.supremum, LARGEST_LEVEL), -min(self.loss.backward, LARGEST_LEVEL)
         found = []
         for level in np.linspace(high, low, count + 2)[1:-1].tolist():
@@ -376,7 +384,8 @@ class Comparison(LowerBound):
         return document
 
     def __str__(self) -> str:
-        return f"{self.mechanism.name}: ε = {self.epsilon:.6g} between {self.left} and {self.right}"
+        relation = ">=" if self.is_lower_bound else "="
+        return f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} between {self.left} and {self.right}"
 
 
 def compare(
@@ -414,13 +423,15 @@ def compare(
 
 
 def _compared(mechanism: Mechanism, left: Any, right: Any, certified: bool) -> Comparison:
-    reader = FunctionReader()
+    readers = FunctionReader(), FunctionReader()
     if not certified:
-        return Comparison(mechanism, left, right, _loss(mechanism, left, right, reader), reader)
+        loss = _loss(mechanism, left, right, readers)
+        return Comparison(mechanism, left, right, loss, readers[0].joined(readers[1]))
     from veridp.engines.exact.certified import certify  # balls are loaded only where they are asked for
 
-    mine, theirs = (replayed_paths(mechanism, data, reader) for data in (left, right))
-    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs), reader)
+    sides = zip((left, right), readers, strict=True)
+    mine, theirs = (replayed_paths(mechanism, data, reader) for data, reader in sides)
+    comparison = Comparison(mechanism, left, right, loss_between(mine, theirs), readers[0].joined(readers[1]))
     return replace(comparison, enclosure=certify(mine, theirs, comparison._peak.event))
 
 
@@ -433,12 +444,13 @@ def _delta_lower(loss: PrivacyLoss, epsilon: float) -> float:
     return loss.delta(epsilon).lower - LOSS_ERROR * mass
 
 
-def _loss(mechanism: Mechanism, left: Any, right: Any, reader: FunctionReader) -> PrivacyLoss:
-    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data, reader) for data in (left, right))
+def _loss(mechanism: Mechanism, left: Any, right: Any, readers: Sequence[FunctionReader]) -> PrivacyLoss:
+    sides = list(zip((left, right), readers, strict=True))
+    (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data, reader) for data, reader in sides)
     for listing in (listed, listed_there):
         listing.replay()
     if not in_step(mine, theirs):
-        mine, theirs = (factors_of(mechanism, data, reader, split=False)[0] for data in (left, right))
+        mine, theirs = (factors_of(mechanism, data, reader, split=False)[0] for data, reader in sides)
     outputs = [key.template.tree for part in (*mine, *theirs) for key in part.classes]
     if all(isinstance(output, Raised) for output in outputs):
         raise MechanismFailed(

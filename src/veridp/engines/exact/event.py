@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -53,6 +54,12 @@ class LinearEntry:
     terms: tuple[tuple[int, float], ...]  # leaf positions and factors
     names: tuple[str, ...]
 
+    def value(self, shown: Template, columns: Mapping[Slot, NDArray[Any]]) -> Any:
+        """Its value in outputs of one form; None where some leaf is no number."""
+        if not all(_is_number(shown.leaves[position]) for position, _ in self.terms):
+            return None
+        return sum(factor * _column(shown.leaves[position], columns) for position, factor in self.terms)
+
     def __str__(self) -> str:
         parts: list[str] = []
         for (_, factor), name in zip(self.terms, self.names, strict=True):
@@ -60,6 +67,14 @@ class LinearEntry:
             sign = ("-" if factor < 0 else "") if not parts else (" - " if factor < 0 else " + ")
             parts.append(f"{sign}{size}{name}")
         return "".join(parts)
+
+
+class LeafPattern(ABC):
+    """What stands in a template for leaves of a kind of their own: texts with a number in them, for example."""
+
+    @abstractmethod
+    def fits(self, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+        """Where the leaf is one of them."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +110,11 @@ class ExactEvent(OutputEvent):
         wanted = [] if self.template is None else list(zip(self.template.leaves, shown.leaves, strict=True))
         wanted += [(value, shown.leaves[position]) for _, position, value in self.equal]
         for value, leaf in wanted:
-            holds = holds & _equals(value, leaf, columns)
+            holds = holds & equals(value, leaf, columns)
         for entry, spans in self.within:
-            if not all(_is_number(shown.leaves[position]) for position, _ in entry.terms):
+            number = entry.value(shown, columns)
+            if number is None:
                 return False
-            number = sum(factor * _column(shown.leaves[position], columns) for position, factor in entry.terms)
             inside = [(span.low <= number) & (number <= span.high) for span in spans]
             holds = holds & np.isfinite(number) & np.logical_or.reduce(inside)
         return holds
@@ -157,8 +172,10 @@ def _column(leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> Any:
     return columns[leaf] if isinstance(leaf, Slot) else float(leaf)
 
 
-def _equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
+def equals(value: Any, leaf: Any, columns: Mapping[Slot, NDArray[Any]]) -> NDArray[np.bool_] | bool:
     """Where the leaf has the value, or is a finite number where the value is a slot."""
+    if isinstance(value, LeafPattern):
+        return value.fits(leaf, columns)
     if not isinstance(leaf, Slot):
         return _is_number(leaf) if isinstance(value, Slot) else same(value, leaf)
     if isinstance(value, bool):

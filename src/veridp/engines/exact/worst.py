@@ -389,19 +389,19 @@ class _Comparer:
 
     def __init__(self, mechanism: Mechanism, size: int) -> None:
         self.mechanism, self.size = mechanism, size
-        self.explored: dict[str, Sequence[Path]] = {}
-        self.reader = FunctionReader()
+        self.explored: dict[str, tuple[Sequence[Path], FunctionReader]] = {}
         self.law: OpenDistribution | None = None
         self.law_pays: bool | None = None if mechanism.adjacency.vertices(1) is not None else False
 
     def __call__(self, left: Any, right: Any) -> Comparison:
         if self.law is not None and _is_vector(left, self.size) and _is_vector(right, self.size):
-            return Comparison(self.mechanism, left, right, self.law.loss(left, right), self.reader)
-        mine, theirs = (self._paths(data) for data in (left, right))
+            return Comparison(self.mechanism, left, right, self.law.loss(left, right))
+        (mine, reader), (theirs, other) = (self._paths(data) for data in (left, right))
         if self.law_pays is None:  # after the first pair it is known how many paths there are
             self.law_pays = len(mine) <= OPEN_LAW_PAYS
             self.law = OpenDistribution.of(self.mechanism, self.size, len(mine)) if self.law_pays else None
-        return Comparison(self.mechanism, left, right, loss_between(mine, theirs), self.reader)
+        joined = reader.joined(other)
+        return Comparison(self.mechanism, left, right, loss_between(mine, theirs), joined)
 
     def replay(self, comparison: Comparison) -> None:
         """Hold plain runs against the paths that this comparison rests on."""
@@ -410,14 +410,15 @@ class _Comparer:
             data = unknowns("data", self.size)
             Listing.of(self.mechanism, data, self.law.listed, defer=True).replay(at=sides)
         for data in sides:
-            replayed_paths(self.mechanism, data, self.reader)
+            replayed_paths(self.mechanism, data, FunctionReader())
 
-    def _paths(self, data: Any) -> Sequence[Path]:
+    def _paths(self, data: Any) -> tuple[Sequence[Path], FunctionReader]:
         text = repr(data)
         if text not in self.explored:
             if len(self.explored) >= MOST_KEPT:
                 self.explored.clear()
-            self.explored[text] = paths_of(self.mechanism, data, self.reader)
+            reader = FunctionReader()
+            self.explored[text] = paths_of(self.mechanism, data, reader), reader
         return self.explored[text]
 
 

@@ -110,7 +110,8 @@ def search(
     Pairs come from the adjacency and the `example`, an ordinary input: a data frame, an array or a list of records.
     Records are added, removed and replaced: by extremes, duplicates, NaN, unseen categories, values outside the bounds,
     large integers; also from no data, one record, and records that are all the same. Without an adjacency, one record
-    more or less is assumed where there is an example. Nothing is proved where nothing is found.
+    more or less is assumed where there is an example; where there is none, and a size is stated, no others are tried.
+    Nothing is proved where nothing is found.
     """
     mechanism = as_mechanism(program, **arguments).stating(adjacency=adjacency, domain=domain, size=size)
     if example is not None and "adjacency" in mechanism.assumed:
@@ -138,6 +139,7 @@ class _Search:
         )
         if mechanism.assumed & {"adjacency"}:
             self.stated = assumed_text({"adjacency": str(self.relation)})
+        self.any_size = example is not None or "size" in mechanism.assumed or not self.relation.on_records
         self.pairs = self.runs = 0
         self.found: dict[FaultKey, PipelineResult] = {}
         self.costliest: PipelineResult | None = None
@@ -165,7 +167,13 @@ class _Search:
         return self._so_far(finished=True)
 
     def _pairs(self) -> Iterator[Pair]:
-        return neighbours(self.table, self.relation, self.mechanism.size, self.mechanism.domain)
+        made = neighbours(self.table, self.relation, self.mechanism.size, self.mechanism.domain)
+        return filter(self._has_size, made)
+
+    def _has_size(self, pair: Pair) -> bool:
+        """Whether the inputs have the stated size, one of them perhaps a record more; no other refute a claim."""
+        sizes = () if self.any_size else (len(_records(pair.left)), len(_records(pair.right)))
+        return not sizes or (min(sizes) == self.mechanism.size and max(sizes) <= min(sizes) + self.relation.extra)
 
     def _compare(self, pair: Pair) -> PipelineResult:
         result = compared(self.mechanism, pair.left, pair.right, self.seed, pair.pattern)
@@ -203,7 +211,7 @@ class _Search:
                     adjacent = self.relation.adjacent(pair.left, pair.right)
                 except (TypeError, ValueError, OverflowError, BadInput):
                     continue
-                if not adjacent or repr(mine) == repr(theirs):
+                if not adjacent or repr(mine) == repr(theirs) or not self._has_size(pair):
                     continue
                 left_over -= 1
                 try:

@@ -142,9 +142,22 @@ def _quotient(first: Any, second: Affine, parts: Parts) -> Any:
     if not numpy and not is_positive(second) and second == 0:  # NumPy's quotient is infinite then
         raise ZeroDivisionError("division by zero" if kind == second.kind == "i" else "float division by zero")
     if terms:
-        return derived(functions.QUOTIENT, (settle(first), second), "f", numpy)
+        first = settle(first)
+        ratio = _ratio(first, second) if isinstance(first, Affine) and second.continuous else None
+        if ratio is not None:
+            return expression(ratio, {}, "f", numpy)
+        return derived(functions.QUOTIENT, (first, second), "f", numpy)
     inverse = derived(functions.RECIPROCAL, (second,), "f", numpy)
     return scaled(inverse, constant, "f", numpy)
+
+
+def _ratio(first: Affine, second: Affine) -> Number | None:
+    """By what the second is multiplied to be the first; None where it is not a multiple."""
+    if first.terms.keys() != second.terms.keys():
+        return None
+    ratios = {Fraction(c) / Fraction(second.terms[symbol]) for symbol, c in first.terms.items()}
+    ratio = ratios.pop()
+    return exact(ratio) if not ratios and first.constant == ratio * second.constant else None
 
 
 def is_positive(value: Affine) -> bool:
