@@ -1,85 +1,30 @@
 """What harmless opening costs a client and a server. `python benchmarks/verifiable.py [--quick] [--page FILE]`
 
-The table has the time to commit and to verify for one client with 73 items at ε = ln 2, by scheme, all measured in
-turns in one run, and the bytes that the client sends. A ratio above the required one says "ok". With --page, the
-comparison of the protocols (privacy, robustness, length, bytes, error, gain) is written to a page, whose numbers are
-computed, not measured.
+The table has the processor time to commit and to verify for one client with 73 items at ε = ln 2, by scheme, all
+measured in turns in one run, and the bytes that the client sends. A ratio above the required one says "ok". With
+--page, the comparison of the protocols (privacy, robustness, length, bytes, error, gain) is written to a page, whose
+numbers are computed, not measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import random
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from modular_pedersen import ModularPedersen
 from veridp.collect import Task, scheme
 from veridp.collect.attacks import Compared, compared_frequencies, compared_means
 from veridp.collect.commitments import Scheme
-from veridp.collect.harmless import Layout
-from veridp.collect.messages import Commit, Context, Opening, encode
+from veridp.collect.evaluation import ModularPedersen, commitment_costs
 from veridp.collect.strategies import strategies
-from veridp.collect.task import packed_values
 from veridp.local.study import adult_ages
 
-CONTEXT = Context(bytes(32), bytes(16))
-SECRET = bytes(range(32))
 REQUIRED = 10.0
 SCHEMES = ("blake2b", "blake2b-plain", "ristretto255")
 BETA = 0.05
 PUBLISHED = {"grr-ho": "robust", "sr-ho": "semi-robust", "pm-ho": "robust"}  # in the table that this one recomputes
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one client costs: the least seconds to commit and to verify, and the bytes it sends."""
-
-    commit: float
-    verify: float
-    sent: int
-
-
-def measured(schemes: Sequence[Scheme], layout: Layout, repeats: int) -> list[Cost]:
-    """The costs of the schemes, which take turns."""
-    rng = random.Random(1)  # noqa: S311
-    counts = (layout.length - sum(layout.floors) + layout.floors[0], *layout.floors[1:])
-    vector = layout.draw_vector([counts] * layout.blocks, rng)
-    closed = layout.draw_closed(vector, (0,) * layout.blocks, rng)
-    values = [vector[i] for i in layout.opened(closed)]
-    runs: list[Callable[[], object]] = []
-    sent = []
-    for kind in schemes:
-        commitment = kind.commit(CONTEXT, layout, vector, SECRET)
-        proof = kind.open(CONTEXT, layout, vector, SECRET, closed)
-        opening = Opening(CONTEXT.task, CONTEXT.session, tuple(closed), packed_values(layout, values), proof)
-        sent.append(len(encode(Commit(CONTEXT.task, CONTEXT.session, commitment))) + len(encode(opening)))
-
-        def commit(kind: Scheme = kind) -> object:
-            return kind.commit(CONTEXT, layout, vector, SECRET)
-
-        def verify(kind: Scheme = kind, commitment: bytes = commitment, proof: bytes = proof) -> None:
-            kind.check(layout, commitment)
-            kind.verify(CONTEXT, layout, commitment, closed, values, proof)
-
-        runs += [commit, verify]
-    least = best(repeats, runs)
-    return [Cost(least[2 * i], least[2 * i + 1], sent[i]) for i in range(len(schemes))]
-
-
-def best(repeats: int, runs: Sequence[Callable[[], object]]) -> list[float]:
-    """The least seconds of each run, which take turns."""
-    least = [math.inf] * len(runs)
-    for _ in range(repeats):
-        for index, run in enumerate(runs):
-            start = time.perf_counter()
-            run()
-            least[index] = min(least[index], time.perf_counter() - start)
-    return least
 
 
 def show_schemes(repeats: int) -> bool:
@@ -93,7 +38,7 @@ def show_schemes(repeats: int) -> bool:
         scheme("blake2b"),
         scheme("blake3"),
     ]
-    costs = dict(zip((kind.name for kind in schemes), measured(schemes, layout, repeats), strict=True))
+    costs = {cost.scheme: cost for cost in commitment_costs(schemes, layout, repeats)}
     print(f"one client, 73 items, ε = ln 2, {layout.size} entries of which {layout.size - layout.closed} are opened")
     print(f"{'scheme':<16}{'commit':>12}{'verify':>12}{'bytes':>9}")
     for name, cost in costs.items():
