@@ -326,7 +326,7 @@ def _session_cost(task: Task, sessions: int) -> SessionCost:
         spent[side] += time.process_time() - started
 
     tokens = [token_hash(str(number)) for number in range(sessions)]
-    value, sent = task.items[0] if task.items else task.low, 0
+    value, sent = task.protocol.examples[0], 0
     with tempfile.TemporaryDirectory() as folder:
         database = Database.open(f"sqlite:///{Path(folder) / 'costs.db'}")
         with database.writing() as connection:

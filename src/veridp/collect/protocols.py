@@ -46,6 +46,10 @@ class OfItems(Harmless):
     def columns(self) -> tuple[str, ...]:
         return self.items
 
+    @property
+    def examples(self) -> tuple[object, ...]:
+        return self.items
+
     def choose(self, value: object, rng: random.Random) -> int:
         if str(value) not in self._places:
             some = ", ".join(self.items[:8]) + (", …" if self.inputs > 8 else "")
@@ -126,6 +130,7 @@ class VOLH(OfItems):
 
     name: ClassVar[str] = "volh"
     hashed: ClassVar[bool] = True
+    shown: ClassVar[str] = "hash"
 
     @cached_property
     def buckets(self) -> int:
@@ -228,6 +233,7 @@ class OfNumbers(Harmless):
     average.
     """
 
+    numeric: ClassVar[bool] = True
     low: float = 0.0
     high: float = 1.0
 
@@ -238,6 +244,10 @@ class OfNumbers(Harmless):
     @property
     def columns(self) -> tuple[str, ...]:
         return ("mean",)
+
+    @property
+    def examples(self) -> tuple[object, ...]:
+        return self.low, self.high
 
     def choose(self, value: object, rng: random.Random) -> int:
         if isinstance(value, str | SupportsFloat):
