@@ -42,20 +42,11 @@ from veridp.collect.evaluation import (
     table_2_conclusions,
 )
 from veridp.local import PM
-from veridp.local.conclusions import PUBLISHED, Bilingual, Conclusion, conclusions
+from veridp.local.conclusions import PUBLISHED, conclusions
 from veridp.local.study import Figure, Study, StudyPoint, StudySettings, adult_ages, evaluate
 
 TWO = math.log(2)
 PEOPLE, SETTINGS = adult_ages(), StudySettings()
-
-
-def text(words: Bilingual) -> Text:
-    return Text(words.en, words.ja)
-
-
-def findings(said: Sequence[Conclusion]) -> list[Finding]:
-    """What the product concludes, in the words of this folder."""
-    return [Finding(Standing(str(one.agreement)), text(one.text)) for one in said]
 
 
 # ------------------------------------------------------------------------------------------------------ figures 1 to 8
@@ -110,7 +101,7 @@ def show_study(number_: int, x: str, y: str, caption: Text, rows: Sequence[Row])
     shown = [row for row in rows if not gains or str(row["panel"]).startswith("IPA")]
     drawn = panels(shown, x, y, log_x=x == "ε", level=math.nan if gains else PEOPLE.mean)
     drawn = [Panel(p.title, p.x, p.y, p.series, log_x=p.log_x, log_y=p.title == "unbiased", at_y=p.at_y) for p in drawn]
-    return Shown(findings(said), (), [Plot(caption, drawn)])
+    return Shown(said, (), [Plot(caption, drawn)])
 
 
 # ------------------------------------------------------------------------------------------------------------ figure 9
@@ -139,7 +130,7 @@ def show_times(rows: Sequence[Row]) -> Shown:
     bits = [float(cost.scheme.removeprefix("modular-")) for cost in by_bits]
     panel = Panel("", "bits", "processor seconds", [Series("commit and verify", bits, total)])
     title = Text("Processor time of the commitments of GRR-HO", "GRR-HO のコミットメントの CPU 時間")
-    return Shown(findings(figure_9_conclusions(costs)), [TableView(title, columns, rows)], [Plot(title, [panel])])
+    return Shown(figure_9_conclusions(costs), [TableView(title, columns, rows)], [Plot(title, [panel])])
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
@@ -202,7 +193,7 @@ def show_schemes(rows: Sequence[Row]) -> Shown:
         Column("error", Text("standard error", "標準誤差"), 3),
         Column("gain", Text("gain, β = 5 %", "利得（β = 5 %）"), 3),
     )
-    return Shown(findings(said), [TableView(Text("The protocols at ε = ln 2", "ε = ln 2 での各方式"), columns, rows)])
+    return Shown(said, [TableView(Text("The protocols at ε = ln 2", "ε = ln 2 での各方式"), columns, rows)])
 
 
 # ------------------------------------------------------------------------------------------------------------ theorems
@@ -460,7 +451,7 @@ def one(case: str, effort: Effort) -> tuple[str]:
 def figure(number_: int, title: Text, case: str, x: str, y: str = "estimated mean") -> Artefact:
     name = Text(f"Figure {number_}: {title.en}", f"図 {number_}：{title.ja}")
     show = partial(show_study, number_, x, y, title)
-    return Artefact(f"local-figure-{number_}", name, text(PUBLISHED[number_]), measure_study, show, partial(one, case))
+    return Artefact(f"local-figure-{number_}", name, PUBLISHED[number_], measure_study, show, partial(one, case))
 
 
 SOURCE = Source(
@@ -482,7 +473,7 @@ SOURCE = Source(
         Artefact(
             "local-figure-9",
             Text("Figure 9: time by the bits of the prime", "図 9：素数のビット数と時間"),
-            text(PUBLISHED_FIGURE_9),
+            PUBLISHED_FIGURE_9,
             measure_times,
             show_times,
         ),
@@ -496,7 +487,7 @@ SOURCE = Source(
         Artefact(
             "local-table-2",
             Text("Table 2: the protocols compared", "表 2：方式の比較"),
-            text(PUBLISHED_TABLE_2),
+            PUBLISHED_TABLE_2,
             measure_schemes,
             show_schemes,
         ),

@@ -32,7 +32,7 @@ def test_table_2_says_which_theorem_is_reversed() -> None:
     assert pm.s_max == pytest.approx(17 + 73 * ((276 + 10 * 23) / 34 - lowest) / (highest - lowest))
     assert [row.gain for row in rows] == pytest.approx([0.05 * (row.s_max - 38.58165) for row in rows], abs=1e-5)
     said = table_2_conclusions(rows)
-    assert [one.agreement for one in said] == [Agreement.AGREES, *[Agreement.CORRECTED] * 3]
+    assert [one.standing for one in said] == [Agreement.AGREES, *[Agreement.CORRECTED] * 3]
     assert "Theorem 3.3 is reversed" in said[2].text.en
     assert "定理 3.3 は逆" in said[2].text.ja
 
@@ -56,10 +56,10 @@ def test_figure_9_is_judged_by_its_costs() -> None:
         return [CommitmentCost(name, 222, s / 2, s / 2, 0) for name, s in zip(names, seconds, strict=True)]
 
     growing = figure_9_conclusions(costs(0.01, 0.05, 0.25, 0.015, 0.001))
-    assert [one.agreement for one in growing] == [Agreement.AGREES] * 2
+    assert [one.standing for one in growing] == [Agreement.AGREES] * 2
     assert "17 times as fast with ristretto255 and 250 times as fast with blake2b" in growing[1].text.en
-    assert figure_9_conclusions(costs(0.3, 0.05, 0.25, 0.5, 0.001))[0].agreement is Agreement.DIFFERS
-    assert figure_9_conclusions(costs(0.3, 0.05, 0.25, 0.5, 0.001))[1].agreement is Agreement.DIFFERS
+    assert figure_9_conclusions(costs(0.3, 0.05, 0.25, 0.5, 0.001))[0].standing is Agreement.DIFFERS
+    assert figure_9_conclusions(costs(0.3, 0.05, 0.25, 0.5, 0.001))[1].standing is Agreement.DIFFERS
 
 
 def test_a_session_is_two_rows_and_the_bytes_of_its_messages() -> None:

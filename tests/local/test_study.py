@@ -145,7 +145,7 @@ def test_conclusions_are_drawn_from_the_points(study: Any) -> None:
     """What agrees with the source, and what corrects it; a figure with other numbers is not said to agree."""
     people = study.people
     said = {one.number: conclusions(one, people, study.settings) for one in study.figures}
-    found = {number: [str(one.agreement) for one in told] for number, told in said.items()}
+    found = {number: [str(one.standing) for one in told] for number, told in said.items()}
     agrees, corrects, alone = "agrees", "corrected", "not compared"
     assert [found[1], found[3], found[7]] == [[agrees], [agrees, alone, agrees], [agrees, alone, agrees]]
     assert found[6] == found[8] == [corrects, alone, agrees]
@@ -155,6 +155,6 @@ def test_conclusions_are_drawn_from_the_points(study: Any) -> None:
     attacked = figure(study, "attacked-by-epsilon")
     moved = [replace(point, analytic=point.analytic + 1) for point in attacked.points if point.series != "IPA"]
     other = replace(attacked, points=(*moved, *(point for point in attacked.points if point.series == "IPA")))
-    assert conclusions(other, people, study.settings)[0].agreement is Agreement.DIFFERS
+    assert conclusions(other, people, study.settings)[0].standing is Agreement.DIFFERS
     own = People.own("column", np.arange(50.0))
     assert conclusions(figure(study, "bins"), own, study.settings) == ()  # nothing was published of other values

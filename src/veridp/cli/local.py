@@ -253,7 +253,7 @@ def show_study(
     else:
         show(_summary(study))
         for conclusion in table_2_conclusions(protocols.summaries):
-            show(f"table 2: {conclusion.agreement}: {conclusion.text.en}")
+            show(f"table 2: {conclusion.standing}: {conclusion.text.en}")
         show(f"{folder / 'index.html'} and a CSV file for each figure beside it")
     return HOLDS if study.finished else NOT_JUDGED
 
@@ -305,7 +305,7 @@ def _evaluate_document(study: Study, protocols: ProtocolStudy, folder: Path) -> 
         "page": str(folder / "index.html"),
         "figures": {figure.name: [_known(row) for row in as_rows(figure)] for figure in study.figures},
         "conclusions": {
-            name: [{"agreement": str(one.agreement), "text": one.text.en} for one in found]
+            name: [{"agreement": str(one.standing), "text": one.text.en} for one in found]
             for name, found in said.items()
         },
         "protocols": [vars(row) for row in protocols.summaries],

@@ -19,7 +19,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean, log_ratio
+from veridp.collect.harmless import (
+    BlockForEachColumn,
+    Counts,
+    Harmless,
+    InvitationDraw,
+    Layout,
+    Outputs,
+    ScaledMean,
+    log_ratio,
+)
 from veridp.collect.messages import digest
 from veridp.collect.protocols import between
 from veridp.errors import BadInput
@@ -155,7 +164,7 @@ class OfAttributes(Harmless):
 
 
 @dataclass(frozen=True)
-class SRSPL(OfAttributes):
+class SRSPL(BlockForEachColumn, OfAttributes):
     """A block for each attribute, with rates of ε/k: a report has an end for each."""
 
     name: ClassVar[str] = "sr-spl"
@@ -171,13 +180,6 @@ class SRSPL(OfAttributes):
 
     def counts(self, chosen: int, session: bytes) -> tuple[Counts, ...]:
         return tuple(self.rounded(chosen >> block & 1) for block in range(self.blocks))
-
-    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
-        return value if block == column else 0
-
-    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
-        found: list[int] = outputs.sum(axis=0).tolist()
-        return found
 
     @cached_property
     def scaled(self) -> ScaledMean:

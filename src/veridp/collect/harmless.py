@@ -304,3 +304,15 @@ class Harmless(ABC):
         """The exact probabilities of the outputs of each block, for an honest input."""
         length = self.layout.length
         return [[Fraction(count, length) for count in block] for block in self.counts(chosen, session)]
+
+
+@dataclass(frozen=True)
+class BlockForEachColumn(Harmless):
+    """A protocol with a block for each column, whose output is what supports it."""
+
+    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
+        return value if block == column else 0
+
+    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
+        found: list[int] = outputs.sum(axis=0).tolist()
+        return found

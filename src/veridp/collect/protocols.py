@@ -13,7 +13,7 @@ from typing import ClassVar, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
+from veridp.collect.harmless import BlockForEachColumn, Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
 from veridp.collect.messages import digest
 from veridp.errors import BadInput
 
@@ -89,7 +89,7 @@ class VGRR(OfItems):
 
 
 @dataclass(frozen=True)
-class VOUE(OfItems):
+class VOUE(BlockForEachColumn, OfItems):
     """Optimised unary encoding: a block for each item, whose bit is kept with 1/2 where it is 1, and else 1/(e^ε+1).
 
     That at most one bit of a client is 1 is not proved.
@@ -107,13 +107,6 @@ class VOUE(OfItems):
         zeros, ones = self.layout.floors
         unset, set_ = (self.layout.length - ones, ones), (zeros, self.layout.length - zeros)
         return tuple(set_ if block == chosen else unset for block in range(self.inputs))
-
-    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
-        return value if block == column else 0
-
-    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
-        found: list[int] = outputs.sum(axis=0).tolist()
-        return found
 
     @cached_property
     def scaled(self) -> ScaledMean:

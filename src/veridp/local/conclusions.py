@@ -44,7 +44,7 @@ class Agreement(StrEnum):
 class Conclusion:
     """One sentence on a figure or a table."""
 
-    agreement: Agreement
+    standing: Agreement
     text: Bilingual
 
 

@@ -105,7 +105,7 @@ def _contents(study: Study, protocols: ProtocolStudy) -> Iterator[str]:
     entries.append(("table-2", "Table 2: the protocols compared", table_2_conclusions(protocols.summaries)))
     yield "<ul>"
     for name, title, said in entries:
-        marks = "".join(_mark(one) for one in dict.fromkeys(c.agreement for c in said) if one != Agreement.NOT_COMPARED)
+        marks = "".join(_mark(one) for one in dict.fromkeys(c.standing for c in said) if one != Agreement.NOT_COMPARED)
         yield f"<li><a href='#{name}'>{html.escape(title)}</a> {marks}</li>"
     yield "<li><a href='#costs'>What a verified session costs</a></li></ul>"
 
@@ -120,7 +120,7 @@ def _heading(name: str, title: str, published: Bilingual, said: Sequence[Conclus
     yield f"<h2 id='{name}'>{html.escape(title)}</h2>"
     yield f"<p class='published'>The source reads: {html.escape(published.en)}</p>"
     for one in said:
-        yield f"<p>{_mark(one.agreement)}{html.escape(one.text.en)}</p>"
+        yield f"<p>{_mark(one.standing)}{html.escape(one.text.en)}</p>"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
