@@ -8,20 +8,37 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from veridp.local.conclusions import Agreement as Standing
+from veridp.local.conclusions import Bilingual as Text
+from veridp.local.conclusions import Conclusion as Finding
+from veridp.local.conclusions import corrected, judged
+
+__all__ = [
+    "Artefact",
+    "Column",
+    "Effort",
+    "Finding",
+    "Panel",
+    "Plot",
+    "Row",
+    "Series",
+    "Shown",
+    "Source",
+    "Standing",
+    "TableView",
+    "Text",
+    "column",
+    "corrected",
+    "distinct",
+    "judged",
+    "number",
+    "shown",
+    "where",
+]
+
 Cell = str | float | bool | None
 Row = Mapping[str, Cell]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Text:
-    """The same in English and in Japanese."""
-
-    en: str
-    ja: str
-
-    def __add__(self, other: Text) -> Text:
-        return Text(f"{self.en} {other.en}", f"{self.ja}{other.ja}")
 
 
 class Effort(StrEnum):
@@ -32,23 +49,6 @@ class Effort(StrEnum):
 
     def pick(self, quick: T, full: T) -> T:
         return quick if self is Effort.QUICK else full
-
-
-class Standing(StrEnum):
-    """What holding a published figure against ours came to."""
-
-    AGREES = "agrees"
-    DIFFERS = "differs"
-    CORRECTED = "corrected"  # the published one is wrong, and we say why
-    NOT_COMPARED = "not compared"  # the source has no number, or this run was too small to judge
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One comparison with what was published, in a sentence."""
-
-    standing: Standing
-    text: Text
 
 
 @dataclass(frozen=True)
@@ -166,18 +166,6 @@ def column(rows: Sequence[Row], key: str) -> list[float]:
 def distinct(rows: Sequence[Row], key: str) -> list[Cell]:
     """The different values of a column, in the order in which they first occur."""
     return list(dict.fromkeys(row.get(key) for row in rows))
-
-
-def judged(good: bool, agrees: Text, differs: Text) -> Finding:
-    """A finding by a rule: whether it agrees decides which sentence is said."""
-    return Finding(Standing.AGREES, agrees) if good else Finding(Standing.DIFFERS, differs)
-
-
-def corrected(confirmed: bool, text: Text) -> Finding:
-    """A correction of the source; where this run does not confirm it, that is said instead."""
-    if confirmed:
-        return Finding(Standing.CORRECTED, text)
-    return Finding(Standing.DIFFERS, Text("This run does not confirm:", "この実行では確認できない：") + text)
 
 
 def shown(cell: Cell, digits: int = 4) -> str:

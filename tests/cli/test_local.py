@@ -297,6 +297,8 @@ def test_attacks_are_played_on_files(run: Run, tmp_path: Path) -> None:
         (*numeric, "--oracle", "pm", "--attack", "ipa", "--theta", "60", "--beta", "0.3"),
         (*numeric, "--oracle", "binned", "--attack", "largest-input", "--beta", "0.1"),
         (*numeric, "--oracle", "pm", "--attack", "fine-grained", "--target-mean", "60", "--target-variance", "500"),
+        (*numeric, "--oracle", "sr", "--attack", "drop-out", "--beta", "0.1"),
+        (*labelled, "--oracle", "olh", "--attack", "seed-shopping", "--targets", "blue,green"),
     ):
         result = run("attack", *words, "--repetitions", "10", "--json")
         (document,) = result.results

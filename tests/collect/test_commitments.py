@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from hashlib import blake2b, sha512
-from pathlib import Path
-from typing import Any
 
 import pytest
 import rbcl
@@ -27,6 +24,7 @@ from veridp.collect.commitments import (
     seed_levels,
     tree_height,
 )
+from veridp.collect.evaluation import ModularPedersen, pedersen
 from veridp.collect.harmless import Layout
 from veridp.collect.messages import Context, Reason, Refused, digest
 from veridp.errors import BadInput
@@ -38,21 +36,7 @@ CONTEXT = Context(bytes(range(32)), bytes(range(16)))
 SECRET = bytes(range(32, 64))
 
 
-def modular() -> Any:
-    """The modular commitments of the benchmarks."""
-    path = Path(__file__).parents[2] / "benchmarks" / "modular_pedersen.py"
-    spec = importlib.util.spec_from_file_location("modular_pedersen", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["modular_pedersen"] = module
-    spec.loader.exec_module(module)
-    return module.ModularPedersen
-
-
-SCHEMES_TESTED = [*(scheme(name) for name in SCHEMES), modular().of_bits(256)]
+SCHEMES_TESTED = [*(scheme(name) for name in SCHEMES), ModularPedersen.of_bits(256)]
 
 
 @pytest.fixture(params=SCHEMES_TESTED, ids=lambda kind: kind.name)
@@ -265,7 +249,6 @@ def test_scalars_that_are_not_reduced_are_refused() -> None:
 
 def test_the_published_toy_example_modulo_17() -> None:
     """g = 2, h = 3: the values, scalars and commitments of the paper's table."""
-    toy = modular()(17, 2, 3)
     published = [
         (0, 14, 2),
         (1, 8, 15),
@@ -277,7 +260,9 @@ def test_the_published_toy_example_modulo_17() -> None:
         (1, 5, 10),
         (1, 15, 12),
     ]
-    assert [toy.one(value, scalar) for value, scalar, _ in published] == [commitment for *_, commitment in published]
+    assert [pedersen(value, scalar, 17, 2, 3) for value, scalar, _ in published] == [
+        commitment for *_, commitment in published
+    ]
 
 
 def test_an_unknown_scheme_is_named() -> None:

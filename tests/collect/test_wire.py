@@ -32,6 +32,7 @@ from veridp.collect.task import packed_values
 PACKAGE = Path(veridp.collect.__file__).parent / "javascript"
 VECTORS = PACKAGE / "test" / "vectors.json"
 ITEMS = tuple(f"item {number}" for number in range(7))
+ATTRIBUTES = ("age=17..90", "hours=1..99", "balance=-5..5.0")
 TASKS = [
     Task("items", "vgrr", 1.0, items=ITEMS),
     Task("bits", "voue", math.log(2), items=ITEMS[:3]),
@@ -41,7 +42,10 @@ TASKS = [
     Task("ends", "sr-ho", math.log(2), low=-1, high=1, resolution=5),
     Task("bins", "pm-ho", 2.0, low=0, high=100, resolution=20),
     Task("n.1", "vgrr", 0.5, items=("é", "日本", 'quo"te')),
+    Task("split", "sr-spl", 3 * math.log(2), items=ATTRIBUTES),
+    Task("drawn", "sr-smp", 1.0, items=ATTRIBUTES),
 ]
+VALUES = {"split": "age=90,hours=1,balance=5", "drawn": "age=90,hours=99,balance=-5"}  # at ends: rounded in one way
 
 
 def vectors() -> dict[str, Any]:
@@ -56,6 +60,10 @@ def vectors() -> dict[str, Any]:
         ],
         "rates": [
             [epsilon, 0.95, *_rates(epsilon)] for epsilon in (0.01, 0.1, 0.5, math.log(2), 1.0, math.log(3), 3, 8)
+        ]
+        + [
+            [epsilon, 0.95, *_rates(epsilon, parts), parts]
+            for epsilon, parts in ((1.0, 2), (3 * math.log(2), 3), (8, 7))
         ],
         "logarithms": [[*pair, log_ratio(*pair)] for pair in ((3, 1), (8, 3), (11, 10), (2981, 1), (10000, 9999))],
         "sessions": [_session(task, number) for number, task in enumerate(TASKS)],
@@ -67,8 +75,8 @@ def _blake2b(data: bytes, size: int, person: str) -> str:
     return blake2b(data, digest_size=size, person=person.encode()).hexdigest()
 
 
-def _rates(epsilon: float) -> tuple[int, int]:
-    found = rates(epsilon)
+def _rates(epsilon: float, parts: int = 1) -> tuple[int, int]:
+    found = rates(epsilon, parts=parts)
     return found.held, found.other
 
 
@@ -77,7 +85,7 @@ def _session(task: Task, seed: int) -> dict[str, Any]:
     protocol, vault = task.protocol, MemoryVault()
     layout = protocol.layout
     session = new_session(task, rng)
-    value = task.items[-1] if task.items else task.high
+    value = VALUES.get(task.name, task.items[-1] if task.items else task.high)
     client = Client(protocol, task.verifier, vault, rng)
     session = session.committed(client.commit(session.invitation, value), 0, task.verifier)
     opening = client.open(session.challenge)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 from veridp.errors import BadInput
 from veridp.local import GRR, OLH, OUE, SUE, Estimate, SubsetSelection
-from veridp.local.defences import detect, recover, thinned, weigh, without
+from veridp.local.defences import defended, detect, recover, screen, thinned, weigh, without
 from veridp.local.poisoning import MGA, RIA, RPA, AdaptiveMGA
 
 SIZE, HONEST, FAKE = 60, 30_000, 1_500
@@ -137,3 +139,61 @@ def test_nothing_to_look_at_and_targets_that_are_none_are_refused() -> None:
     for targets in ([], [10], [-1]):
         with pytest.raises(BadInput, match="are not values from 0 to 9"):
             recover(oracle, estimate, targets=targets)
+
+
+# ---------------------------------------------------------------------------------------------------------- screening
+
+
+@pytest.mark.parametrize("oracle", [OUE(4, 1.0), SUE(4, 0.5)], ids=str)
+def test_the_variance_of_honest_reports_is_bounded(oracle: Any) -> None:
+    """By enumeration: the matrix off the diagonal has mean 0 for every value, and its square is within the bound."""
+    p, q, size = oracle.p, oracle.q, oracle.size
+    bound = (size - 1) * q * (1 - q) * max(q * (1 - q), p * (1 - p) + (p - q) ** 2)
+    for value in range(size):
+        mean, square = np.zeros((size, size)), np.zeros((size, size))
+        for bits in itertools.product((0, 1), repeat=size):
+            rates = [p if place == value else q for place in range(size)]
+            mass = math.prod(rate if bit else 1 - rate for rate, bit in zip(rates, bits, strict=True))
+            centred = np.array(bits) - q
+            matrix = np.outer(centred, centred)
+            np.fill_diagonal(matrix, 0.0)
+            assert np.linalg.norm(matrix, 2) <= size * max(q, 1 - q) ** 2
+            mean, square = mean + mass * matrix, square + mass * matrix @ matrix
+        assert np.abs(mean).max() < 1e-12
+        assert np.linalg.norm(square, 2) <= bound * (1 + 1e-12)
+
+
+def test_attacks_are_found_and_undone_without_knowing_them() -> None:
+    """Few and many targets, adaptive and random, on 20,000 users; honest users alone are left as they are."""
+    oracle, rng = OUE(40, 1.0), np.random.default_rng(11)
+    values = rng.zipf(1.6, size=20_000) % 40
+    honest = oracle.perturb(values, rng)
+    many = tuple(range(20, 36))
+    alone = screen(oracle, honest, rng)
+    assert not alone.found
+    assert not alone.suspects.any()
+    plain = oracle.estimate(oracle.aggregate(honest))
+    assert defended(oracle, honest, rng).values == pytest.approx(plain.values)
+    for attack, targets, most in (
+        (MGA(0.05, oracle, (20, 21, 22)), (20, 21, 22), 0.15),
+        (MGA(0.05, oracle, many), many, 0.15),
+        (AdaptiveMGA(0.05, oracle, many), many, 0.4),
+        (RPA(0.05, oracle, many), many, 0.4),
+    ):
+        fake = attack.reports(1053, rng)
+        reports = np.concatenate((honest, fake))
+        chosen = list(targets)
+        before = oracle.estimate(oracle.aggregate(reports)).values[chosen].sum() - plain.values[chosen].sum()
+        after = defended(oracle, reports, rng).values[chosen].sum() - plain.values[chosen].sum()
+        assert before > 0.3
+        assert abs(after) < most * before
+        if attack.name == "mga" and targets is many:
+            found, share = screen(oracle, reports, rng), 1053 / len(reports)
+            sent = np.where(np.isin(np.arange(40), many), 1 - oracle.q, -oracle.q)  # 16 targets are more than are due
+            matrix = share * np.outer(sent, sent)
+            np.fill_diagonal(matrix, 0.0)
+            assert found.strength == pytest.approx(np.linalg.eigvalsh(matrix)[-1], rel=0.05)
+            assert found.suspects[-1053:].mean() > 0.99
+            assert found.suspects[:-1053].mean() < 0.02
+    with pytest.raises(BadInput, match="do not support values independently"):
+        screen(GRR(4, 1.0), np.zeros(5, dtype=np.int32), rng)

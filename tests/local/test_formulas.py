@@ -398,6 +398,36 @@ def two_attributes(kind: Any, epsilon: float = 1.0) -> Any:
     return kind(epsilon, {"sex": partial(GRR, 2), "age": partial(SR, 17.0, 90.0)})
 
 
+def test_the_variance_of_several_means_is_exact() -> None:
+    """Three users, two attributes: by enumerating who draws which and every report of SR. And simulated, for many.
+
+    2,000 collections give a variance with a relative standard error of 3.2 %; within 6 of them.
+    """
+    makers: dict[str, Any] = {"a": partial(SR, -1.0, 1.0), "b": partial(PM, 0.0, 10.0)}
+    held = {"a": np.array([-0.5, 0.25, 1.0]), "b": np.array([1.0, 7.0, 9.0])}
+    sampled, split = SMP(1.0, makers), SPL(1.0, makers)
+    for several, sure in ((sampled, False), (split, True)):
+        reach = several.oracles["a"].reach  # type: ignore[attr-defined]
+        up = (1 + held["a"] / reach) / 2  # a report is ±reach, and right on average
+        total = first = second = 0.0
+        for drew in itertools.product((True,) if sure else (False, True), repeat=3):
+            if not any(drew):
+                continue
+            for signs in itertools.product((-1, 1), repeat=3):
+                mass = math.prod(u if sign == 1 else 1 - u for u, sign in zip(up, signs, strict=True))
+                mean = np.mean([reach * sign for sign, mine in zip(signs, drew, strict=True) if mine])
+                total, first, second = total + mass, first + mass * mean, second + mass * mean**2
+        first, second = first / total, second / total
+        assert first == pytest.approx(held["a"].mean())
+        assert several.mean_variances(held)["a"] == pytest.approx(second - first**2, rel=1e-9)
+    rng = np.random.default_rng(5)
+    many = {"a": rng.uniform(-1, 1, 60), "b": rng.uniform(0, 10, 60)}
+    for several in (sampled, split):
+        runs = [several.estimate(several.aggregate(several.perturb(many, rng))) for _ in range(2000)]
+        for name, variance in several.mean_variances(many).items():
+            assert np.var([run[name].values[0] for run in runs]) == pytest.approx(variance, rel=0.19)
+
+
 @pytest.mark.parametrize("kind", [SMP, SPL])
 def test_several_attributes_keep_one_budget(kind: Any) -> None:
     for epsilon in (0.2, 1.0, 3.0):

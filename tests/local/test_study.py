@@ -6,15 +6,19 @@ import csv
 import io
 import math
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from veridp.collect.evaluation import ProtocolStudy, figure_9, session_costs, table_2
 from veridp.errors import BadInput
+from veridp.local.conclusions import Agreement, conclusions
 from veridp.local.study import People, StudySettings, adult_ages, evaluate
 from veridp.report.local import agreement, study_csv, study_page
 
+PROTOCOLS = ProtocolStudy(table_2(adult_ages()), figure_9(1), session_costs(1, ["blake2b"]))
 FEW = StudySettings(
     epsilons=(1.0, 10.0), levels=(20,), sizes=(20,), few_epsilons=(1.0,), betas=(0.1, 0.5), repetitions=8
 )
@@ -45,13 +49,15 @@ def test_the_ages_are_those_of_the_data_set() -> None:
 def test_every_figure_of_the_source_study_is_there(study: Any) -> None:
     assert [figure.name for figure in study.figures] == [
         "bins",
+        "estimates-by-d-at-least-epsilon",
+        "attacked-by-epsilon",
         "estimates-by-epsilon",
         "estimates-by-d",
-        "attacked-by-epsilon",
         "gains-by-epsilon",
         "gains-by-beta",
         "gains-by-theta",
     ]
+    assert [figure.number for figure in study.figures] == list(range(1, 9))
     assert study.finished
 
 
@@ -99,7 +105,7 @@ def test_ctrl_c_keeps_the_figures_that_are_finished() -> None:
     stopped = evaluate(People.own("column", np.arange(50.0)), FEW, interrupt)
     assert not stopped.finished
     assert [figure.name for figure in stopped.figures] == ["bins", "estimates-by-epsilon"]
-    assert "Stopped early" in study_page(stopped)
+    assert "Stopped early" in study_page(stopped, PROTOCOLS)
 
 
 def test_the_tables_hold_every_point(study: Any) -> None:
@@ -112,15 +118,16 @@ def test_the_tables_hold_every_point(study: Any) -> None:
 
 
 def test_the_page_stands_alone(study: Any) -> None:
-    page = study_page(study)
-    assert page.count("<svg") == page.count("</svg>") == len(study.figures)
+    page = study_page(study, PROTOCOLS)
+    assert page.count("<svg") == page.count("</svg>") == 19  # a panel each: 1, 2, 2, 2, 2, 3, 3, 3, and figure 9
+    assert [f"Figure {number}:" in page for number in range(1, 10)] == [True] * 9
     assert "CC BY 4.0" in page
     assert "http" not in page.replace("http://www.w3.org", "").replace("https://doi.org", "").replace(
         "http://purl.org", ""
     ).replace("http://creativecommons.org", "").replace("https://matplotlib.org", "")
     for piece in page.split("<svg")[1:]:
         ElementTree.fromstring("<svg" + piece.split("</svg>")[0] + "</svg>")  # noqa: S314  our own
-    assert page == study_page(study)
+    assert page == study_page(study, PROTOCOLS)
 
 
 def test_ones_own_column_brings_its_own_thresholds() -> None:
@@ -132,3 +139,22 @@ def test_ones_own_column_brings_its_own_thresholds() -> None:
         People.own("column", [1.0, 1.0])
     with pytest.raises(BadInput, match="repeat at least twice"):
         StudySettings(repetitions=1)
+
+
+def test_conclusions_are_drawn_from_the_points(study: Any) -> None:
+    """What agrees with the source, and what corrects it; a figure with other numbers is not said to agree."""
+    people = study.people
+    said = {one.number: conclusions(one, people, study.settings) for one in study.figures}
+    found = {number: [str(one.standing) for one in told] for number, told in said.items()}
+    agrees, corrects, alone = "agrees", "corrected", "not compared"
+    assert [found[1], found[3], found[7]] == [[agrees], [agrees, alone, agrees], [agrees, alone, agrees]]
+    assert found[6] == found[8] == [corrects, alone, agrees]
+    assert "48.89" in said[3][0].text.en
+    assert "48.89" in said[3][0].text.ja
+    assert said[8][1].text.en.endswith("40: 0.592, 50: 0.471, 60: 0.249, 70: 0.079, 80: 0.019.")
+    attacked = figure(study, "attacked-by-epsilon")
+    moved = [replace(point, analytic=point.analytic + 1) for point in attacked.points if point.series != "IPA"]
+    other = replace(attacked, points=(*moved, *(point for point in attacked.points if point.series == "IPA")))
+    assert conclusions(other, people, study.settings)[0].standing is Agreement.DIFFERS
+    own = People.own("column", np.arange(50.0))
+    assert conclusions(figure(study, "bins"), own, study.settings) == ()  # nothing was published of other values

@@ -17,7 +17,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import reproduction
-from reproduction import basics, finder, local_dp, sniper, statdp
+from reproduction import basics, finder, sniper, statdp
+from veridp.local.conclusions import ipa_gain
+from veridp.local.study import adult_ages
 
 QUICK = Effort.QUICK
 # What the sources show, one by one.
@@ -139,9 +141,10 @@ def test_theorems_and_protocols_stand_as_computed() -> None:
 
 
 def test_gains_of_ipa_are_the_known_ones() -> None:
-    gains = [local_dp.ipa_gain(0.1, theta) for theta in (40.0, 50.0, 60.0, 70.0, 80.0)]
+    people = adult_ages()
+    gains = [ipa_gain(people, 0.1, theta) for theta in (40.0, 50.0, 60.0, 70.0, 80.0)]
     assert gains == pytest.approx([0.592, 0.471, 0.249, 0.079, 0.019], abs=6e-4)
-    assert local_dp.ipa_gain(0.2, 50.0) == pytest.approx(1.030, abs=6e-4)
+    assert ipa_gain(people, 0.2, 50.0) == pytest.approx(1.030, abs=6e-4)
 
 
 def test_the_basics_hold() -> None:

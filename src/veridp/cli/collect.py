@@ -99,9 +99,12 @@ def serve(
 def create_task(
     name: TaskName,
     server: ServerUrl,
-    mechanism: Annotated[str, typer.Option(help="vgrr, voue, volh, grr-ho, sr-ho or pm-ho")],
+    mechanism: Annotated[str, typer.Option(help="vgrr, voue, volh, grr-ho, sr-ho, pm-ho, sr-smp or sr-spl")],
     epsilon: Annotated[float, typer.Option(help="the ε that a report may cost at most")],
-    items: Annotated[str | None, typer.Option(help="the items: a,b,c or 0..99 or @file with one a line")] = None,
+    items: Annotated[
+        str | None,
+        typer.Option(help="a,b,c or 0..99 or @file with one a line; of sr-smp and sr-spl: age=17..90,hours=1..99"),
+    ] = None,
     low: Annotated[float, typer.Option(help="the lowest number")] = 0.0,
     high: Annotated[float, typer.Option(help="the highest number")] = 0.0,
     resolution: Annotated[int, typer.Option(help="points of grr-ho, copies of sr-ho, bins of pm-ho")] = 0,
@@ -212,7 +215,7 @@ def delete_task(
 @app.command("join")
 def take_part(
     name: TaskName,
-    value: Annotated[str, typer.Argument(help="the value to report on: an item, or a number")],
+    value: Annotated[str, typer.Argument(help="the value to report on: an item, a number, or age=39,hours=40")],
     server: ServerUrl,
     state: Annotated[Path, typer.Option(help="the file that remembers the session; keep it")],
     epsilon: Annotated[float, typer.Option(help="do not take part if a report costs more")] = 1.0,

@@ -37,10 +37,11 @@ from veridp.cli.tables import (
     text_of,
     usable,
 )
-from veridp.errors import BadInput
+from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
     from veridp.budget import Progress
+    from veridp.collect.evaluation import ProtocolStudy
     from veridp.local.oracle import Counts
     from veridp.local.plan import Plan
     from veridp.local.study import People, Study
@@ -227,7 +228,14 @@ def show_study(
     quick: Annotated[bool, typer.Option("--quick", help="fewer places on each curve")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Measure estimates and gains of attacks beside theory; write a page with plots, and a CSV file for each plot."""
+    """Repeat a published study: figures 1 to 9 and table 2 under their numbers, with what was published beside what is
+    measured and computed here. Write a page with plots, and a CSV file for each plot."""
+    with extra("collect", "figure 9 and table 2 need"):
+        import msgpack
+        import rbcl
+        import sqlalchemy
+    del msgpack, rbcl, sqlalchemy
+    from veridp.collect.evaluation import evaluate_protocols, table_2_conclusions
     from veridp.local.study import StudySettings, adult_ages, evaluate
     from veridp.report.local import study_csv, study_page
 
@@ -236,13 +244,16 @@ def show_study(
     settings = StudySettings(repetitions=repetitions, seed=seed, **fewer)  # type: ignore[arg-type]
     with progress_bar(people.name) as progress:
         study = evaluate(people, settings, progress)
+        protocols = evaluate_protocols(people, repetitions)
     for figure in study.figures:
         write_report(folder / f"{figure.name}.csv", study_csv(figure))
-    write_report(folder / "index.html", study_page(study))
+    write_report(folder / "index.html", study_page(study, protocols))
     if as_json:
-        show_json("local evaluate", {"target": study.people.name, **_evaluate_document(study, folder)})
+        show_json("local evaluate", {"target": study.people.name, **_evaluate_document(study, protocols, folder)})
     else:
         show(_summary(study))
+        for conclusion in table_2_conclusions(protocols.summaries):
+            show(f"table 2: {conclusion.standing}: {conclusion.text.en}")
         show(f"{folder / 'index.html'} and a CSV file for each figure beside it")
     return HOLDS if study.finished else NOT_JUDGED
 
@@ -269,12 +280,22 @@ def _summary(study: Study) -> Table:
         table.add_column(name, justify="left" if name == "figure" else "right")
     for figure in study.figures:
         agreeing, judged = agreement(figure)
-        table.add_row(figure.title, str(len(figure.points)), f"{agreeing} of {judged}" if judged else "")
+        table.add_row(
+            f"figure {figure.number}: {figure.title}",
+            str(len(figure.points)),
+            f"{agreeing} of {judged}" if judged else "",
+        )
     return table
 
 
-def _evaluate_document(study: Study, folder: Path) -> dict[str, object]:
+def _evaluate_document(study: Study, protocols: ProtocolStudy, folder: Path) -> dict[str, object]:
+    from veridp.collect.evaluation import figure_9_conclusions, table_2_conclusions
+    from veridp.local.conclusions import conclusions
     from veridp.local.study import as_rows
+
+    said = {f"figure {one.number}": conclusions(one, study.people, study.settings) for one in study.figures}
+    said["figure 9"] = figure_9_conclusions(protocols.commitments)
+    said["table 2"] = table_2_conclusions(protocols.summaries)
 
     return {
         "people": study.people.name,
@@ -283,6 +304,13 @@ def _evaluate_document(study: Study, folder: Path) -> dict[str, object]:
         "finished": study.finished,
         "page": str(folder / "index.html"),
         "figures": {figure.name: [_known(row) for row in as_rows(figure)] for figure in study.figures},
+        "conclusions": {
+            name: [{"agreement": str(one.standing), "text": one.text.en} for one in found]
+            for name, found in said.items()
+        },
+        "protocols": [vars(row) for row in protocols.summaries],
+        "commitment_costs": [vars(row) for row in protocols.commitments],
+        "session_costs": [vars(row) for row in protocols.sessions],
     }
 
 

@@ -30,7 +30,7 @@ from veridp.cli.tables import (
     tell,
     usable,
 )
-from veridp.errors import BadInput
+from veridp.errors import BadInput, extra
 
 if TYPE_CHECKING:
     from veridp.local.plan import Plan
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 ON_LABELS = ("rpa", "ria", "mga", "adaptive")
 ON_MEANS = ("opa", "ipa", "largest-input")
 ON_MOMENTS = ("fine-grained", "fine-grained-input")
+ON_SESSIONS = ("chosen-input", "best-vector", "seed-shopping", "drop-out")
+ATTACKS = (*ON_LABELS, *ON_MEANS, *ON_MOMENTS, *ON_SESSIONS)
+PROTOCOLS = {"grr": "vgrr", "oue": "voue", "olh": "volh", "binned": "grr-ho", "sr": "sr-ho", "pm": "pm-ho"}
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,18 @@ def show_attack(
     chosen: Plan,
     files: Files = None,
     attack: Annotated[
-        str, typer.Option(help=f"on frequencies {', '.join(ON_LABELS)}; on means {', '.join((*ON_MEANS, *ON_MOMENTS))}")
+        str,
+        typer.Option(
+            help=f"on frequencies {', '.join(ON_LABELS)}; on means {', '.join((*ON_MEANS, *ON_MOMENTS))}; "
+            f"on the oracle's verifiable protocol {', '.join(ON_SESSIONS)}"
+        ),
     ] = "mga",
     beta: Annotated[float, typer.Option(min=0.0, max=0.99, help="the share of malicious users")] = 0.05,
     targets: Annotated[str | None, typer.Option(help="the labels to promote: a,b,c")] = None,
     theta: Annotated[float | None, typer.Option(help="ipa: take part with a value of at least this")] = None,
-    target_mean: Annotated[float | None, typer.Option(help="fine-grained: where the mean should go")] = None,
+    target_mean: Annotated[
+        float | None, typer.Option(help="fine-grained, and attacks on protocols: where the mean should go")
+    ] = None,
     target_variance: Annotated[float | None, typer.Option(help="fine-grained: where the variance should go")] = None,
     column: Column = None,
     form: FileFormat = None,
@@ -84,8 +93,10 @@ def show_attack(
         outcomes = _on_means(stream, attack, beta, theta)
     elif attack in ON_MOMENTS:
         outcomes = _on_moments(stream, attack, beta, target_mean, target_variance)
+    elif attack in ON_SESSIONS:
+        outcomes = _on_sessions(stream, attack, beta, targets, target_mean)
     else:
-        raise BadInput(f"attack {attack!r} is unknown; use {', '.join((*ON_LABELS, *ON_MEANS, *ON_MOMENTS))}")
+        raise BadInput(f"attack {attack!r} is unknown; use {', '.join(ATTACKS)}")
     if as_json:
         rows = [vars(outcome) | {"change": outcome.change} for outcome in outcomes]
         document = {"plan": chosen.as_json(), "attack": attack, "beta": beta, "users": stream.users, "outcomes": rows}
@@ -135,7 +146,7 @@ class _Stream:
         """Read the values alone, to be read again afterwards."""
         if self.files is None or STDIN in self.files:
             raise BadInput(
-                "this attack needs the honest mean first and reads its input twice; give a file, not standard input"
+                "this attack needs all values first and reads its input twice; give a file, not standard input"
             )
         for batch in batches(self.files, self.columns, self.form):
             seen(usable(self.plan.parsed, batch, RowTally(self.on_error)))
@@ -239,6 +250,55 @@ def _on_moments(stream: _Stream, name: str, beta: float, mean: float | None, var
             what, [row[place] for row in before], [row[place] for row in after], attack.expected[place] - known[place]
         )
         for place, what in enumerate(("mean", "variance"))
+    ]
+
+
+def _on_sessions(
+    stream: _Stream, name: str, beta: float, targets: str | None, target_mean: float | None
+) -> list[Outcome]:
+    """Whole sessions, through the verifier of the protocol that makes the oracle verifiable."""
+    import random
+
+    with extra("collect", f"{name} needs"):
+        import msgpack
+    del msgpack
+    from veridp.collect import Task
+    from veridp.collect.session_attacks import SESSION_ATTACKS
+
+    plan = stream.plan
+    if plan.oracle_name not in PROTOCOLS:
+        raise BadInput(f"no verifiable protocol for {plan.oracle_name}; use {', '.join(PROTOCOLS)}")
+    if plan.numeric == (targets is not None):
+        raise BadInput(f"{name} on {plan.oracle_name}: --targets a,b,c are for labels, and labels need them")
+    values: list[Any] = []
+    stream.look(lambda batch: values.extend(batch.tolist()))
+    stream.users = len(values)
+    kind, common = SESSION_ATTACKS[name], ("attacked", PROTOCOLS[plan.oracle_name], plan.epsilon)
+    if targets is None:
+        levels = len(plan.oracle.levels) if plan.oracle_name == "binned" else 0  # type: ignore[attr-defined]
+        attack = kind(Task(*common, low=plan.low or 0.0, high=plan.high or 0.0, resolution=levels), beta)
+        honest = float(np.mean(values))
+        if target_mean is not None:
+            attack = attack.aimed(honest, target_mean)
+    else:
+        chosen = tuple(plan.code(label) for label in chosen_labels(targets))
+        items = tuple(map(str, plan.labels or ()))
+        attack = kind(Task(*common, items=items), beta, chosen)
+        honest = sum(values.count(target) for target in chosen) / len(values)
+        values = [items[value] for value in values]
+    runs = [attack.collect(values, random.Random(f"{stream.seed} {n}")) for n in range(stream.repetitions)]  # noqa: S311
+    tokens, rate = attack.expected_tokens, attack.expected_abort_rate
+    return [
+        _outcome(
+            "mean" if targets is None else "frequency of the targets",
+            [run.before for run in runs],
+            [run.after for run in runs],
+            attack.expected_gain(honest),
+        ),
+        _outcome("sessions per malicious report", [1.0] * len(runs), [run.tokens for run in runs], tokens - 1),
+        _outcome(
+            "abort rate", [0.0] * len(runs), [run.attendance.abort_rate(attack.task.protocol) for run in runs], rate
+        ),
     ]
 
 

@@ -7,6 +7,7 @@ entry is selected that neither side can choose, and the client opens as much as 
 
 from __future__ import annotations
 
+from veridp.collect.attributes import SRSMP, SRSPL
 from veridp.collect.client import Client, FileVault, MemoryVault
 from veridp.collect.commitments import SCHEMES, scheme
 from veridp.collect.harmless import Harmless, Rates, rates
@@ -20,6 +21,8 @@ __all__ = [
     "PMHO",
     "SCHEMES",
     "SRHO",
+    "SRSMP",
+    "SRSPL",
     "VGRR",
     "VOLH",
     "VOUE",

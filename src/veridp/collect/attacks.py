@@ -179,8 +179,9 @@ def _any_report(task: Task, rng: random.Random) -> bool:
 
 
 def _other_input(task: Task, rng: random.Random) -> bool:
-    values = task.items or (task.low, task.high)
-    return _always((play_honest(task, rng.choice(values), rng).verdict for _ in range(PLAYS)), lambda verdict: True)
+    return _always(
+        (play_honest(task, rng.choice(task.protocol.examples), rng).verdict for _ in range(PLAYS)), lambda verdict: True
+    )
 
 
 def _absence(task: Task, rng: random.Random) -> bool:
@@ -196,8 +197,8 @@ def _withdrawal(task: Task, rng: random.Random) -> bool:
 def _several_inputs(task: Task, rng: random.Random) -> bool:
     """Whether a vector that supports two items as much as a holder of either would is accepted."""
     protocol = task.protocol
-    if isinstance(protocol, OfNumbers):
-        return False  # there is one mean; two numbers at once are a number between them
+    if protocol.numeric:
+        return False  # two numbers at once are a number between them
     first = protocol.counts(0, SOME_SESSION)
     pair = next(((0, i) for i in range(1, protocol.inputs) if protocol.counts(i, SOME_SESSION) != first), (0, 1))
     return any(
@@ -241,8 +242,7 @@ def _other_seed(task: Task, rng: random.Random) -> bool:
         for _ in range(PLAYS):
             session, other = new_session(task, rng), new_session(task, rng)
             client = Client(task.protocol, task.verifier, MemoryVault(), rng)
-            value = task.items[0] if task.items else task.low
-            foreign = client.commit(other.invitation, value)
+            foreign = client.commit(other.invitation, task.protocol.examples[0])
             own = Commit(foreign.task, session.context.session, foreign.commitment)
             session = session.committed(own, 0, task.verifier)
             opening = client.open(other.committed(foreign, 0, task.verifier).challenge)
@@ -292,9 +292,7 @@ def compared_means(task: Task, people: People, beta: float, schemes: Sequence[st
     """A protocol that estimates the mean of the people's values."""
     found = robustness(task.protocol)
     gains = [beta * (float(score) - people.mean) for score in _scores(found)]
-    return Compared(
-        task, found, task.protocol.layout.size, _sent(task, people.low, schemes), _error(task, people), *gains
-    )
+    return Compared(task, found, task.protocol.layout.size, _sent(task, schemes), _error(task, people), *gains)
 
 
 def compared_frequencies(
@@ -310,18 +308,18 @@ def compared_frequencies(
     rate = -scaled.shift / scaled.scale  # how often a report supports an item that its client has not
     error = math.sqrt(float(rate * (1 - rate) * scaled.scale**2) / number)
     gains = [beta * (float(score) - share) for score in _scores(found)]
-    return Compared(task, found, protocol.layout.size, _sent(task, task.items[0], schemes), error, *gains)
+    return Compared(task, found, protocol.layout.size, _sent(task, schemes), error, *gains)
 
 
 def _scores(found: Robustness) -> tuple[Fraction, Fraction, Fraction]:
     return found.best_input, found.best_accepted, found.unprotected
 
 
-def _sent(task: Task, value: object, schemes: Sequence[str]) -> dict[str, int]:
+def _sent(task: Task, schemes: Sequence[str]) -> dict[str, int]:
     """The bytes of the commitment and the opening of one honest client."""
     sent = {}
     for scheme in schemes:
-        session = play_honest(replace(task, scheme=scheme), value, random.Random(0))  # noqa: S311 - a simulation
+        session = play_honest(replace(task, scheme=scheme), task.protocol.examples[0], random.Random(0))  # noqa: S311 - a simulation
         assert session.commit is not None  # noqa: S101  it is decided
         assert session.opening is not None  # noqa: S101
         sent[scheme] = len(encode(session.commit)) + len(encode(session.opening))

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
 from veridp.collect.messages import SESSION_BYTES, Reason, Refused
-from veridp.collect.protocols import OfNumbers
 from veridp.collect.task import Task
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, hoeffding_radius
 from veridp.errors import BadInput
@@ -141,7 +140,7 @@ def _checked_targets(protocol: Harmless, targets: Sequence[int] | None, *, down:
     targets = range(min(3, columns)) if targets is None else targets
     if not targets or not all(0 <= target < columns for target in targets) or len(set(targets)) < len(targets):
         raise BadInput(f"targets {list(targets)!r} are not different columns of {protocol.name}: 0 to {columns - 1}")
-    if down and not isinstance(protocol, OfNumbers):
+    if down and not protocol.numeric:
         raise BadInput("down is for means; for frequencies, name other targets")
     return targets
 
@@ -351,7 +350,7 @@ def check_publishable(task: Task, attendance: Attendance) -> None:
         raise Refused(
             Reason.TOO_MANY_ABORTS,
             f"{attendance.aborted(task.protocol)} clients aborted after seeing their "
-            f"{'hash' if task.protocol.hashed else 'report'}, {rate:.3g} of all; "
+            f"{task.protocol.shown}, {rate:.3g} of all; "
             f"the task publishes only up to {task.maximum_abort_rate:g}",
         )
 
@@ -373,14 +372,11 @@ def estimate_from(
     check_publishable(task, attendance)
     protocol = task.protocol
     alpha = (1 - confidence) / len(support)
-    columns = [
-        _column(protocol, name, supported, attendance, alpha)
-        for name, supported in zip(protocol.columns, support, strict=True)
-    ]
+    columns = [_column(protocol, place, supported, attendance, alpha) for place, supported in enumerate(support)]
     return CollectionEstimate(tuple(columns), attendance, confidence, protocol.epsilon)
 
 
-def _column(protocol: Harmless, name: str, supported: int, attendance: Attendance, alpha: float) -> Column:
+def _column(protocol: Harmless, place: int, supported: int, attendance: Attendance, alpha: float) -> Column:
     """The missing reports support the column by nothing at all, or by as much as a report can.
 
     A client may leave because of its report, so those that stay are not a sample; but the reports of all who knew
@@ -391,7 +387,7 @@ def _column(protocol: Harmless, name: str, supported: int, attendance: Attendanc
     least, _ = _mean_support(protocol, supported, accepted + missing, alpha)
     _, most = _mean_support(protocol, supported + missing * protocol.highest, accepted + missing, alpha)
     found = (Fraction(supported, accepted), low, high, least, most)
-    return Column(name, *(float(protocol.scaled(bound)) for bound in found))
+    return Column(protocol.columns[place], *(float(protocol.scaled_column(place)(bound)) for bound in found))
 
 
 def _mean_support(protocol: Harmless, supported: int, total: int, alpha: float) -> tuple[Fraction, Fraction]:
@@ -423,5 +419,7 @@ def _bernstein(protocol: Harmless, total: int, alpha: float) -> float:
 @lru_cache(maxsize=256)
 def _largest_variance(protocol: Harmless) -> float:
     """The largest variance of the support by an honest report of one column; it takes long for many inputs."""
+    if protocol.largest_variance is not None:
+        return float(protocol.largest_variance)
     spread = max(variance(protocol, chosen, 0, SOME_SESSION) for chosen in range(protocol.inputs))
     return float(spread / protocol.scaled.scale**2)

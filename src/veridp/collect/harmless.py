@@ -150,8 +150,8 @@ class Rates:
         return log_ratio(self.held, self.other)
 
 
-def rates(epsilon: float, closeness: float = CLOSENESS) -> Rates:
-    """The fewest copies with closeness · ε <= ln(held / other) <= ε.
+def rates(epsilon: float, closeness: float = CLOSENESS, parts: int = 1) -> Rates:
+    """The fewest copies with closeness · ε <= parts · ln(held / other) <= ε: a report of so many parts costs ε at most.
 
     The second inequality is between the correctly rounded logarithm and the double given, so that `math.log(2)` is
     served by two copies to one: what is given never stands for less than the real number it was rounded from.
@@ -163,14 +163,14 @@ def rates(epsilon: float, closeness: float = CLOSENESS) -> Rates:
         raise BadInput(f"epsilon must be in (0, 20), got {epsilon!r}")
     if not 0 < closeness < 1:
         raise BadInput(f"closeness must be in (0, 1), got {closeness!r}")
-    fewest = math.floor(min(1 / math.expm1(epsilon), MOST_COPIES))  # with fewer, one copy more is too many
+    fewest = math.floor(min(1 / math.expm1(epsilon / parts), MOST_COPIES))  # with fewer, one copy more is too many
     for other in range(max(fewest, 1), MOST_COPIES):
-        held = math.floor(other * math.exp(epsilon)) + 1
-        if math.log(held / other) < closeness * epsilon - 1e-9:  # far off; no need of many digits
+        held = math.floor(other * math.exp(epsilon / parts)) + 1
+        if parts * math.log(held / other) < closeness * epsilon - 1e-9:  # far off; no need of many digits
             continue
-        while log_ratio(held, other) > epsilon:
+        while log_ratio(held**parts, other**parts) > epsilon:
             held -= 1
-        if held > other and log_ratio(held, other) >= closeness * epsilon:
+        if held > other and log_ratio(held**parts, other**parts) >= closeness * epsilon:
             return Rates(held, other)
     raise BadInput(
         f"epsilon = {epsilon!r} needs more than {MOST_COPIES} copies of a value at closeness {closeness}; "
@@ -229,6 +229,8 @@ class Harmless(ABC):
     name: ClassVar[str]
     top: ClassVar[int] = 1
     hashed: ClassVar[bool] = False  # the invitation shows a hash on which the score depends, so leaving then counts
+    shown: ClassVar[str] = "report"  # what a client knows first that bears on its score
+    numeric: ClassVar[bool] = False  # whether means of numbers are estimated
 
     rates: Rates
 
@@ -255,6 +257,16 @@ class Harmless(ABC):
         """The most that a report can support a column by."""
         return self.top
 
+    @property
+    @abstractmethod
+    def examples(self) -> tuple[object, ...]:
+        """Values of clients: all items, or the ends of what numbers may be."""
+
+    @property
+    def largest_variance(self) -> Fraction | None:
+        """Of the support that an honest report gives a column; None if it has to be searched for over all inputs."""
+        return None
+
     @abstractmethod
     def choose(self, value: object, rng: random.Random) -> int:
         """The number of the honest input for a client's value, rounded at random so that its mean is the value."""
@@ -274,7 +286,11 @@ class Harmless(ABC):
     @property
     @abstractmethod
     def scaled(self) -> ScaledMean:
-        """What turns the mean support of a column into its unbiased estimate."""
+        """What turns the mean support of a column into its unbiased estimate, on the scale of scores."""
+
+    def scaled_column(self, column: int) -> ScaledMean:
+        """The same in the units of a column."""
+        return self.scaled
 
     def draws(self, targets: Sequence[int]) -> Iterator[InvitationDraw]:
         """All that an invitation may show, for a score of these targets; a single draw if the score ignores it."""
@@ -288,3 +304,15 @@ class Harmless(ABC):
         """The exact probabilities of the outputs of each block, for an honest input."""
         length = self.layout.length
         return [[Fraction(count, length) for count in block] for block in self.counts(chosen, session)]
+
+
+@dataclass(frozen=True)
+class BlockForEachColumn(Harmless):
+    """A protocol with a block for each column, whose output is what supports it."""
+
+    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
+        return value if block == column else 0
+
+    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
+        found: list[int] = outputs.sum(axis=0).tolist()
+        return found

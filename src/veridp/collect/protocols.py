@@ -13,7 +13,7 @@ from typing import ClassVar, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.collect.harmless import Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
+from veridp.collect.harmless import BlockForEachColumn, Counts, Harmless, InvitationDraw, Layout, Outputs, ScaledMean
 from veridp.collect.messages import digest
 from veridp.errors import BadInput
 
@@ -44,6 +44,10 @@ class OfItems(Harmless):
 
     @property
     def columns(self) -> tuple[str, ...]:
+        return self.items
+
+    @property
+    def examples(self) -> tuple[object, ...]:
         return self.items
 
     def choose(self, value: object, rng: random.Random) -> int:
@@ -85,7 +89,7 @@ class VGRR(OfItems):
 
 
 @dataclass(frozen=True)
-class VOUE(OfItems):
+class VOUE(BlockForEachColumn, OfItems):
     """Optimised unary encoding: a block for each item, whose bit is kept with 1/2 where it is 1, and else 1/(e^ε+1).
 
     That at most one bit of a client is 1 is not proved.
@@ -104,13 +108,6 @@ class VOUE(OfItems):
         unset, set_ = (self.layout.length - ones, ones), (zeros, self.layout.length - zeros)
         return tuple(set_ if block == chosen else unset for block in range(self.inputs))
 
-    def raw(self, block: int, value: int, column: int, session: bytes) -> int:
-        return value if block == column else 0
-
-    def support(self, outputs: Outputs, sessions: Sequence[bytes]) -> list[int]:
-        found: list[int] = outputs.sum(axis=0).tolist()
-        return found
-
     @cached_property
     def scaled(self) -> ScaledMean:
         return between(Fraction(self.layout.floors[1], self.layout.length), Fraction(1, 2))
@@ -126,6 +123,7 @@ class VOLH(OfItems):
 
     name: ClassVar[str] = "volh"
     hashed: ClassVar[bool] = True
+    shown: ClassVar[str] = "hash"
 
     @cached_property
     def buckets(self) -> int:
@@ -228,6 +226,7 @@ class OfNumbers(Harmless):
     average.
     """
 
+    numeric: ClassVar[bool] = True
     low: float = 0.0
     high: float = 1.0
 
@@ -238,6 +237,10 @@ class OfNumbers(Harmless):
     @property
     def columns(self) -> tuple[str, ...]:
         return ("mean",)
+
+    @property
+    def examples(self) -> tuple[object, ...]:
+        return self.low, self.high
 
     def choose(self, value: object, rng: random.Random) -> int:
         if isinstance(value, str | SupportsFloat):

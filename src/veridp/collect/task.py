@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Protocol
 
+from veridp.collect.attributes import SRSMP, SRSPL
 from veridp.collect.commitments import DEFAULT_SCHEME, SCHEMES, Scheme, scheme
 from veridp.collect.harmless import CLOSENESS, Harmless, Layout, rates
 from veridp.collect.messages import (
@@ -230,7 +231,8 @@ class Session:
 
 OF_ITEMS: dict[str, type[VGRR] | type[VOUE] | type[VOLH]] = {kind.name: kind for kind in (VGRR, VOUE, VOLH)}
 OF_NUMBERS = ("grr-ho", "sr-ho", "pm-ho")
-MECHANISMS = (*OF_ITEMS, *OF_NUMBERS)
+OF_ATTRIBUTES: dict[str, type[SRSMP] | type[SRSPL]] = {kind.name: kind for kind in (SRSMP, SRSPL)}
+MECHANISMS = (*OF_ITEMS, *OF_NUMBERS, *OF_ATTRIBUTES)
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 MOST_ITEMS = 100_000
 
@@ -239,6 +241,7 @@ MOST_ITEMS = 100_000
 class Task:
     """The definition of a collection; clients compute its digest themselves, so all see the same rules.
 
+    `items` are those of vgrr, voue and volh, and the attributes of sr-smp and sr-spl with their ranges: "age=17..90".
     `resolution` is the number of points of grr-ho, of copies of sr-ho, and of bins of pm-ho. `expires` is in seconds
     since 1970, `session_seconds` how long a session stays open. An estimate needs `minimum_batch` accepted reports
     and is refused where a larger share than `maximum_abort_rate` of the clients challenged did not complete.
@@ -268,8 +271,9 @@ class Task:
         _check(0 <= self.maximum_abort_rate <= 1, "maximum_abort_rate", self.maximum_abort_rate, "from 0 to 1")
         _check(1 <= self.session_seconds <= 31 * 86400, "session_seconds", self.session_seconds, "1 to 2678400")
         _check(0 < self.expires < 1 << 53, "expires", self.expires, "seconds since 1970")
-        if self.mechanism in OF_ITEMS:
-            _check(2 <= len(self.items) <= MOST_ITEMS, "items", len(self.items), f"2 to {MOST_ITEMS} items")
+        if self.mechanism not in OF_NUMBERS:
+            least = 2 if self.mechanism in OF_ITEMS else 1
+            _check(least <= len(self.items) <= MOST_ITEMS, "items", len(self.items), f"{least} to {MOST_ITEMS} items")
             odd = next((item for item in self.items if not item.isprintable() or not 0 < len(item) <= 200), None)
             _check(odd is None, "item", odd, "printable texts of 1 to 200 characters")
             _check(not (self.low or self.high or self.resolution), "low, high", self.low, "items alone, and no range")
@@ -280,7 +284,10 @@ class Task:
 
     @cached_property
     def protocol(self) -> Harmless:
-        copies = rates(self.epsilon, self.closeness)
+        parts = len(self.items) if self.mechanism == SRSPL.name else 1
+        copies = rates(self.epsilon, self.closeness, parts)
+        if self.mechanism in OF_ATTRIBUTES:
+            return OF_ATTRIBUTES[self.mechanism](copies, self.items)
         if self.mechanism in OF_ITEMS:
             return OF_ITEMS[self.mechanism](copies, self.items)
         if self.mechanism == "grr-ho":

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from veridp.adjacency import adjacency
 from veridp.errors import BadInput
 from veridp.local.kernels import GRAIN, checked_epsilon, exp_below, lying_rate
-from veridp.local.oracle import Counts, Estimate, Oracle, Reports, Sized
+from veridp.local.means import MeanOracle
+from veridp.local.oracle import Counts, Estimate, Floats, Oracle, Reports, Sized
 from veridp.mechanism import Mechanism
 
 # ---------------------------------------------------------------------------------------------------------- attributes
@@ -75,6 +76,17 @@ class Attributes(ABC):
         """Estimates by attribute."""
         return {name: oracle.estimate(counts[name]) for name, oracle in self.oracles.items()}
 
+    def mean_variances(self, values: Mapping[str, ArrayLike]) -> dict[str, float]:
+        """The exact variance of the estimated mean of each numeric attribute, where users hold these values."""
+        return {
+            name: self._mean_variance(oracle, np.asarray(column, dtype=float))
+            for name, column in self._columns(values).items()
+            if isinstance(oracle := self.oracles[name], MeanOracle)
+        }
+
+    def _mean_variance(self, oracle: MeanOracle, column: Floats) -> float:
+        raise NotImplementedError
+
     def _columns(self, values: Mapping[str, ArrayLike]) -> dict[str, Any]:
         columns = {name: np.asarray(values[name]) for name in self.oracles if name in values}
         if missing := [name for name in self.oracles if name not in columns]:
@@ -128,6 +140,21 @@ class SMP(Attributes):
             for number, (name, column) in enumerate(columns.items())
         }
 
+    def _mean_variance(self, oracle: MeanOracle, column: Floats) -> float:
+        """Over who drew the attribute as well, given that somebody did.
+
+        M users, Bin(n, 1/k) of them, are a sample without replacement: its mean varies by S² (1/M - 1/n), and the noise
+        by v/M.
+        """
+        from scipy.stats import binom
+
+        users = len(column)
+        drew = np.arange(1, users + 1)
+        weights = binom.pmf(drew, users, 1 / len(self.makers))
+        inverse = float((weights / drew).sum() / weights.sum())  # E[1/M | M >= 1]
+        spread = float(column.var(ddof=1)) if users > 1 else 0.0
+        return oracle.variance(1, column) * inverse + spread * (inverse - 1 / users)
+
     def mechanism(self) -> Mechanism:
         return self._as_mechanism(sample_one)
 
@@ -142,6 +169,9 @@ class SPL(Attributes):
 
     def perturb(self, values: Mapping[str, ArrayLike], rng: Generator) -> dict[str, Reports]:
         return {name: self.oracles[name].perturb(column, rng) for name, column in self._columns(values).items()}
+
+    def _mean_variance(self, oracle: MeanOracle, column: Floats) -> float:
+        return oracle.variance(len(column), column)
 
     def mechanism(self) -> Mechanism:
         return self._as_mechanism(report_all)

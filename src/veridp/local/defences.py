@@ -138,12 +138,7 @@ def detect(oracle: PureOracle, reports: Reports, *, alpha: float = 0.001) -> Sus
     pair (its variance by the estimated frequencies), and a union bound. An attack on a single target, or one that
     supports one value per report, leaves no such trace.
     """
-    if isinstance(oracle, GRR | SubsetSelection):
-        raise BadInput(f"{oracle}: its reports do not support values independently; use SUE, OUE or OLH")
-    if not 0 < alpha < 1:
-        raise BadInput(f"alpha must be in (0, 1), got {alpha!r}")
-    if not len(reports):
-        raise BadInput(f"{oracle}: no reports to test")
+    _check_testable(oracle, reports, alpha)
     surprise = _surprise(oracle, _together(oracle, reports), len(reports))
     pairs = oracle.size * (oracle.size - 1) / 2
     group = _joined(surprise, math.log(pairs / alpha))
@@ -170,6 +165,15 @@ def without(oracle: PureOracle, reports: Reports, suspicion: Suspicion) -> Estim
     rates = np.full(oracle.size, oracle.q)
     rates[list(suspicion.targets)] = 1.0
     return oracle.estimate(Counts(kept.of, round(kept.users + missing), kept.sums + missing * rates))
+
+
+def _check_testable(oracle: PureOracle, reports: Reports, alpha: float) -> None:
+    if isinstance(oracle, GRR | SubsetSelection):
+        raise BadInput(f"{oracle}: its reports do not support values independently; use SUE, OUE or OLH")
+    if not 0 < alpha < 1:
+        raise BadInput(f"alpha must be in (0, 1), got {alpha!r}")
+    if not len(reports):
+        raise BadInput(f"{oracle}: no reports to test")
 
 
 def _together(oracle: PureOracle, reports: Reports) -> Floats:
@@ -226,6 +230,127 @@ def _supporters(oracle: PureOracle, reports: Reports, targets: tuple[int, ...]) 
     parts = [
         oracle.support(reports[start : start + AT_ONCE])[:, list(targets)] for start in range(0, len(reports), AT_ONCE)
     ]
+    return np.concatenate(parts)
+
+
+# ----------------------------------------------------------------------------------------------------------- screening
+# Directions in which reports vary too much: the trace of any attack whose reports have something in common.
+#
+# Off its diagonal, the matrix of (b_i - q)(b_j - q) has expectation 0 for every honest report, whatever its value. Fake
+# reports add β times their own, whose largest eigenvalue grows with the number of values that they support together. So
+# neither targets, nor their number, nor β have to be known. That poison shows as structure of low rank is the idea of
+# PEEL (Shuai et al. 2025, arXiv:2510.26102), which encodes reports in another way; leaving out what is far in the worst
+# direction is the filter of robust statistics (Diakonikolas et al. 2019).
+
+
+HONEST_TAILS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # of honest reports, left out with the suspects
+SIMULATED = 20_000  # honest reports that say where these tails begin
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """The direction in which reports vary most together, by how much, and how much honest ones may at most.
+
+    `suspects` are the reports that are at the `cut` or beyond in this direction, some honest ones among them; none if
+    the strength is within the limit.
+    """
+
+    direction: Floats
+    strength: float
+    limit: float
+    cut: float
+    suspects: NDArray[np.bool_]
+
+    @property
+    def found(self) -> bool:
+        return self.strength > self.limit
+
+
+def screen(oracle: PureOracle, reports: Reports, rng: Generator, *, alpha: float = 0.001) -> Screening:
+    """The reports against the structure that honest ones have, without any knowledge of an attack.
+
+    Among honest reports something is found with probability at most alpha, by the matrix Bernstein inequality (Tropp
+    2012). Attacks whose reports support one value each, or that perturb honestly, leave no trace.
+    """
+    _check_testable(oracle, reports, alpha)
+    count = len(reports)
+    together = _together(oracle, reports)
+    alone = np.diag(together)
+    excess = (together - oracle.q * (alone[:, None] + alone[None, :])) / count + oracle.q**2
+    np.fill_diagonal(excess, 0.0)
+    values, vectors = np.linalg.eigh(excess)
+    direction = np.asarray(vectors[:, -1])
+    strength, limit = float(values[-1]), _bernstein_limit(oracle, count, alpha)
+    if strength <= limit:
+        return Screening(direction, strength, limit, math.inf, np.zeros(count, dtype=bool))
+    honest = oracle.perturb(_drawn(oracle, oracle.aggregate(reports), rng), rng)
+    places, due = _projected(oracle, reports, direction), _projected(oracle, honest, direction)
+    sign, cut = max(
+        ((sign, cut) for sign in (1, -1) for cut in _cuts(sign * due)), key=lambda c: _excess(c, places, due)
+    )
+    return Screening(sign * direction, strength, limit, cut, sign * places >= cut)
+
+
+def _cuts(due: Floats) -> list[float]:
+    """Where tails of honest reports begin."""
+    return [float(np.quantile(due, 1 - tail)) for tail in HONEST_TAILS]
+
+
+def _excess(chosen: tuple[int, float], places: Floats, due: Floats) -> float:
+    """By how much the tail of the reports exceeds that of honest ones, in units of the deviation of the latter."""
+    sign, cut = chosen
+    share = float((sign * due >= cut).mean())
+    return (float((sign * places >= cut).mean()) - share) / math.sqrt(share + 1 / len(due))
+
+
+def screened(oracle: PureOracle, reports: Reports, rng: Generator, *, alpha: float = 0.001) -> Estimate:
+    """The estimate without what the screening suspects, and with what that does to honest reports made up for.
+
+    How far leaving out honest reports moves an estimate is found by simulation, from the frequencies that are left.
+    """
+    found = screen(oracle, reports, rng, alpha=alpha)
+    left = oracle.estimate(oracle.aggregate(reports[~found.suspects]))
+    if not found.found:
+        return left
+    drawn = _drawn(oracle, oracle.aggregate(reports[~found.suspects]), rng)
+    honest = oracle.perturb(drawn, rng)
+    kept = honest[_projected(oracle, honest, found.direction) < found.cut]
+    bias = oracle.estimate(oracle.aggregate(kept)).values - oracle.estimate(oracle.aggregate(honest)).values
+    return left.after("screen", left.values - bias)
+
+
+def defended(oracle: PureOracle, reports: Reports, rng: Generator, *, alpha: float = 0.001) -> Estimate:
+    """The estimate without what `detect` suspects, or by `screened` where that leaves a trace of an attack.
+
+    Each takes half of alpha. A pair of values is tested with more power than a direction; a direction finds attacks on
+    many values whose pairs are each inconspicuous.
+    """
+    suspicion = detect(oracle, reports, alpha=alpha / 2)
+    kept = reports[~suspicion.suspects]
+    if len(kept) and not screen(oracle, kept, rng, alpha=alpha / 2).found:
+        return without(oracle, reports, suspicion)
+    return screened(oracle, reports, rng, alpha=alpha / 2)
+
+
+def _bernstein_limit(oracle: PureOracle, count: int, alpha: float) -> float:
+    """What the largest eigenvalue for honest reports exceeds with probability alpha at most: t with
+    d exp(-n t²/2 / (σ² + L t/3)) = alpha, where σ² bounds the variance of a report's matrix and L its norm."""
+    p, q, size = oracle.p, oracle.q, oracle.size
+    variance = (size - 1) * q * (1 - q) * max(q * (1 - q), p * (1 - p) + (p - q) ** 2)
+    norm = size * max(q, 1 - q) ** 2
+    log = math.log(size / alpha) / count
+    return norm * log / 3 + math.sqrt((norm * log / 3) ** 2 + 2 * variance * log)
+
+
+def _drawn(oracle: PureOracle, counts: Counts, rng: Generator) -> NDArray[np.int64]:
+    """Values of simulated users, with the estimated frequencies."""
+    frequencies = norm_sub(oracle.estimate(counts)).values
+    return rng.choice(oracle.size, size=SIMULATED, p=frequencies / frequencies.sum())
+
+
+def _projected(oracle: PureOracle, reports: Reports, direction: Floats) -> Floats:
+    """How far each report is in a direction."""
+    parts = [oracle.support(reports[start : start + AT_ONCE]) @ direction for start in range(0, len(reports), AT_ONCE)]
     return np.concatenate(parts)
 
 

@@ -125,8 +125,9 @@ class StudyPoint:
 
 @dataclass(frozen=True)
 class Figure:
-    """Curves over one variable, in panels."""
+    """Curves over one variable, in panels; its number is that of the source study."""
 
+    number: int
     name: str
     title: str
     x: str
@@ -180,8 +181,20 @@ def evaluate(people: People, settings: StudySettings | None = None, progress: Pr
     except KeyboardInterrupt:
         if not figures:
             raise
-        return Study(people, settings, tuple(figures), finished=False)
-    return Study(people, settings, tuple(figures))
+        return Study(people, settings, _numbered(figures), finished=False)
+    return Study(people, settings, _numbered(figures))
+
+
+def _numbered(figures: Sequence[Figure]) -> tuple[Figure, ...]:
+    """The figures by their numbers; figure 2 is a part of figure 5."""
+    part = (
+        replace(figure, number=2, name="estimates-by-d-at-least-epsilon", title=title, points=points)
+        for figure in figures
+        if figure.number == 5
+        for points in [tuple(point for point in figure.points if point.panel == figure.points[0].panel)]
+        for title in [f"Estimates over d, {points[0].panel}"]
+    )
+    return tuple(sorted((*figures, *part), key=lambda figure: figure.number))
 
 
 def _measured(case: _Case, settings: StudySettings, place: tuple[int, int]) -> StudyPoint:
@@ -222,7 +235,7 @@ class _Plan:
 
 
 def _plans(people: People, settings: StudySettings) -> list[_Plan]:
-    bins = Figure("bins", "The mean after rounding to d levels", "d", "mean", level=people.mean)
+    bins = Figure(1, "bins", "The mean after rounding to d levels", "d", "mean", level=people.mean)
     return [_Plan(bins, _bins(people)), *_of_estimates(people, settings), *_of_gains(people, settings)]
 
 
@@ -235,17 +248,19 @@ def _of_estimates(people: People, settings: StudySettings) -> Iterator[_Plan]:
         for epsilon in settings.epsilons
         for case in _estimates(people, size, epsilon, epsilon, f"d = {size}")
     )
-    yield _Plan(Figure("estimates-by-epsilon", "Estimates over ε", "ε", y, log_x=True, level=level), tuple(by_epsilon))
+    yield _Plan(
+        Figure(4, "estimates-by-epsilon", "Estimates over ε", "ε", y, log_x=True, level=level), tuple(by_epsilon)
+    )
     by_size = (
         case
         for epsilon in settings.few_epsilons
         for size in settings.sizes
         for case in _estimates(people, size, epsilon, size, f"ε = {epsilon:g}")
     )
-    yield _Plan(Figure("estimates-by-d", "Estimates over d", "d", y, level=level), tuple(by_size))
+    yield _Plan(Figure(5, "estimates-by-d", "Estimates over d", "d", y, level=level), tuple(by_size))
     theta = people.thetas[min(1, len(people.thetas) - 1)]
     title = f"GRR under attack, β = {ATTACKED_BETA:g}, θ = {theta:g}"
-    attacked = Figure("attacked-by-epsilon", title, "ε", y, log_x=True, level=level)
+    attacked = Figure(3, "attacked-by-epsilon", title, "ε", y, log_x=True, level=level)
     yield _Plan(attacked, tuple(_attacked(people, settings, theta)))
 
 
@@ -257,15 +272,15 @@ def _of_gains(people: People, settings: StudySettings) -> Iterator[_Plan]:
         return tuple(case for size in settings.levels for some in varied(size) for case in some)
 
     yield _Plan(
-        Figure("gains-by-epsilon", f"Gains over ε, β = {beta:g}, θ = {theta:g}", "ε", "gain", log_x=True),
+        Figure(6, "gains-by-epsilon", f"Gains over ε, β = {beta:g}, θ = {theta:g}", "ε", "gain", log_x=True),
         cases(lambda size: (_gains(people, size, each, beta, theta, each) for each in settings.epsilons)),
     )
     yield _Plan(
-        Figure("gains-by-beta", f"Gains over β, ε = {epsilon:g}, θ = {theta:g}", "β", "gain"),
+        Figure(7, "gains-by-beta", f"Gains over β, ε = {epsilon:g}, θ = {theta:g}", "β", "gain"),
         cases(lambda size: (_gains(people, size, epsilon, each, theta, each) for each in settings.betas)),
     )
     yield _Plan(
-        Figure("gains-by-theta", f"Gains over θ, ε = {epsilon:g}, β = {beta:g}", "θ", "gain"),
+        Figure(8, "gains-by-theta", f"Gains over θ, ε = {epsilon:g}, β = {beta:g}", "θ", "gain"),
         cases(lambda size: (_gains(people, size, epsilon, beta, each, each) for each in people.thetas)),
     )
 

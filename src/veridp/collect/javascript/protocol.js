@@ -79,14 +79,19 @@ function logarithm(a, b) {
   return 2n * sum;
 }
 
-/** The fewest copies with closeness · ε <= ln(held / other) <= ε. */
-export function rates(epsilon, closeness) {
-  const fewest = Math.floor(Math.min(1 / Math.expm1(epsilon), MOST_COPIES));
+/** What a report of so many parts costs: ln of (held / other) to their number. */
+function costOf(held, other, parts) {
+  return logRatio(BigInt(held) ** BigInt(parts), BigInt(other) ** BigInt(parts));
+}
+
+/** The fewest copies with closeness · ε <= parts · ln(held / other) <= ε. */
+export function rates(epsilon, closeness, parts = 1) {
+  const fewest = Math.floor(Math.min(1 / Math.expm1(epsilon / parts), MOST_COPIES));
   for (let other = Math.max(fewest, 1); other < MOST_COPIES; other += 1) {
-    let held = Math.floor(other * Math.exp(epsilon)) + 1;
-    if (Math.log(held / other) < closeness * epsilon - 1e-9) continue;
-    while (logRatio(held, other) > epsilon) held -= 1;
-    if (held > other && logRatio(held, other) >= closeness * epsilon) return { held, other };
+    let held = Math.floor(other * Math.exp(epsilon / parts)) + 1;
+    if (parts * Math.log(held / other) < closeness * epsilon - 1e-9) continue;
+    while (costOf(held, other, parts) > epsilon) held -= 1;
+    if (held > other && costOf(held, other, parts) >= closeness * epsilon) return { held, other };
   }
   throw new Error(`no whole numbers of copies for ε = ${epsilon}`);
 }
@@ -120,14 +125,22 @@ function power(base, exponent) {
   return found;
 }
 
+/** The place of the attribute that a session of sr-smp is about. */
+export function attribute(session, size) {
+  return Number(BigInt(`0x${hex(digest("veridp attribute", session).slice(0, 16))}`) % BigInt(size));
+}
+
 /** The protocol of a task: its layout, how many inputs, and the counts of an honest vector for one of them. */
 export function protocolOf(task) {
-  const { held, other } = rates(task.epsilon, task.closeness);
   const size = task.items.length;
+  const parts = task.mechanism === "sr-spl" ? size : 1;
+  const { held, other } = rates(task.epsilon, task.closeness, parts);
   const direct = (values) => ({
     blocks: 1, length: held + (values - 1) * other, floors: Array(values).fill(other),
     inputs: values, counts: (chosen) => [raised(values, chosen, held, other)],
   });
+  const end = (chosen, place) => (Math.floor(chosen / 2 ** place) % 2 ? [other, held] : [held, other]);
+  const ends = { length: held + other, floors: [other, other], inputs: 2 ** size };
   const made = {
     vgrr: () => direct(size),
     voue: () => {
@@ -160,14 +173,19 @@ export function protocolOf(task) {
       const length = window * held + (bins - window) * other;
       return { blocks: 1, length, floors: Array(bins).fill(other), inputs: bins - window + 1, counts };
     },
+    "sr-spl": () => ({
+      ...ends, blocks: size, counts: (chosen) => task.items.map((_, place) => end(chosen, place)),
+    }),
+    "sr-smp": () => ({ ...ends, blocks: 1, counts: (chosen, session) => [end(chosen, attribute(session, size))] }),
   }[task.mechanism]?.();
   if (!made) throw new Error(`this client does not know the mechanism ${task.mechanism}`);
   const size_ = made.blocks * made.length;
-  return { ...made, size: size_, width: made.floors.length <= 256 ? 1 : 2, epsilon: logRatio(held, other) };
+  return { ...made, size: size_, width: made.floors.length <= 256 ? 1 : 2, epsilon: costOf(held, other, parts) };
 }
 
 /** The number of the honest input for a value; a number is rounded at random, so that it is right on average. */
 export function choose(task, protocol, value) {
+  if (["sr-smp", "sr-spl"].includes(task.mechanism)) return chooseEnds(task, value);
   if (task.items.length) {
     const place = task.items.indexOf(String(value));
     if (place < 0) throw new Error(`${value} is not an item of the task`);
@@ -180,6 +198,21 @@ export function choose(task, protocol, value) {
   const place = ((number - task.low) / (task.high - task.low)) * (protocol.inputs - 1);
   const whole = Math.floor(place);
   return Math.min(whole + (unit() < place - whole ? 1 : 0), protocol.inputs - 1);
+}
+
+/** The ends that the numbers of a client are rounded to, a bit for each; the value is a text such as age=39,hours=40. */
+function chooseEnds(task, value) {
+  const given = new Map(String(value).split(",").map((part) => part.split("=").map((side) => side.trim())));
+  const bits = task.items.map((item) => {
+    const [, name, low, high] = /^([^=,]+)=(.+?)\.\.(.+)$/.exec(item);
+    const number = given.get(name.trim()) ? Number(given.get(name.trim())) : NaN;
+    if (!(Number(low) <= number && number <= Number(high))) {
+      throw new Error(`${name} = ${given.get(name.trim())} is not a number from ${low} to ${high}`);
+    }
+    return unit() < (number - Number(low)) / (Number(high) - Number(low)) ? 1 : 0;
+  });
+  if (given.size !== bits.length) throw new Error(`${value} has not exactly the attributes of the task`);
+  return bits.reduce((sum, bit, place) => sum + bit * 2 ** place, 0);
 }
 
 /** A vector with these counts in its blocks, each in a uniform order. */

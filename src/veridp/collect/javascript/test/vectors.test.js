@@ -26,8 +26,8 @@ test("digests of parts", () => {
 });
 
 test("rates and logarithms", () => {
-  for (const [epsilon, closeness, held, other] of vectors.rates) {
-    assert.deepEqual(protocol.rates(epsilon, closeness), { held, other });
+  for (const [epsilon, closeness, held, other, parts] of vectors.rates) {
+    assert.deepEqual(protocol.rates(epsilon, closeness, parts), { held, other });
   }
   for (const [numerator, denominator, found] of vectors.logarithms) {
     assert.equal(protocol.logRatio(numerator, denominator), found);
