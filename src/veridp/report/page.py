@@ -364,7 +364,8 @@ def _trust_part(verdict: Verdict) -> str:
 
 def _made_by(verdict: Verdict) -> list[tuple[str, str]]:
     versions: Mapping[str, str] = verdict.versions
-    return [("seed", str(verdict.seed)), *versions.items(), ("took", f"{verdict.seconds:.1f} s")]
+    kept = [("from the cache", f"made on {verdict.cached}")] if verdict.cached else []
+    return [("seed", str(verdict.seed)), *versions.items(), ("took", f"{verdict.seconds:.1f} s"), *kept]
 
 
 def _class(one: Audited) -> str:
