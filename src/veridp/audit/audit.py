@@ -16,6 +16,7 @@ from veridp.audit.findings import Findings
 from veridp.audit.witness import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Verdict
 from veridp.errors import CutShort, MechanismHung, MissingExtra
 from veridp.mechanism import Mechanism, as_mechanism
@@ -28,6 +29,7 @@ PILOT_TIME_SHARE = 0.1  # of the time that is left, for each look at a few runs 
 PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
 
 
+@shows_progress
 def audit(
     mechanism: Mechanism | Callable[..., Any] | object,
     epsilon: float | None = None,

@@ -95,9 +95,8 @@ def _svg(chart: Chart) -> str:
         figure = _figure([chart], titled=False)
     except MissingExtra as missing:
         return f'<p class="note">{escape(str(missing))}</p>'
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    shown: str = figure._repr_svg_()
+    return shown
 
 
 # ---------------------------------------------------------------------------------------------------------- in papers
@@ -123,9 +122,18 @@ def result_figure(result: object, file: str | PathLike[str] | None, only: str | 
 def _figure(charts: Sequence[Chart], *, titled: bool = True) -> Any:
     with extra("plot", "charts need"):
         from matplotlib.figure import Figure
+
+    class Drawn(Figure):
+        """A figure that notebooks show, whatever backend they use."""
+
+        def _repr_svg_(self) -> str:
+            text = io.StringIO()
+            self.savefig(text, format="svg", metadata={"Date": None})
+            return text.getvalue()[text.getvalue().index("<svg") :]
+
     columns = min(len(charts), COLUMNS)
     rows = -(-len(charts) // columns)
-    figure = Figure(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
+    figure = Drawn(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for chart, place in zip(charts, axes, strict=False):
         draw(chart, place, titled=titled)

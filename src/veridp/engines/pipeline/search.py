@@ -13,6 +13,7 @@ from veridp.adjacency import Adjacency, Domain, Pair, Rows
 from veridp.adjacency.records import is_frame, rows_of
 from veridp.budget import Deadline, Progress, check, whole
 from veridp.budget.child_process import Reporter, contained
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim, assumed_text
 from veridp.engines.pipeline.compare import SECONDS, compared
 from veridp.engines.pipeline.data import Table, neighbours, simpler
@@ -92,6 +93,7 @@ class PipelineSearch:
         return "\n".join([head, *parts])
 
 
+@shows_progress
 def search(
     program: Mechanism | Function,
     example: Any = None,
