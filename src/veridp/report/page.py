@@ -332,6 +332,8 @@ def _search_part(verdict: Verdict) -> str:
         power.append(f"Events of probability below {verdict.smallest_mass:.2g} could not be noticed.")
     elif verdict.smallest_mass == 0:
         power.append("Probabilities were computed: no event of the pairs that were compared is too rare to be noticed.")
+    if verdict.detectable is not None:
+        power.append(f"{escape(str(verdict.detectable))}.")
     power.append(
         f"A false alarm has probability at most {verdict.alpha:g}."
         if verdict.alpha
