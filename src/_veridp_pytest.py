@@ -21,37 +21,45 @@ MARK = (
     "dp(epsilon=None, delta=None, *, rho=None, mu=None, rdp=None, tradeoff=None, proved=False, seconds=None, ...): "
     "test that the function is private"
 )
-PROPERTY = "veridp"
+PROPERTY, CACHE_PROPERTY = "veridp", "veridp-cache"
 
 
 class SessionShare:
-    """What one test may spend: seconds for each check, and its part of the session's false-alarm rate."""
+    """What one test may spend: seconds for each check, and its part of the session's false-alarm rate.
 
-    def __init__(self, seconds: float, alpha: float) -> None:
+    `notes` are what the cache of verdicts has to say; None where it is not to be used.
+    """
+
+    def __init__(self, seconds: float, alpha: float, cache: bool = False) -> None:
         self.seconds = seconds
         self._alpha = alpha
         self._checks = 0
         self.spent: list[float] = []
+        self.kept = 0  # verdicts that came from the cache
+        self.notes: list[str] | None = [] if cache else None
 
     def next_alpha(self) -> float:
         """The part of the next check: 6 / (π k)² of the whole for the k-th, which sums to the whole however many."""
         self._checks += 1
         return self._alpha * 6 / (math.pi * self._checks) ** 2
 
-    def record(self, alpha: float) -> None:
+    def record(self, alpha: float, cached: bool) -> None:
         """Keep what a check has spent: 0 where it was decided by proof or exactly."""
         self.spent.append(alpha)
+        self.kept += cached
 
 
 CURRENT_SHARE: ContextVar[SessionShare | None] = ContextVar("SHARE", default=None)
 _PARTS = pytest.StashKey[dict[bool, int]]()
 _SPENT = pytest.StashKey[list[float]]()
+_CACHE = pytest.StashKey[list[int | str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("veridp", "differential privacy")
     group.addoption("--dp-time", type=float, metavar="SECONDS", help="seconds for each mechanism (20)")
     group.addoption("--dp-alpha", type=float, metavar="ALPHA", help="false-alarm rate of the whole session (0.01)")
+    group.addoption("--dp-no-cache", action="store_true", help="audit what is unchanged too, and keep nothing")
     parser.addini("dp_time", "what --dp-time is where it is not given", default=str(SECONDS))
     parser.addini("dp_alpha", "what --dp-alpha is where it is not given", default=str(ALPHA))
 
@@ -68,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not 0 < config.getoption("--dp-alpha") < 1:
         raise pytest.UsageError(f"--dp-alpha must be in (0, 1), got {config.getoption('--dp-alpha'):g}")
     config.addinivalue_line("markers", MARK)
-    config.stash[_SPENT] = []
+    config.stash[_SPENT], config.stash[_CACHE] = [], []
 
 
 # ---------------------------------------------------------------------------------------------------- collecting
@@ -196,7 +204,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Give each test its share: half of the rate to marked tests, half to all others, which may call `check`."""
     parts = item.config.stash[_PARTS]
     alpha = item.config.getoption("--dp-alpha") / parts[isinstance(item, DPItem)]
-    share = SessionShare(item.config.getoption("--dp-time"), alpha / (2 if all(parts.values()) else 1))
+    part = alpha / (2 if all(parts.values()) else 1)
+    share = SessionShare(item.config.getoption("--dp-time"), part, not item.config.getoption("--dp-no-cache"))
     token = CURRENT_SHARE.set(share)
     try:
         yield
@@ -204,6 +213,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         CURRENT_SHARE.reset(token)
         if share.spent:
             item.user_properties.append((PROPERTY, share.spent))
+        if share.kept or share.notes:
+            item.user_properties.append((CACHE_PROPERTY, [share.kept, *(share.notes or ())]))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -212,6 +223,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         for name, spent in report.user_properties:
             if name == PROPERTY and isinstance(spent, Iterable):
                 _config.stash[_SPENT] += spent
+            if name == CACHE_PROPERTY and isinstance(spent, Iterable):
+                _config.stash[_CACHE] += spent
 
 
 _config: pytest.Config | None = None
@@ -234,3 +247,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         f"the probability of a false alarm in this session is at most {sum(spent):.3g} "
         f"(--dp-alpha {config.getoption('--dp-alpha'):g})"
     )
+    kept = sum(one for one in config.stash[_CACHE] if isinstance(one, int))
+    if kept:
+        terminalreporter.line(f"{kept} of them from the cache, unchanged; --dp-no-cache audits all")
+    for note in dict.fromkeys(one for one in config.stash[_CACHE] if isinstance(one, str)):
+        terminalreporter.line(note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import signal
 import sys
@@ -22,6 +23,8 @@ settings.load_profile("any machine")
 
 # A shell that puts a command into the background has it ignore Ctrl-C, and so would the processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+os.environ["VERIDP_CACHE"] = "off"  # no test takes a verdict from another run; those of the cache name a folder
 
 Run = Callable[..., "Result"]
 

@@ -13,6 +13,7 @@ import pytest
 from scipy.special import ndtr
 
 import veridp
+from veridp.accounting import Leaf, Repeated, account
 from veridp.claim import Claim, Standing
 from veridp.engines import exact, finder, prove, sniper, statdp
 from veridp.errors import BadInput
@@ -169,3 +170,28 @@ def test_bounds_are_those_at_the_claimed_delta() -> None:
     assert comparison.epsilon == math.inf
     assert comparison.refuted
     assert comparison.bounds.lower > 0.3
+
+
+def test_programs_and_accounts_show_themselves_too() -> None:
+    pytest.importorskip("matplotlib")
+    compared = veridp.pipeline.compare(veridp.catalogue["laplace"], [0], [1])  # ε = 0.1
+    assert repr(compared) == "<PipelineResult: laplace: [0] against [1] (given)>"
+    (profile,) = result_exhibits(compared, math.inf).charts
+    drawn = profile.series[0]
+    assert drawn.y == pytest.approx([max(1 - math.exp((x - 0.1) / 2), 0.0) for x in drawn.x], abs=1e-9)
+    assert compared.to_frame()["epsilon"].tolist() == [pytest.approx(0.1)]
+    searched = veridp.pipeline.search(veridp.catalogue["laplace"], [0.0], max_pairs=2)
+    assert searched.to_frame()["epsilon"].max() == pytest.approx(0.1)
+    found = account(Repeated(3, Leaf.laplace(0.1)), delta=1e-6, second_opinion=False)
+    assert repr(found).startswith(f"<Account: ε = {found.epsilon:.6g} at δ = 1e-06 by ")
+    assert found.to_frame().query("method == 'basic'")["epsilon"].tolist() == [pytest.approx(0.3)]
+    every = prove.prove_for_every_size(veridp.catalogue["svt1"])
+    assert repr(every) == "<Induction: svt1 under linf: 0.1-DP is proved for every size>"
+    assert every.to_dict()["certificate"] == every.certificate
+    with pytest.raises(BadInput, match="about no pair of inputs"):
+        every.plot()
+    for result, charts in ((compared, 1), (searched, 1), (found, 1), (every, 0)):
+        assert result._repr_html_().count("<svg") == charts
+    figure = found.plot(only="bounds")
+    finite = [bound.epsilon for bound in found.bounds if math.isfinite(bound.epsilon)]
+    assert [bar.get_height() for bar in figure.axes[0].patches] == pytest.approx(finite)

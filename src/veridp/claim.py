@@ -429,6 +429,7 @@ class Verdict(Presentable):
     subject: object = field(default=None, repr=False, compare=False)  # the mechanism itself, to draw what it does
     results: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # of engines that sampled
     detectable: Detectable | None = None  # the power of the samples, where they did not refute the claim
+    cached: str = field(default="", compare=False)  # when it was made, where it comes from the cache
 
     def __post_init__(self) -> None:
         if self.standing is Standing.REFUTED and (self.witness is None or not self.witness.refutes(self.claim)):
@@ -507,7 +508,13 @@ class Verdict(Presentable):
             "caveats": list(self.caveats),
             **({} if self.claim.notion is None else {"proved": self.proved and self.proved.to_dict()}),
             **({} if self.detectable is None else {"detectable": dict(vars(self.detectable))}),
+            **({"cached": self.cached} if self.cached else {}),
         }
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, if not from an audit now: `from the cache, made on …`; empty otherwise."""
+        return f"from the cache, made on {self.cached}" if self.cached else ""
 
     @property
     def bounds_text(self) -> str:

@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import math
 import os
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 from veridp.budget import Deadline
 from veridp.catalogue import catalogue
 from veridp.errors import BadInput, BadTarget
+from veridp.kernel.site import is_users_code
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Mechanism
 from veridp.target import LOADING, from_file, from_package, look_in, own_functions, with_mark
@@ -62,6 +64,22 @@ def discover(target: str, deadline: Deadline | None = None) -> Discovery:
             f"or name it with its claim: {target if target.endswith('.py') else 'file.py'}:function --epsilon 1"
         )
     return found
+
+
+def sources_of_target(target: str) -> list[Path]:
+    """The files whose change may change what the target stands for, as far as its name tells."""
+    place = target.rpartition(":")[0] or target
+    path = Path(place)
+    if path.is_dir():
+        return list(_sources(path))
+    return [path] if path.suffix == ".py" else []
+
+
+def loaded_sources() -> list[Path]:
+    """The files of all modules that are loaded now, and are of no library."""
+    modules = [module for name, module in list(sys.modules.items()) if not name.startswith("veridp_check")]
+    files = [getattr(module, "__file__", None) for module in modules]
+    return sorted({Path(file).resolve() for file in files if isinstance(file, str) and is_users_code(file)})
 
 
 def _seconds(deadline: Deadline | None) -> float:

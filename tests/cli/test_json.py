@@ -29,6 +29,7 @@ COMMANDS = [
     (["audit", "svt4", *MANY], 1),
     (["audit", "svt5", "no_such_mechanism", *MANY], 1),
     (["scan", "code.py", "--list"], 0),
+    (["cache"], 0),
     (["catalogue"], 0),
     (["explore", "svt1", "--size", "2"], 0),
     (["exact", "svt5", *MANY], 1),
@@ -111,8 +112,15 @@ def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("words", "status"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS])
 def test_every_command_prints_what_the_schema_says(
-    run: Run, files: None, request: pytest.FixtureRequest, words: list[str], status: int
+    run: Run,
+    files: None,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    status: int,
 ) -> None:
+    if words[0] == "cache":
+        monkeypatch.setenv("VERIDP_CACHE", "kept")
     if words[0] == "collect":
         request.getfixturevalue("collection")
     if "forged.json" in words:

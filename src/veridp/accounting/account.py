@@ -37,6 +37,7 @@ from veridp.conversions import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.errors import BadInput, BudgetSpent
 from veridp.notions import GaussianDP, ZeroConcentrated
 from veridp.numerics.privacy_loss_distribution import together
+from veridp.presentation import Presentable
 
 # --------------------------------------------------------------------------------------------------------------- renyi
 # Rényi divergences of pairs.
@@ -284,7 +285,7 @@ DELTA = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Account:
+class Account(Presentable):
     """What a release costs by each method, and what all of it rests on.
 
     Every bound holds if the guarantees of the leaves do: `basis` is the weakest of what these rest on, and
@@ -336,6 +337,30 @@ class Account:
             GuaranteeBasis.EXACT: "exact between the inputs compared; for other neighbours only if these are the worst",
             GuaranteeBasis.CLAIMED: "as good as the claims of its leaves",
         }[self.basis]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The account as plain data, in the words of `veridp schema`."""
+        return {
+            "delta": self.delta,
+            "bounds": [
+                {
+                    "method": bound.method,
+                    "epsilon": bound.epsilon,
+                    "delta": bound.delta,
+                    "note": bound.note,
+                    "tightest": bound is self.tightest,
+                }
+                for bound in self.bounds
+            ],
+            "basis": self.basis.value,
+            "standing": self.standing,
+            "not_refuted": list(self.not_refuted),
+            "assumptions": list(self.assumptions),
+        }
+
+    def __repr__(self) -> str:
+        bound = self.tightest
+        return f"<Account: ε = {bound.epsilon:.6g} at δ = {bound.delta:g} by {bound.method}; {self.standing}>"
 
     def __str__(self) -> str:
         lines = []

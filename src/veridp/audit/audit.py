@@ -16,6 +16,7 @@ from veridp.audit.findings import Findings
 from veridp.audit.witness import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Verdict
 from veridp.errors import CutShort, MechanismHung, MissingExtra
 from veridp.mechanism import Mechanism, as_mechanism
@@ -28,6 +29,7 @@ PILOT_TIME_SHARE = 0.1  # of the time that is left, for each look at a few runs 
 PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
 
 
+@shows_progress
 def audit(
     mechanism: Mechanism | Callable[..., Any] | object,
     epsilon: float | None = None,
@@ -64,13 +66,32 @@ def audit(
     >>> print(audit(halved, size=1))
     halved: 0.1-DP is REFUTED, ε = 0.2; assumed: adjacency linf, domain [-10, 10]
     """
-    bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff)
-    bound = bound.stating(adjacency=adjacency, domain=domain)
+    notion = {"rho": rho, "mu": mu, "rdp": rdp, "tradeoff": tradeoff}
+    bound = as_stated(mechanism, epsilon, delta, adjacency=adjacency, domain=domain, **notion, **arguments)
     case = AuditCase.of(bound, size, alpha, seed)
     _load(black_box)
     findings = Findings(case, Deadline(seconds), progress)
     _carry_out(findings, _sample_only if black_box else _explore_first)
     return findings.verdict()
+
+
+def as_stated(
+    mechanism: Mechanism | Callable[..., Any] | object,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    size: int | None = None,
+    adjacency: str | Adjacency | None = None,
+    domain: Domain | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    rdp: Any = None,
+    tradeoff: Any = None,
+    **arguments: Any,
+) -> Mechanism:
+    """The mechanism with the claim, the settings and the arguments that an audit is given."""
+    bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff)
+    return bound.stating(adjacency=adjacency, domain=domain, size=size)
 
 
 def _load(black_box: bool) -> None:

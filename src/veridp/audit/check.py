@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from veridp.audit.audit import ALPHA, audit
+from veridp.audit.cache import cached_audit
 from veridp.claim import Standing, Verdict, data_text
 from veridp.errors import VeridpError
 
@@ -27,18 +29,20 @@ def check(
 
     The `options` are those of the audit: `size`, `adjacency`, or `rho`, `mu`, `rdp` or `tradeoff` in place of ε and δ.
     With `proved`, a claim that is not proved is an error too. In a pytest run with veridp's plugin, `seconds` and
-    `alpha` are those of `--dp-time`, and a part of `--dp-alpha`, unless they are given here.
+    `alpha` are those of `--dp-time`, and a part of `--dp-alpha`, unless they are given here; what is unchanged is taken
+    from the cache, unless there is `--dp-no-cache`.
     """
     __tracebackhide__ = True  # pytest shows the test that failed, not this function
     share = _session()
     if share is not None:
         seconds, alpha = seconds or share.seconds, alpha or share.next_alpha()
+    judge: Any = audit if share is None or share.notes is None else partial(cached_audit, tell=share.notes.append)
     try:
-        verdict = audit(mechanism, epsilon, delta, seconds=seconds or SECONDS, alpha=alpha or ALPHA, **options)
+        verdict: Verdict = judge(mechanism, epsilon, delta, seconds=seconds or SECONDS, alpha=alpha or ALPHA, **options)
     except VeridpError as error:
         raise error.with_traceback(None) from None  # its message says what is wrong, and where in the mechanism
     if share is not None:
-        share.record(verdict.alpha)
+        share.record(verdict.alpha, bool(verdict.cached))
     if verdict.standing is Standing.REFUTED:
         raise AssertionError(falsified(verdict))
     if proved and verdict.standing is not Standing.PROVED:

@@ -14,6 +14,7 @@ import typer
 from veridp.cli.account import app as budget_commands
 from veridp.cli.account import show_account
 from veridp.cli.audit import show_audit, show_verification, write_starter
+from veridp.cli.cache import show_cache
 from veridp.cli.collect import app as collect_commands
 from veridp.cli.exact import list_catalogue, show_exact, show_paths, show_schema
 from veridp.cli.examples import add_examples
@@ -30,6 +31,7 @@ INTERRUPTED = 130  # the exit status of typer after Ctrl-C
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("audit")(show_audit)
 app.command("verify")(show_verification)
+app.command("cache")(show_cache)
 app.command("scan")(show_scan)
 app.command("new")(write_starter)
 app.command("catalogue")(list_catalogue)

@@ -157,21 +157,7 @@ def _show_file(path: Path, delta: float | None, budget: float | None, step: floa
 
 def _document(found: Account, budget: Claim | None) -> dict[str, object]:
     return {
-        "delta": found.delta,
-        "bounds": [
-            {
-                "method": bound.method,
-                "epsilon": bound.epsilon,
-                "delta": bound.delta,
-                "note": bound.note,
-                "tightest": bound is found.tightest,
-            }
-            for bound in found.bounds
-        ],
-        "basis": found.basis.value,
-        "standing": found.standing,
-        "not_refuted": list(found.not_refuted),
-        "assumptions": list(found.assumptions),
+        **found.to_dict(),
         "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
         "within_budget": None if budget is None else found.within(budget),
     }

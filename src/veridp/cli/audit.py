@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +11,7 @@ import typer
 
 from veridp.budget import Deadline, killed_after
 from veridp.catalogue import catalogue
-from veridp.cli.options import GRACE, AsJson, HtmlFile, MarkdownFile, MechanismOptions, Seed, Time, stating
+from veridp.cli.options import GRACE, AsJson, HtmlFile, MarkdownFile, MechanismOptions, NoCache, Seed, Time, stating
 from veridp.cli.output import (
     FAILS,
     HOLDS,
@@ -25,7 +27,7 @@ from veridp.cli.output import (
     write_report,
 )
 from veridp.errors import BadInput, MissingExtra, VeridpError
-from veridp.project import ProjectSettings, discover
+from veridp.project import ProjectSettings, discover, loaded_sources
 
 if TYPE_CHECKING:
     from veridp.report.audit import Audited
@@ -70,6 +72,11 @@ def show_audit(
     update_baseline: Annotated[
         bool, typer.Option("--update-baseline", help="write the results of this run to the file of --baseline")
     ] = False,
+    no_cache: NoCache = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="audit again what changed whenever a file is saved; Ctrl-C ends it")
+    ] = False,
+    loaded: Annotated[Path | None, typer.Option(hidden=True, help="write the files that were loaded here")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Judge what a mechanism claims: proved, refuted with a witness, or not refuted.
@@ -79,17 +86,24 @@ def show_audit(
     settings: ProjectSettings = context.obj or ProjectSettings()
     if as_json and (mutants or repair):
         raise BadInput("--mutants and --repair print text; leave out --json")
+    if watch:
+        from veridp.cli.watch import watch as watch_files
+
+        words = [word for word in sys.argv[1:] if word != "--watch"]
+        return watch_files(words, targets or list(settings.targets), settings.file)
     known = _known(baseline, update_baseline)
     options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
     results: list[Audited] = []
     single = _discover(targets or list(settings.targets), time, results)
     for target in single:
         try:
-            results.append(audited_target(target, stated, settings, time, options))
+            results.append(audited_target(target, stated, settings, time, options, no_cache))
         except VeridpError as error:
             if len(single) == 1 and not results and not as_json:
                 raise
             results.append(_unjudged(target, error))
+    if loaded is not None:
+        write_report(loaded, "\n".join(map(str, loaded_sources())))
     _write(results, report, junit, sarif, table)
     _write_pages(results, html, bundle)
     _show(results, as_json)
@@ -151,19 +165,29 @@ def _discover(targets: list[str], seconds: float, results: list[Audited]) -> lis
 
 
 def audited_target(
-    target: str, stated: MechanismOptions, settings: ProjectSettings, seconds: float, options: dict[str, Any]
+    target: str,
+    stated: MechanismOptions,
+    settings: ProjectSettings,
+    seconds: float,
+    options: dict[str, Any],
+    no_cache: bool,
 ) -> Audited:
     """The verdict on a target, with the place where its code begins; raises where it cannot be judged."""
     from veridp.audit import audit
+    from veridp.audit.cache import cached_audit
     from veridp.audit.case import AuditCase
     from veridp.report.audit import Audited
 
     deadline = Deadline(seconds)
+    notes: list[str] = []
+    judge: Any = audit if no_cache else partial(cached_audit, time=seconds, tell=notes.append)
     with user_code():
         mechanism = settings.completed(stated.mechanism(target, deadline))
         with progress_bar(target) as progress:
-            verdict = audit(mechanism, seconds=deadline.left, progress=progress, **options)
+            verdict = judge(mechanism, seconds=deadline.left, progress=progress, **options)
         file, line = AuditCase.of(mechanism, None, options["alpha"], options["seed"]).defined_at()
+    for note in notes:
+        remark(note)
     return Audited(target, verdict, file=file, line=line)
 
 

@@ -10,6 +10,7 @@ import typer
 EXAMPLES = {
     "audit": "veridp audit mech.py:mean_age --adjacency replace --domain '(0, 120)' --size 5 --html report.html",
     "verify": "veridp verify evidence.zip --code",
+    "cache": "veridp cache --clear",
     "scan": "veridp scan src/ --list",
     "new": "veridp new mech.py",
     "catalogue": "veridp catalogue --report catalogue.md",

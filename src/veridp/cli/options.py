@@ -62,6 +62,10 @@ HtmlFile = Annotated[
     typer.Option("--html", callback=_page, help="also write a page for a browser, such as report.html: one file"),
 ]
 
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="audit what is unchanged too, and keep nothing; `veridp cache` shows what is")
+]
+
 GRACE = 1.0  # seconds past its time after which loading a file ends the command
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veridp.cli.audit import audited_target
-from veridp.cli.options import AsJson, MechanismOptions, Seed, Time, stating
+from veridp.cli.options import AsJson, MechanismOptions, NoCache, Seed, Time, stating
 from veridp.cli.output import FAILS, HOLDS, NOT_JUDGED, complain, show, show_json
 from veridp.errors import BadInput, VeridpError
 from veridp.project import ProjectSettings
@@ -65,6 +65,7 @@ def show_scan(
     alpha: Annotated[float, typer.Option(help="the probability of a false alarm, in all")] = 0.05,
     seed: Seed = 0,
     only_list: Annotated[bool, typer.Option("--list", help="read the files only: run nothing, judge nothing")] = False,
+    no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> int:
     """Find the functions that draw noise, also through others, and judge those that claim something.
@@ -81,7 +82,12 @@ def show_scan(
     share = alpha / max(len(judged), 1)  # so that all of them together have one rate of false alarms
     options: dict[str, Any] = {"alpha": share, "seed": seed, "black_box": False}
     judge = partial(
-        audited_target, stated=stated, settings=context.obj or ProjectSettings(), seconds=time, options=options
+        audited_target,
+        stated=stated,
+        settings=context.obj or ProjectSettings(),
+        seconds=time,
+        options=options,
+        no_cache=no_cache,
     )
     results = [_scanned(one, judge if one in judged else None, only_list) for one in functions]
     if as_json:

@@ -117,7 +117,7 @@ def fingerprint(function: Callable[..., Any]) -> Fingerprint:
 
     Files, the clock, and what code computes from the interpreter's own state (as by `gc`) are not looked into.
     """
-    reader = _Reader(function)
+    reader = Reader(function)
     reader.found.held |= {
         "os.environ": [tuple(os.environ.items())],
         RANDOMNESS: [_global_randomness()],
@@ -144,7 +144,7 @@ def _settings() -> tuple[Any, ...]:
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-class _Reader:
+class Reader:
     """Reads what a function can reach, breadth first; what caches hold comes last."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -507,7 +507,7 @@ class _Space:
     entry: _Entry | None
     done: set[str] = field(default_factory=set)
 
-    def read(self, reader: _Reader, every: bool) -> None:
+    def read(self, reader: Reader, every: bool) -> None:
         """Read what is not read yet."""
         wanted = self.variables.keys() & reader.names
         if every and not self.library:

@@ -72,7 +72,7 @@ def _lines(verdict: Verdict) -> list[str]:
     if verdict.snippet:
         lines += ["to see it again", *(f"    {line}" for line in verdict.snippet.splitlines())]
     versions = ", ".join(f"{name} {number}" for name, number in verdict.versions.items())
-    return [*lines, f"seed {verdict.seed}; {versions}"]
+    return [*lines, "; ".join(filter(None, [f"seed {verdict.seed}", versions, verdict.source]))]
 
 
 def _witness_lines(witness: Witness, claim: Claim) -> list[str]:
@@ -130,6 +130,7 @@ def _cells(one: Audited) -> list[str]:
     if verdict is None:
         return [one.target, "", "", UNJUDGED.upper(), one.reason, ""]
     standing, how = verdict.standing.value.upper(), with_assumptions(verdict.how, verdict.assumed)
+    how = f"{how}; {verdict.source}" if verdict.source else how
     return [one.target, str(verdict.claim), str(verdict.epsilon), standing, how, f"{verdict.seconds:.1f}"]
 
 

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from veridp.accounting.account import Account
 from veridp.claim import Claim, Verdict, Witness
 from veridp.engines.exact import Comparison, Worst
 from veridp.engines.finder import FinderResult
+from veridp.engines.pipeline import PipelineResult, PipelineSearch
 from veridp.engines.prove import Proof, ProofForSizes
 from veridp.engines.sniper import AttackResult
 from veridp.engines.statdp import Detection
 from veridp.errors import BadInput, MissingExtra, extra
-from veridp.report.charts import CLAIM, PLAIN, POINTS, Chart, Series, draw
+from veridp.report.charts import BARS, CLAIM, PLAIN, POINTS, Chart, Series, draw
 from veridp.report.exhibits import (
     Exhibits,
     attack_charts,
@@ -50,7 +52,40 @@ def result_exhibits(result: object, seconds: float) -> Exhibits:
         return witness_exhibits(result.mechanism, result.witness, result.claim, seconds)
     if isinstance(result, Proof | ProofForSizes):
         return Exhibits(_proved_profile(result if isinstance(result, Proof) else result.proofs[-1]))
-    return Exhibits()
+    if isinstance(result, PipelineResult | PipelineSearch):
+        return Exhibits(_program_profile(result if isinstance(result, PipelineResult) else result.shown))
+    if isinstance(result, Account):
+        return Exhibits(_bounds_chart(result))
+    return Exhibits(missing=("a proof for every size is about no pair of inputs",))
+
+
+def _program_profile(result: PipelineResult | None) -> tuple[Chart, ...]:
+    """The δ that keeping all releases of a run costs at each ε, between its two inputs."""
+    if result is None or not result.priced:
+        return ()
+    claim, epsilon = result.claim, result.epsilon
+    top = 1.25 * max(epsilon if math.isfinite(epsilon) else 0.0, claim.epsilon if claim is not None else 0.0) or 1.0
+    grid = np.linspace(0.0, top, PROOF_POINTS).tolist()
+    series = [Series("δ(ε) of all releases", tuple(grid), tuple(map(result.delta_at, grid)), PLAIN)]
+    note = "The composed cost of the releases of one run, between its two inputs."
+    return (Chart("profile", "Cost of all releases", "ε", "δ", (*series, *_claimed(claim)), note),)
+
+
+def _claimed(claim: Claim | None) -> list[Series]:
+    """The claim as a point of a profile."""
+    if claim is None:
+        return []
+    return [Series(f"claimed {claim}", (claim.epsilon,), (claim.delta,), CLAIM, POINTS)]
+
+
+def _bounds_chart(account: Account) -> tuple[Chart, ...]:
+    """ε by each method that gives one."""
+    bounds = [bound for bound in account.bounds if math.isfinite(bound.epsilon)]
+    places, heights = tuple(map(float, range(len(bounds)))), tuple(bound.epsilon for bound in bounds)
+    series = Series("upper bound", places, heights, PLAIN, BARS)
+    note = f"At δ = {account.delta:g}; {account.standing}."
+    names = tuple(bound.method for bound in bounds)
+    return (Chart("bounds", "Cost by each method", "method", "ε", (series,), note, places=names),)
 
 
 def _proved_profile(proof: Proof) -> tuple[Chart, ...]:
@@ -61,8 +96,7 @@ def _proved_profile(proof: Proof) -> tuple[Chart, ...]:
     top = 1.25 * max(proof.epsilon, claim.epsilon if claim is not None else 0.0) or 1.0
     grid = np.linspace(0.0, top, PROOF_POINTS).tolist()
     series = [Series("δ(ε) that is proved", tuple(grid), tuple(proof.delta(epsilon) for epsilon in grid), PLAIN)]
-    if claim is not None:
-        series.append(Series(f"claimed {claim}", (claim.epsilon,), (claim.delta,), CLAIM, POINTS))
+    series += _claimed(claim)
     note = f"An upper bound for all neighbours under {proof.mechanism.adjacency}, size {proof.size}."
     return (Chart("profile", "Privacy profile that is proved", "ε", "δ", tuple(series), note),)
 
@@ -78,13 +112,15 @@ def result_html(result: object) -> str:
 
 
 def _plain_parts(result: Any, exhibits: Exhibits) -> str:
-    witness: Witness | None = result.witness
-    claim: Claim | None = result.claim
+    witness: Witness | None = getattr(result, "witness", None)
+    claim: Claim | None = getattr(result, "claim", None)
     judged = "" if claim is None else f"<p>claimed: {escape(str(claim))}</p>"
-    searched = "".join(f"<li>{escape(what)}</li>" for what in result.searched)
+    lead, *more = str(result).splitlines()
+    details = f"<pre>{escape(chr(10).join(more))}</pre>" if more else ""
+    searched = "".join(f"<li>{escape(what)}</li>" for what in getattr(result, "searched", ()))
     shown = "" if witness is None else witness_part(witness, claim or Claim(0.0))
     return (
-        f'<div class="card"><p class="lead">{escape(str(result))}</p>{judged}<ul>{searched}</ul></div>'
+        f'<div class="card"><p class="lead">{escape(lead)}</p>{details}{judged}<ul>{searched}</ul></div>'
         f"{shown}{charts_part(exhibits, _svg)}"
     )
 
@@ -95,9 +131,8 @@ def _svg(chart: Chart) -> str:
         figure = _figure([chart], titled=False)
     except MissingExtra as missing:
         return f'<p class="note">{escape(str(missing))}</p>'
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    shown: str = figure._repr_svg_()
+    return shown
 
 
 # ---------------------------------------------------------------------------------------------------------- in papers
@@ -123,9 +158,18 @@ def result_figure(result: object, file: str | PathLike[str] | None, only: str | 
 def _figure(charts: Sequence[Chart], *, titled: bool = True) -> Any:
     with extra("plot", "charts need"):
         from matplotlib.figure import Figure
+
+    class Drawn(Figure):
+        """A figure that notebooks show, whatever backend they use."""
+
+        def _repr_svg_(self) -> str:
+            text = io.StringIO()
+            self.savefig(text, format="svg", metadata={"Date": None})
+            return text.getvalue()[text.getvalue().index("<svg") :]
+
     columns = min(len(charts), COLUMNS)
     rows = -(-len(charts) // columns)
-    figure = Figure(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
+    figure = Drawn(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for chart, place in zip(charts, axes, strict=False):
         draw(chart, place, titled=titled)
@@ -171,7 +215,25 @@ def _rows(result: Any) -> list[dict[str, Any]]:
             }
             for one in result.restarts
         ]
+    if isinstance(result, PipelineResult | PipelineSearch):
+        return _release_rows(result)
+    if isinstance(result, Account):
+        bounds: list[dict[str, Any]] = result.to_dict()["bounds"]
+        return bounds
     return [_flat(result.to_dict())]
+
+
+def _release_rows(result: PipelineResult | PipelineSearch) -> list[dict[str, Any]]:
+    """The releases of a run; for a search those of every pair that shows a fault, or else of the costliest."""
+    runs: list[PipelineResult | None] = [result] if isinstance(result, PipelineResult) else [*result.found]
+    if isinstance(result, PipelineSearch) and not runs:
+        runs = [result.costliest]
+    return [
+        {"left": run.left, "right": run.right, **release}
+        for run in runs
+        if run is not None
+        for release in run.to_dict()["releases"]
+    ]
 
 
 def _flat(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -332,6 +332,8 @@ def _search_part(verdict: Verdict) -> str:
         power.append(f"Events of probability below {verdict.smallest_mass:.2g} could not be noticed.")
     elif verdict.smallest_mass == 0:
         power.append("Probabilities were computed: no event of the pairs that were compared is too rare to be noticed.")
+    if verdict.detectable is not None:
+        power.append(f"{escape(str(verdict.detectable))}.")
     power.append(
         f"A false alarm has probability at most {verdict.alpha:g}."
         if verdict.alpha
@@ -364,7 +366,8 @@ def _trust_part(verdict: Verdict) -> str:
 
 def _made_by(verdict: Verdict) -> list[tuple[str, str]]:
     versions: Mapping[str, str] = verdict.versions
-    return [("seed", str(verdict.seed)), *versions.items(), ("took", f"{verdict.seconds:.1f} s")]
+    kept = [("from the cache", f"made on {verdict.cached}")] if verdict.cached else []
+    return [("seed", str(verdict.seed)), *versions.items(), ("took", f"{verdict.seconds:.1f} s"), *kept]
 
 
 def _class(one: Audited) -> str:

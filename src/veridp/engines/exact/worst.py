@@ -16,6 +16,7 @@ import numpy as np
 from veridp.adjacency import Domain, Pair, is_interval, moved_within
 from veridp.budget import Deadline, out_of_time
 from veridp.budget.child_process import Reporter, contained
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim, Interval, Witness
 from veridp.engines.exact.compare import Comparison
 from veridp.engines.exact.distribution import OpenDistribution, paths_of, replayed_paths, within_floats
@@ -105,6 +106,7 @@ class Worst(Presentable):
         return f"{self.comparison} (the worst of {count_text(self.tried, 'pair')}: {searched}{ended})"
 
 
+@shows_progress
 def worst(
     mechanism: Mechanism | Function,
     size: int | None = None,

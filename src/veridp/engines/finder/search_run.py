@@ -12,6 +12,7 @@ import numpy as np
 from veridp.adjacency import Domain, Pair
 from veridp.budget import Deadline, Progress, share, whole
 from veridp.budget.child_process import Reporter, contained
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import LOSS_ERROR
 from veridp.engines.finder.estimate import TARGET
 from veridp.engines.finder.restart import RestartPool, Searcher
@@ -38,6 +39,7 @@ RESTART_SHARE = 0.6  # of the time, for restarts; the rest is for climbing on an
 POLISH_SHARE = 0.5  # of the time left after that
 
 
+@shows_progress
 def search(
     mechanism: Mechanism | Function,
     size: int | None = None,

@@ -15,6 +15,7 @@ from veridp.accounting.tree import DominatingPairs
 from veridp.adjacency import Pair
 from veridp.claim import Claim, Remark, data_text, number
 from veridp.mechanism import Mechanism
+from veridp.presentation import Presentable
 
 DELTA = 1e-6  # at which ε is given where no δ is claimed and the noise has no ε without one
 
@@ -79,7 +80,7 @@ class PipelineRelease:
 
 
 @dataclass(frozen=True)
-class PipelineResult:
+class PipelineResult(Presentable):
     """Two runs of a program, the right one with its noise shifted so that all releases are those of the left one.
 
     `aligned` tells whether the right run, on plain numbers, then gave the same output. What is in `candidates` is not
@@ -137,6 +138,10 @@ class PipelineResult:
         It holds for the releases of this run. Other noise may take other ways through the program.
         """
         return _epsilon(self._compositions, delta)
+
+    def delta_at(self, epsilon: float) -> float:
+        """The same as δ at this ε; 1 where it is not known."""
+        return max((one.delta(epsilon) for one in self._compositions or ()), default=1.0)
 
     @cached_property
     def output_epsilon(self) -> float:

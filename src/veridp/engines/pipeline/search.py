@@ -13,6 +13,7 @@ from veridp.adjacency import Adjacency, Domain, Pair, Rows
 from veridp.adjacency.records import is_frame, rows_of
 from veridp.budget import Deadline, Progress, check, whole
 from veridp.budget.child_process import Reporter, contained
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim, assumed_text
 from veridp.engines.pipeline.compare import SECONDS, compared
 from veridp.engines.pipeline.data import Table, neighbours, simpler
@@ -20,6 +21,7 @@ from veridp.engines.pipeline.result import Candidate, Fault, PipelineResult
 from veridp.errors import BadInput, MechanismFailed
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.presentation import Presentable
 
 MAX_PAIRS = 96  # that are compared
 MAX_SHRINKS = 60  # comparisons to make one pair smaller
@@ -27,7 +29,7 @@ FaultKey = tuple[Fault, str, int]
 
 
 @dataclass(frozen=True)
-class PipelineSearch:
+class PipelineSearch(Presentable):
     """The smallest pair found for each fault and line, and the pair whose releases cost most."""
 
     mechanism: Mechanism
@@ -51,6 +53,11 @@ class PipelineSearch:
     def claim(self) -> Claim | None:
         """What the program claims."""
         return self.mechanism.claim
+
+    @property
+    def shown(self) -> PipelineResult | None:
+        """The pair to look at first: one that shows a fault, or else the costliest."""
+        return self.found[0] if self.found else self.costliest
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -92,6 +99,7 @@ class PipelineSearch:
         return "\n".join([head, *parts])
 
 
+@shows_progress
 def search(
     program: Mechanism | Function,
     example: Any = None,

@@ -18,7 +18,7 @@ import numpy as np
 
 from veridp.claim import Claim
 from veridp.engines.prove.aggregates import Aggregates, aggregates_of, numbers_in
-from veridp.engines.prove.alignment import AlignmentProof, prove_by_alignment
+from veridp.engines.prove.alignment import AlignmentProof, ProofForEverySize, prove_by_alignment
 from veridp.engines.prove.cases import certified_word, interval_of
 from veridp.engines.prove.divergence import prove_by_divergence
 from veridp.engines.prove.events import check_noise, ended, explored, replayed
@@ -48,7 +48,7 @@ RELATIONS = (REPLACE, "replace-unordered", "add-remove", "add-remove-unordered")
 
 
 @dataclass(frozen=True, eq=False)
-class AggregateProof:
+class AggregateProof(ProofForEverySize):
     """ε for data of every size: proved of sums, or means, over any number of records; at the δ that is claimed."""
 
     mechanism: Mechanism

@@ -353,6 +353,44 @@ def weight_cost(event: NoiseEvent, polytope: int) -> Fraction | float:
     return event.weight.costs[polytope] if isinstance(event.weight, DataWeight) else Fraction(0)
 
 
+class ProofForEverySize(Presentable, ABC):
+    """What proofs that hold for data of every size share."""
+
+    mechanism: Mechanism
+    witness = None  # proofs have none
+
+    @property
+    @abstractmethod
+    def privacy(self) -> str:
+        """What is proved, in words."""
+
+    @property
+    @abstractmethod
+    def certificate(self) -> dict[str, Any]:
+        """The proof as a document that `veridp check` verifies without the search."""
+
+    @property
+    def claim(self) -> Claim | None:
+        """What the mechanism claims; None where it claims nothing."""
+        return self.mechanism.claim
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """What was tried, in words."""
+        return ("one alignment for data of every size",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proof as plain data."""
+        claim = self.claim
+        return {
+            "mechanism": str(self.mechanism),
+            "claim": claim and claim.to_dict(),
+            "adjacency": str(self.mechanism.adjacency),
+            "privacy": self.privacy,
+            "certificate": self.certificate,
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class AlignmentProof(Proof):
     """For all neighbours of this size: ε, and how every event is carried over.

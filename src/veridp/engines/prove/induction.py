@@ -13,6 +13,7 @@ from veridp.budget import Deadline
 from veridp.budget.child_process import contained
 from veridp.claim import Claim
 from veridp.engines.prove.aggregate_proof import AggregateProof, prove_aggregates
+from veridp.engines.prove.alignment import ProofForEverySize
 from veridp.engines.prove.cases import certified_word
 from veridp.engines.prove.certificate import Json, header, noise_document
 from veridp.engines.prove.events import rational_arguments
@@ -59,7 +60,7 @@ Place = tuple[State, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Induction:
+class Induction(ProofForEverySize):
     """ε for inputs of every size: proved step by step."""
 
     mechanism: Mechanism

@@ -15,6 +15,7 @@ import numpy as np
 from veridp.adjacency import Adjacency, Pair
 from veridp.budget import Deadline, Level, Progress, levels, share, whole
 from veridp.budget.child_process import Reporter, contained
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim
 from veridp.engines.sniper.attack import Goal, HighestScores, Scorer, ThresholdAttack, paper_threshold, sample_size
 from veridp.engines.sniper.classifier import ALL, HIDDEN, ConstantModel, ModelFamily, Scale, TrainingRows, network_of
@@ -172,6 +173,7 @@ LEAST_SAMPLES = 30  # of the first level, for training
 FEW_SAMPLES = 50_000  # with fewer in all, starting workers takes longer than the search
 
 
+@shows_progress
 def search(
     mechanism: Mechanism | Function,
     size: int | None = None,

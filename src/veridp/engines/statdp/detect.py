@@ -12,6 +12,7 @@ import numpy as np
 from veridp.adjacency import Pair
 from veridp.budget import GROWTH, Deadline, Level, Progress, levels, out_of_time
 from veridp.budget.child_process import Reporter, contained
+from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.statdp.candidates import InputTrial, Seeds, Trials, given_pairs, usual_pairs
@@ -107,6 +108,7 @@ ROUNDS, DETECTION_PARTS = 2, 24  # in each round an interval that holds a crossi
 NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
 
 
+@shows_progress
 def detect(
     mechanism: Mechanism | Function,
     epsilon: float | None = None,
