@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veridp
+from veridp.confidence import log_ratio_lower
 
 FOLDER = Path(__file__).with_name("pictures")
 LEFT, RIGHT, GREY = "#0b6e99", "#c2571a", "#6b7280"
@@ -104,7 +105,125 @@ def size() -> Figure:
     return figure
 
 
-PICTURES: dict[str, Callable[[], Figure]] = {one.__name__: one for one in (noise, adjacency, domain, size)}
+# ---------------------------------------------------------------------------------------------------------- the engines
+
+
+def above(rng: Any, queries: Sequence[float]) -> list[bool]:
+    """The mechanism of `idea.md`: whether each query passes a noisy threshold, up to the first that does."""
+    threshold = rng.laplace(scale=2)
+    answers: list[bool] = []
+    for query in queries:
+        if query + rng.laplace(scale=4) >= threshold:
+            return [*answers, True]
+        answers.append(False)
+    return answers
+
+
+def exact() -> Figure:
+    """The probability of every output on two neighbours, and the one whose ratio is largest."""
+    figure, axes = _axes(*WIDE)
+    left, right = [0, 0], [1, -1]
+    comparison = veridp.exact.compare(above, left, right)
+    outputs = [path.output for path in veridp.explore(above, left)]
+    for data, colour, shift in ((left, LEFT, -0.2), (right, RIGHT, 0.2)):
+        distribution = veridp.exact.law(above, data)
+        chances = [distribution.probability(output) for output in outputs]
+        axes.bar(np.arange(len(outputs)) + shift, chances, 0.38, color=colour, label=f"on {data}")
+    axes.set(ylabel="probability", xticks=range(len(outputs)), xticklabels=[str(output) for output in outputs])
+    axes.set_title(f"ε = {comparison.epsilon:.4f}, where {comparison.witness.event}", fontsize=11)
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def alignment() -> Figure:
+    """The plane of two draws: where `above` says True on two neighbours, and the shift between."""
+    figure, axes = _axes(4.6, 3.4)
+    ends = np.array([-6.0, 6.0])
+    for query, colour in ((0.0, LEFT), (-1.0, RIGHT)):
+        axes.plot(ends, ends - query, colour, label=f"query {query:g}: True above this line")
+    axes.fill_between(ends, ends, 8, color=LEFT, alpha=0.12)
+    for threshold, noise in ((-3, -2), (0, 1.5), (2, 4)):
+        axes.annotate("", (threshold, noise + 1), (threshold, noise), arrowprops={"arrowstyle": "->", "color": GREY})
+        axes.plot(threshold, noise, ".", color=GREY)
+    cost = veridp.prove(above, 1).epsilon
+    axes.set(xlabel="noise of the threshold, n0", ylabel="noise of the query, n1", xlim=(-6, 6), ylim=(-6, 8))
+    axes.set_title(f"True stays True if n1 is 1 higher: ε = {cost:g}", fontsize=11)
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    return figure
+
+
+def profile() -> Figure:
+    """The least δ at each ε, of Laplace noise and of normal noise with the same standard deviation."""
+    figure, axes = _axes(*WIDE)
+    grid = np.linspace(0, 2, 81)
+
+    def laplace(rng: Any, data: Sequence[float]) -> Any:
+        return data[0] + rng.laplace(scale=1)
+
+    def normal(rng: Any, data: Sequence[float]) -> Any:
+        return data[0] + rng.normal(scale=2**0.5)
+
+    for mechanism, name, colour in ((laplace, "Laplace, scale 1", LEFT), (normal, "normal, σ = √2", RIGHT)):
+        comparison = veridp.exact.compare(mechanism, [0], [1])
+        axes.plot(grid, [comparison.delta(float(epsilon)) for epsilon in grid], colour, label=name)
+    axes.set(xlabel="ε", ylabel="δ", ylim=(0, None), xlim=(0, 2))
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def statdp() -> Figure:
+    """p against test ε of a noisy maximum that returns the value, and of one that returns the index."""
+    figure, axes = _axes(*WIDE)
+    settings: dict[str, Any] = {"size": 5, "selection_samples": 20_000, "samples": 100_000, "seconds": 300}
+    tested = [round(0.1 * step, 1) for step in range(2, 26)]
+    for name, colour in (("noisy_max1", LEFT), ("noisy_max3", RIGHT)):
+        detection = veridp.statdp.detect(veridp.catalogue[name], 0.7, test_epsilons=tested, **settings)
+        points = [(point.epsilon, point.corrected_p_value) for point in detection.curve]
+        label = f"{name}, {'refuted' if detection.refuted else 'not refuted'}"
+        axes.plot(*zip(*points, strict=True), "o-", color=colour, label=label)
+    axes.axvline(0.7, color=GREY, linestyle="--", linewidth=1)
+    axes.text(0.72, 0.5, "claimed: ε = 0.7", color=GREY)
+    axes.set(xlabel="test ε", ylabel="p, corrected")
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def sniper() -> Figure:
+    """What counts certify for frequent and for rare events of Laplace noise whose ε is 0.1."""
+    figure, axes = _axes(*WIDE)
+    masses = np.geomspace(1e-4, 0.5 * np.exp(-0.1), 40)  # of half-lines beyond both answers: their ratio is e^0.1
+    for runs, colour in ((10**5, LEFT), (10**7, RIGHT)):
+        counts = np.floor(masses * np.exp(0.1) * runs), np.floor(masses * runs)  # as many as are expected
+        bounds = log_ratio_lower(counts[0], runs, counts[1], runs, alpha=0.05)
+        axes.plot(masses, np.maximum(bounds, 0), colour, label=f"{runs:,} outputs of either input")
+    axes.axhline(0.1, color=GREY, linestyle="--", linewidth=1)
+    axes.text(0.3, 0.103, "true ε", color=GREY)
+    axes.axvline(0.01, color=GREY, linestyle=":", linewidth=1)
+    axes.text(0.0105, 0.005, "the paper's floor", color=GREY)
+    axes.set(xscale="log", xlabel="probability of the event on the right", ylabel="certified ε", ylim=(0, 0.15))
+    axes.legend(frameon=False, fontsize=9, loc="upper left")
+    return figure
+
+
+def finder() -> Figure:
+    """ε between (x, y) and (x+1, y-1) for `above`, and the pairs in which climbs of the finder end."""
+    figure, axes = _axes(4.8, 3.6)
+    grid = np.linspace(-9, 9, 13)
+    costs = [[veridp.exact.compare(above, [x, y], [x + 1, y - 1]).epsilon for x in grid] for y in grid]
+    drawn = axes.contourf(grid, grid, costs, levels=10, cmap="Blues")
+    figure.colorbar(drawn, ax=axes, label="ε")
+    found = veridp.finder.search(above, 2, adjacency="linf", domain=(-10, 10), restarts=6, seconds=300, workers=1)
+    starts = [restart.left for restart in found.restarts]
+    axes.plot(*zip(*starts, strict=True), "o", color=RIGHT, label="restarts")
+    axes.plot(*found.witness.left, "*", markersize=14, color=RIGHT, label=f"climbed exactly: ε = {found.epsilon:.4f}")
+    axes.set(xlabel="first query", ylabel="second query", xlim=(-9.5, 9.5), ylim=(-9.5, 9.5))
+    axes.legend(fontsize=9, loc="upper right")
+    return figure
+
+
+FIRST_PAGE = (noise, adjacency, domain, size)
+ENGINES = (exact, alignment, profile, statdp, sniper, finder)
+PICTURES: dict[str, Callable[[], Figure]] = {one.__name__: one for one in (*FIRST_PAGE, *ENGINES)}
 
 
 def svg(name: str) -> bytes:

@@ -126,6 +126,18 @@ def test_the_picture_of_a_terminal_can_be_drawn() -> None:
     assert all(name in (ROOT / "docs" / "audit.svg").read_text(encoding="utf-8") for name in script["TARGETS"])
 
 
+def test_pictures_can_be_drawn_and_are_shown() -> None:
+    """A picture has its numbers from veridp; every one is a file, and stands in a page."""
+    script = runpy.run_path(str(ROOT / "docs" / "draw.py"))
+    files = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / "pictures").glob("*.svg")}
+    assert set(files) == set(script["PICTURES"])
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert [name for name in files if f"](pictures/{name}.svg)" not in pages] == []
+    for name, text in {"noise": "1.40 times as likely", "domain": "ε = 2", "exact": "ε = 0.4242"}.items():
+        assert text in files[name]
+        assert text in script["svg"](name).decode()
+
+
 def test_the_walk_through_the_kernel_names_all_of_its_files() -> None:
     walk = (
         (ROOT / "docs" / "idea.md").read_text(encoding="utf-8").split("## A walk through the kernel")[1].split("## ")[0]
