@@ -213,10 +213,10 @@ proved; its lower end is exact, or holds at 95 % where samples were needed.
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--time", type=float, default=60.0, help="seconds for each audit")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--registry", action="store_true", help="ask pip for the other tools, and end")
-    parser.add_argument("--write", type=Path, help="also write the page to this file")
+    parser.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="for each audit")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="also write the page to this file")
     options = parser.parse_args(arguments)
 
     def collected(rows: Iterator[str]) -> str:
