@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready
 
-.PHONY: audit reproduce test lint types unit coverage bench clean
+.PHONY: audit reproduce site test lint types unit coverage bench clean
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,10 @@ audit: $(INSTALLED)
 # Every figure and table of the sources beside ours: minutes, or a night with FULL=1, which goes on where it was interrupted.
 reproduce: $(READY)
 	$(BIN)/python -m reproduction --effort $(if $(FULL),full,quick)
+
+# The documentation in build/site; warnings are errors.
+site: $(READY)
+	$(BIN)/mkdocs build --strict
 
 test: lint types unit
 

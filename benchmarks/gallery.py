@@ -65,8 +65,9 @@ def shown(verdict: Verdict) -> str:
     sides = witness.left_probability, witness.right_probability
     first, second = (f"{side.lower:.3g}" for side in sides)
     how = "exactly" if witness.confidence == 1 else f"at confidence {witness.confidence:.4g}"
-    text = f"{witness.left!r} and {witness.right!r}: {witness.event}, {first} against {second} {how}"
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+    text = f"{witness.left!r} and {witness.right!r}: {witness.event}"
+    text = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+    return f"`{text}`, {first} against {second} {how}"
 
 
 def line(name: str, verdict: Verdict, right: bool) -> str:

@@ -25,7 +25,7 @@ import veridp
 from veridp.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(veridp.__path__, "veridp.") if not module.name.endswith("__main__")
@@ -124,6 +124,18 @@ def test_the_picture_of_a_terminal_can_be_drawn() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "draw_audit.py"))
     assert "randomized_response" in script["picture"](["randomized_response"], "randomized_response")
     assert all(name in (ROOT / "docs" / "audit.svg").read_text(encoding="utf-8") for name in script["TARGETS"])
+
+
+def test_pictures_can_be_drawn_and_are_shown() -> None:
+    """A picture has its numbers from veridp; every one is a file, and stands in a page."""
+    script = runpy.run_path(str(ROOT / "docs" / "draw.py"))
+    files = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / "pictures").glob("*.svg")}
+    assert set(files) == set(script["PICTURES"])
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert [name for name in files if f"](pictures/{name}.svg)" not in pages] == []
+    for name, text in {"noise": "1.40 times as likely", "domain": "ε = 2", "exact": "ε = 0.4242"}.items():
+        assert text in files[name]
+        assert text in script["svg"](name).decode()
 
 
 def test_the_walk_through_the_kernel_names_all_of_its_files() -> None:
