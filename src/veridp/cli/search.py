@@ -23,6 +23,7 @@ from veridp.cli.options import (
     Epsilon,
     MechanismOptions,
     Relation,
+    RunOptions,
     Seed,
     Size,
     Target,
@@ -30,6 +31,7 @@ from veridp.cli.options import (
     Values,
     chosen_mechanism,
     literal,
+    running,
     seconds,
     stating,
 )
@@ -67,8 +69,10 @@ Levels = Annotated[
 ]
 
 
+@running
 def show_detection(
     target: Target,
+    where: RunOptions,
     epsilon: Epsilon = None,
     test_epsilons: Levels = None,
     size: Size = None,
@@ -93,7 +97,7 @@ def show_detection(
     with user_code():
         deadline = Deadline(math.inf if time is None else time)
         mechanism = chosen_mechanism(target, epsilon, arg, None, relation, domain=domain, size=size, deadline=deadline)
-        with progress_bar(target) as progress:
+        with where.started() as run, progress_bar(target) as progress:
             detection = detect(
                 mechanism,
                 None,
@@ -105,6 +109,7 @@ def show_detection(
                 alpha=alpha,
                 seed=seed,
                 progress=progress,
+                **run,
             )
     if plot is not None:
         write_plot([detection], plot)
@@ -154,10 +159,12 @@ Models = Annotated[
 ]
 
 
+@running
 @stating
 def show_attack(
     target: Target,
     stated: MechanismOptions,
+    where: RunOptions,
     pairs: Pairs = None,
     samples: Annotated[int | None, typer.Option(min=1, help="training samples of either input, 10^6")] = None,
     final_samples: Annotated[int | None, typer.Option(min=1, help="samples to confirm with, 10^7")] = None,
@@ -184,7 +191,7 @@ def show_attack(
         mechanism = stated.mechanism(target, deadline)
         if refute and mechanism.claim is None:
             raise BadInput("--refute needs a claim; give --epsilon")
-        with progress_bar(target) as progress:
+        with where.started() as run, progress_bar(target) as progress:
             finding = search(
                 mechanism,
                 stated.size,
@@ -202,6 +209,7 @@ def show_attack(
                 workers=workers,
                 seed=seed,
                 progress=progress,
+                **run,
             )
     if plot is not None:
         from veridp.report.exact import plot_profile
@@ -253,10 +261,12 @@ def _lines(target: str, finding: AttackResult) -> list[str]:
 # `veridp finder TARGET`: the worst neighbours and event that climbs from random restarts find.
 
 
+@running
 @stating
 def show_found(
     target: Target,
     stated: MechanismOptions,
+    where: RunOptions,
     restarts: Annotated[int, typer.Option(min=1, help="random pairs and events to climb from")] = 50,
     random: Annotated[
         bool, typer.Option("--random", help="the baseline: random pairs and events, as many as climbs evaluate")
@@ -274,7 +284,7 @@ def show_found(
     with user_code():
         deadline = Deadline(time)
         mechanism = stated.mechanism(target, deadline)
-        with progress_bar(target) as progress:
+        with where.started() as run, progress_bar(target) as progress:
             found = search(
                 mechanism,
                 stated.size,
@@ -285,6 +295,7 @@ def show_found(
                 random=random,
                 workers=workers,
                 confidence=confidence,
+                **run,
             )
     return _shown("finder", target, found, as_json, lambda found: _page(target, found, most))
 
