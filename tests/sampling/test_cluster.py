@@ -20,7 +20,7 @@ from tests.conftest import Run
 from tests.sampling.test_checkpoint import plain
 
 import veridp
-from veridp.errors import BadInput
+from veridp.errors import BadInput, MissingExtra
 from veridp.sampling import cluster
 from veridp.sampling.worker_pool import WorkerPool
 
@@ -38,6 +38,7 @@ def ray_address() -> Iterator[str]:
         port = free.getsockname()[1]
     import ray
 
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else its workers give way to whatever the machine does
     node: Any = ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     server = None
     try:
@@ -178,6 +179,14 @@ def test_the_command_line_audits_many_targets_on_a_cluster(dask_address: str, ru
     far, here = run(*words, "--executor", dask_address), run(*words)
     assert (far.status, here.status) == (1, 1)
     assert [one.get("standing") for one in far.results] == [one.get("standing") for one in here.results]
+
+
+def test_a_cluster_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library, extra in (("ray", "ray"), ("distributed", "dask")):
+        monkeypatch.setitem(sys.modules, library, None)
+        missing = pytest.raises(MissingExtra, match=rf"needs {library}; .* pip install 'veridp\[{extra}\]'")
+        with missing, veridp.executor(f"{extra}://127.0.0.1:1"):
+            pass
 
 
 @pytest.mark.parametrize(
