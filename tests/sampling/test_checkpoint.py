@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sqlite3
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from tests.conftest import Run
 
@@ -190,7 +192,7 @@ def test_a_damaged_or_older_checkpoint_is_refused(kept: Path, harm: Any, complai
 
 
 def test_a_resumption_needs_a_file_and_a_folder() -> None:
-    with pytest.raises(BadInput, match="give checkpoint=FILE too"):
+    with pytest.raises(BadInput, match="give --checkpoint FILE"):
         SEARCHES["statdp"](resume=True)
     with pytest.raises(BadInput, match="cannot be written"):
         SEARCHES["statdp"](checkpoint="no/such/folder/file")
@@ -222,6 +224,31 @@ def test_the_digest_of_code_is_the_same_in_every_process_and_follows_what_the_co
     changes = [("LIMIT = 3", "LIMIT = 4"), ("value + 1", "value + 2"), ("=2.0", "=2.5"), ('"c"', '"d"')]
     assert len({code_digest(CODE), *(code_digest(CODE.replace(*change)) for change in changes)}) == 5
     assert digest_of([1, True, 1.0]) != digest_of([1, 1, 1])
+
+
+class Table:
+    """What a mechanism may hold: an object with a class of the user's, which computes and remembers."""
+
+    def __init__(self, scale: float, rows: Any) -> None:
+        self.scale, self.rows, self.seed = scale, rows, np.random.default_rng(1)
+
+    @functools.cached_property
+    def width(self) -> int:
+        return len(self.rows)
+
+    def __call__(self, rng: Any, data: Any) -> Any:
+        return data[0] + rng.laplace(scale=self.scale) * self.width
+
+
+def test_the_digest_sees_the_state_of_objects_but_not_what_they_remember() -> None:
+    table, frame = Table(1.0, [1, 2]), pandas.DataFrame({"a": [1, 2]})
+    digest = digest_of(table)
+    assert table.width == 2
+    assert digest_of(table) == digest == digest_of(Table(1.0, [1, 2]))
+    others = [Table(1.0, [1, 3]), Table(2.0, [1, 2]), Table(1.0, frame), Table(1.0, frame + 1), Table(1.0, {1, 2})]
+    assert len({digest, *map(digest_of, others)}) == 6
+    table.seed.random()
+    assert digest_of(table) != digest
 
 
 def test_the_command_line_resumes(run: Run, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ import os
 import pickle
 import platform
 import sqlite3
+import sys
+import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -37,6 +39,11 @@ TABLES = """
         PRIMARY KEY (call, place)
     );
 """
+WRAPPERS = (types.MethodType, staticmethod, classmethod, property)
+OF_EVERY_CLASS = {"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__"}
+# Where the code of libraries is, and ours: their versions stand for it.
+PLACES = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+LIBRARIES = (*(os.path.join(str(place), "") for place in (*PLACES, Path(__file__).parents[1])), "<frozen")
 Found = TypeVar("Found")
 Argument = TypeVar("Argument")
 
@@ -62,7 +69,7 @@ class Journal:
         """
         if file is None:
             if resume:
-                raise BadInput("resume needs the checkpoint to go on from; give checkpoint=FILE too")
+                raise BadInput("resume needs a file; give --checkpoint FILE (in Python, checkpoint=FILE) too")
             return None
         identity = {
             "format": FORMAT,
@@ -111,6 +118,12 @@ class Journal:
             yield self._result(call, asked.popleft()[0])
 
     # --------------------------------------------------------------------------------------------------- file
+
+    def close(self) -> None:
+        """Let go of the file, as far as this process has it open."""
+        if self._open is not None and self._open[0] == os.getpid():
+            self._open[1].close()
+        self._open = None
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -252,14 +265,14 @@ class _Walk:
         elif isinstance(value, types.CodeType):
             yield value.co_code.hex()
             yield from self._all((value.co_names, value.co_varnames, value.co_consts))
-        elif isinstance(value, functools.partial | types.MethodType):
-            yield from self._all(value.__reduce__()[1:] if isinstance(value, functools.partial) else _method(value))
-        elif isinstance(value, type | types.ModuleType | types.BuiltinFunctionType | np.ufunc):
-            yield from self._named(value)
+        elif isinstance(value, WRAPPERS):
+            yield from self._all(getattr(value, name, None) for name in ("__self__", "__func__", "fget", "fset"))
+        elif isinstance(value, types.ModuleType | types.BuiltinFunctionType | np.ufunc):
+            yield f"{getattr(value, '__module__', '')}.{value.__name__}"
+        elif isinstance(value, type):
+            yield from self._class(value)
         else:
-            cached = {name for kind in type(value).__mro__ for name, part in vars(kind).items() if _caches(part)}
-            state = getattr(value, "__dict__", {}).items()
-            yield from self._all(part for name, part in state if name not in cached)
+            yield from self._all(_state(value))
 
     def _all(self, values: Iterable[object]) -> Iterator[str]:
         for value in values:
@@ -268,29 +281,26 @@ class _Walk:
 
     def _function(self, function: types.FunctionType) -> Iterator[str]:
         yield f"{function.__module__}.{function.__qualname__}"
-        if _of_a_library(function.__code__.co_filename):
+        if function.__code__.co_filename.startswith(LIBRARIES):
             return
         names = _names(function.__code__)
         yield from self._all((function.__code__, function.__defaults__, function.__kwdefaults__))
         yield from self._all(_content(cell) for cell in function.__closure__ or ())
         yield from self._all(function.__globals__[name] for name in sorted(names & function.__globals__.keys()))
 
-    def _named(self, value: Any) -> Iterator[str]:
-        """A class of the user's with its functions; of all else the name."""
-        yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
-        if isinstance(value, type):
-            functions = [part for part in vars(value).values() if isinstance(part, types.FunctionType)]
-            yield from self._all(functions)
+    def _class(self, value: type) -> Iterator[str]:
+        yield f"{value.__module__}.{value.__qualname__}"
+        file = getattr(sys.modules.get(value.__module__), "__file__", None)
+        if value.__module__ != "builtins" and not str(file).startswith(LIBRARIES):
+            yield from self._all(value.__bases__)
+            for name in sorted(vars(value).keys() - OF_EVERY_CLASS):
+                yield from self._all((name, vars(value)[name]))
 
 
 def _names(code: types.CodeType) -> set[str]:
     """The names in the code, and in functions that it defines."""
     inner = (_names(part) for part in code.co_consts if isinstance(part, types.CodeType))
     return set(itertools.chain(code.co_names, *inner))
-
-
-def _method(method: Any) -> tuple[object, object]:
-    return method.__self__, method.__func__
 
 
 def _content(cell: Any) -> object:
@@ -300,9 +310,18 @@ def _content(cell: Any) -> object:
         return None
 
 
-def _caches(part: object) -> bool:
-    return isinstance(part, functools.cached_property)
-
-
-def _of_a_library(file: str) -> bool:
-    return "site-packages" in file or file.startswith((os.path.dirname(os.__file__), "<frozen"))
+def _state(value: object) -> list[object]:
+    """What pickle would keep of the value, without what it computed for itself; nothing where it cannot be pickled."""
+    inherited = [part for kind in type(value).__mro__ for part in vars(kind).items()]
+    cached = {name for name, part in inherited if isinstance(part, functools.cached_property)}
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # whatever a class of the user's raises
+        return []
+    if isinstance(reduced, str):
+        return [reduced]
+    parts = [*reduced[1:3], *(list(entries) for entries in reduced[3:5] if entries is not None)]
+    return [
+        {name: entry for name, entry in part.items() if name not in cached} if isinstance(part, dict) else part
+        for part in parts
+    ]

@@ -212,6 +212,8 @@ class WorkerPool(Generic[Shared]):
 
     def dismiss(self) -> None:
         """End our own workers; threads are waited for."""
+        if self.journal is not None:
+            self.journal.close()
         if isinstance(self.own, WorkerProcesses):
             self.own.end()
         elif self.own is not None:

@@ -368,7 +368,7 @@ class RestartPool(WorkerPool[Searcher]):
             task,
             arguments,
             lambda others: self._computed(task, others, len(arguments), deadline),
-            keep=lambda _: not deadline.passed,  # else it may have been cut short
+            keep=lambda _: self.shared.in_time and not deadline.passed,  # else the clock had a say in it
         )
 
     def _computed(self, task: str, arguments: Iterator[Any], count: int, deadline: Deadline) -> Iterator[Any]:
