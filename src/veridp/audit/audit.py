@@ -64,34 +64,13 @@ def audit(
     >>> print(audit(halved, size=1))
     halved: 0.1-DP is REFUTED, ε = 0.2; assumed: adjacency linf, domain [-10, 10]
     """
-    stated: dict[str, Any] = {"size": size, "adjacency": adjacency, "domain": domain, "alpha": alpha, "seed": seed}
-    claimed: dict[str, Any] = {"rho": rho, "mu": mu, "rdp": rdp, "tradeoff": tradeoff}
-    case = audit_case(mechanism, epsilon, delta, **stated, **claimed, **arguments)
+    bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff)
+    bound = bound.stating(adjacency=adjacency, domain=domain)
+    case = AuditCase.of(bound, size, alpha, seed)
     _load(black_box)
     findings = Findings(case, Deadline(seconds), progress)
     _carry_out(findings, _sample_only if black_box else _explore_first)
     return findings.verdict()
-
-
-def audit_case(
-    mechanism: Mechanism | Callable[..., Any] | object,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    size: int | None = None,
-    adjacency: str | Adjacency | None = None,
-    domain: Domain | None = None,
-    alpha: float = ALPHA,
-    seed: int = 0,
-    rho: float | None = None,
-    mu: float | None = None,
-    rdp: Any = None,
-    tradeoff: Any = None,
-    **arguments: Any,
-) -> AuditCase:
-    """What an audit with these options is about."""
-    bound = as_mechanism(mechanism, **arguments).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=tradeoff)
-    return AuditCase.of(bound.stating(adjacency=adjacency, domain=domain), size, alpha, seed)
 
 
 def _load(black_box: bool) -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from veridp.audit.audit import audit, audit_case
+from veridp.audit.audit import ALPHA, audit
+from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.claim import Verdict
 from veridp.errors import VeridpError
@@ -16,7 +17,9 @@ from veridp.mechanism import Mechanism, as_mechanism
 from veridp.sampling.checkpoint import Journal
 from veridp.sampling.worker_pool import WorkerPool
 
-ABOUT_THE_RUN = ("seconds", "black_box", "progress")  # options of an audit that do not change what is asked
+CLAIMED = ("epsilon", "delta", "rho", "mu", "rdp", "tradeoff")
+STATED = ("adjacency", "domain")
+RUN = ("size", "seconds", "alpha", "seed", "black_box")  # options of an audit that say nothing of the mechanism
 Audit = Verdict | VeridpError
 
 
@@ -33,25 +36,20 @@ def audit_all(
     With an `executor` each audit is a task of its own; the verdicts are the same. Finished ones are kept in the file
     `checkpoint`; with `resume`, they are taken from there, and only the others are audited.
     """
-    audited = [as_mechanism(mechanism) for mechanism in mechanisms]
-    unhurried = {name: value for name, value in options.items() if name not in ("seconds", "progress")}
+    parts = [{name: options.pop(name) for name in names if name in options} for names in (CLAIMED, STATED, RUN)]
+    claimed, stated, run = parts
+    audited = [as_mechanism(one, **options).claiming(**claimed).stating(**stated) for one in mechanisms]
+    unhurried = {name: value for name, value in run.items() if name != "seconds"}
     journal = Journal.at(checkpoint, resume, "audit", audited, unhurried)
-    with WorkerPool(options, executor, 1 if executor is None else None, journal=journal) as pool:
+    with WorkerPool(run, executor, 1 if executor is None else None, journal=journal) as pool:
         verdicts = pool.remembered(_audited, audited, keep=_is_final, per_worker=1)
         for mechanism, verdict in zip(audited, verdicts, strict=True):
-            yield _at_home(mechanism, options, verdict) if isinstance(verdict, Verdict) else verdict
+            yield _at_home(mechanism, run, verdict) if isinstance(verdict, Verdict) else verdict
 
 
-def _at_home(mechanism: Mechanism, options: Mapping[str, Any], verdict: Verdict) -> Verdict:
-    """The verdict with what could not travel: the mechanism itself, and how this process names it."""
-    case = audit_case(mechanism, **{name: value for name, value in options.items() if name not in ABOUT_THE_RUN})
-    again = "" if verdict.witness is None else snippet(case, verdict.witness)
-    return replace(verdict, subject=case.mechanism, snippet=again)
-
-
-def _audited(options: Mapping[str, Any], mechanism: Mechanism) -> Audit:
+def _audited(run: Mapping[str, Any], mechanism: Mechanism) -> Audit:
     try:
-        return audit(mechanism, **options)
+        return audit(mechanism, **run)
     except VeridpError as error:
         return error
 
@@ -59,3 +57,10 @@ def _audited(options: Mapping[str, Any], mechanism: Mechanism) -> Audit:
 def _is_final(result: Audit) -> bool:
     """Whether another run would come to the same: not where the time, or the machine, had a say."""
     return isinstance(result, Verdict) and result.finished
+
+
+def _at_home(mechanism: Mechanism, run: Mapping[str, Any], verdict: Verdict) -> Verdict:
+    """The verdict with what could not travel: the mechanism itself, and how this process names it."""
+    case = AuditCase.of(mechanism, run.get("size"), run.get("alpha", ALPHA), run.get("seed", 0))
+    again = "" if verdict.witness is None else snippet(case, verdict.witness)
+    return replace(verdict, subject=case.mechanism, snippet=again)
