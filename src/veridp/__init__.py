@@ -7,6 +7,7 @@ from veridp.catalogue import catalogue
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknown, unknowns
 from veridp.mechanism import Mechanism, adapters, mechanism
+from veridp.sampling.cluster import executor
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample, tally
 
@@ -17,9 +18,11 @@ __all__ = [
     "accounting",
     "adapters",
     "audit",
+    "audit_all",
     "catalogue",
     "check",
     "exact",
+    "executor",
     "explore",
     "finder",
     "local",
@@ -36,7 +39,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from veridp import accounting, local
-    from veridp.audit import audit, check
+    from veridp.audit import audit, audit_all, check
     from veridp.engines import exact, finder, pipeline, sniper, statdp
     from veridp.engines.prove import prove
 else:
@@ -47,8 +50,8 @@ else:
     def __getattr__(name: str) -> Any:
         import importlib
 
-        if name == "check":
-            return importlib.import_module("veridp.audit").check
+        if name in ("audit_all", "check"):
+            return getattr(importlib.import_module("veridp.audit"), name)
         if name in ENGINES:
             return importlib.import_module(f"veridp.engines.{name}")
         if name in PARTS:

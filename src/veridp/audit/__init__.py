@@ -6,9 +6,10 @@ from typing import Any
 
 from veridp.audit.audit import audit
 from veridp.audit.check import check
+from veridp.audit.many import audit_all
 from veridp.claim import Verdict
 
-__all__ = ["audit", "check"]
+__all__ = ["audit", "audit_all", "check"]
 
 
 class _Callable(ModuleType):

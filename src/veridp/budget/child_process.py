@@ -179,12 +179,17 @@ def contained(
     *,
     known: Sequence[object] = (),
     progress: Progress | None = None,
+    here: bool = False,
 ) -> T:
     """What the work returns, or the best that it reported where it is cut short or interrupted.
+
+    Work that needs threads or connections of this process runs `here`, without a limit: it keeps the deadline itself.
 
     Raises what the work raises; and where it reported nothing, CutShort once its time or memory is used up,
     KeyboardInterrupt, and WorkerLost where it ended its process.
     """
+    if here:
+        return work(Reporter(progress))
     ended = attempt(work, deadline, known=known, progress=progress)
     if ended.reason is not None and ended.value is NOTHING:
         raise ended.reason

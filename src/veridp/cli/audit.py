@@ -11,7 +11,19 @@ import typer
 
 from veridp.budget import Deadline, killed_after
 from veridp.catalogue import catalogue
-from veridp.cli.options import GRACE, AsJson, HtmlFile, MarkdownFile, MechanismOptions, NoCache, Seed, Time, stating
+from veridp.cli.options import (
+    GRACE,
+    AsJson,
+    HtmlFile,
+    MarkdownFile,
+    MechanismOptions,
+    NoCache,
+    RunOptions,
+    Seed,
+    Time,
+    running,
+    stating,
+)
 from veridp.cli.output import (
     FAILS,
     HOLDS,
@@ -27,6 +39,7 @@ from veridp.cli.output import (
     write_report,
 )
 from veridp.errors import BadInput, MissingExtra, VeridpError
+from veridp.mechanism import Mechanism
 from veridp.project import ProjectSettings, discover, loaded_sources
 
 if TYPE_CHECKING:
@@ -34,10 +47,12 @@ if TYPE_CHECKING:
     from veridp.report.baseline import Baseline
 
 
+@running
 @stating
 def show_audit(
     context: typer.Context,
     stated: MechanismOptions,
+    where: RunOptions,
     targets: Annotated[
         list[str] | None,
         typer.Argument(
@@ -95,6 +110,9 @@ def show_audit(
     options: dict[str, Any] = {"alpha": alpha, "seed": seed, "black_box": black_box}
     results: list[Audited] = []
     single = _discover(targets or list(settings.targets), time, results)
+    if where != RunOptions():
+        results += audited_together(single, stated, settings, where, {"seconds": time, **options})
+        single = []
     for target in single:
         try:
             results.append(audited_target(target, stated, settings, time, options, no_cache))
@@ -189,6 +207,32 @@ def audited_target(
     for note in notes:
         remark(note)
     return Audited(target, verdict, file=file, line=line)
+
+
+def audited_together(
+    targets: list[str], stated: MechanismOptions, settings: ProjectSettings, where: RunOptions, options: dict[str, Any]
+) -> list[Audited]:
+    """The verdicts on all targets, where the options say; a target that does not load is not judged."""
+    from veridp.audit.case import AuditCase
+    from veridp.audit.many import audit_all
+    from veridp.report.audit import Audited
+
+    results: dict[str, Audited] = {}
+    loaded: dict[str, Mechanism] = {}
+    with user_code():
+        for target in targets:
+            try:
+                loaded[target] = settings.completed(stated.mechanism(target, Deadline(options["seconds"])))
+            except VeridpError as error:
+                results[target] = _unjudged(target, error)
+        with where.started() as run, status_line(f"auditing {len(loaded)} targets"):
+            for target, verdict in zip(loaded, audit_all(loaded.values(), **run, **options), strict=True):
+                if isinstance(verdict, VeridpError):
+                    results[target] = _unjudged(target, verdict)
+                    continue
+                file, line = AuditCase.of(loaded[target], None, options["alpha"], options["seed"]).defined_at()
+                results[target] = Audited(target, verdict, file=file, line=line)
+    return [results[target] for target in targets]
 
 
 def _unjudged(target: str, error: VeridpError) -> Audited:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from veridp.adjacency import BY_NAME
 from veridp.budget import Deadline, killed_after
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
+from veridp.sampling.cluster import NAMES, executor
 from veridp.target import COMMAND, LOADING, load
 
 Target = Annotated[
@@ -117,6 +119,24 @@ class MechanismOptions:
 
 
 stating = taking(MechanismOptions, "stated")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where tasks run, and the file from which another run can go on."""
+
+    executor: Annotated[str, typer.Option(help=f"who runs the tasks: {NAMES}")] = "processes"
+    checkpoint: Annotated[Path | None, typer.Option(help="keep results in this file, to go on if interrupted")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the file of --checkpoint")] = False
+
+    @contextmanager
+    def started(self) -> Iterator[dict[str, Any]]:
+        """The keywords of engines that say so; the connection to a cluster ends with the context."""
+        with executor(self.executor) as chosen:
+            yield {"executor": chosen, "checkpoint": self.checkpoint, "resume": self.resume}
+
+
+running = taking(RunOptions, "where")
 
 
 def chosen_mechanism(

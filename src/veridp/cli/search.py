@@ -24,6 +24,7 @@ from veridp.cli.options import (
     Epsilon,
     MechanismOptions,
     Relation,
+    RunOptions,
     Seed,
     Size,
     Target,
@@ -31,6 +32,7 @@ from veridp.cli.options import (
     Values,
     chosen_mechanism,
     literal,
+    running,
     seconds,
     stating,
 )
@@ -68,8 +70,10 @@ Levels = Annotated[
 ]
 
 
+@running
 def show_detection(
     target: Target,
+    where: RunOptions,
     epsilon: Epsilon = None,
     test_epsilons: Levels = None,
     size: Size = None,
@@ -94,7 +98,7 @@ def show_detection(
     with user_code():
         deadline = Deadline(math.inf if time is None else time)
         mechanism = chosen_mechanism(target, epsilon, arg, None, relation, domain=domain, size=size, deadline=deadline)
-        with progress_bar(target) as progress:
+        with where.started() as run, progress_bar(target) as progress:
             detection = detect(
                 mechanism,
                 None,
@@ -106,6 +110,7 @@ def show_detection(
                 alpha=alpha,
                 seed=seed,
                 progress=progress,
+                **run,
             )
     if plot is not None:
         write_plot([detection], plot)
@@ -155,10 +160,12 @@ Models = Annotated[
 ]
 
 
+@running
 @stating
 def show_attack(
     target: Target,
     stated: MechanismOptions,
+    where: RunOptions,
     pairs: Pairs = None,
     samples: Annotated[int | None, typer.Option(min=1, help="training samples of either input, 10^6")] = None,
     final_samples: Annotated[int | None, typer.Option(min=1, help="samples to confirm with, 10^7")] = None,
@@ -185,7 +192,7 @@ def show_attack(
         mechanism = stated.mechanism(target, deadline)
         if refute and mechanism.claim is None:
             raise BadInput("--refute needs a claim; give --epsilon")
-        with progress_bar(target) as progress:
+        with where.started() as run, progress_bar(target) as progress:
             finding = search(
                 mechanism,
                 stated.size,
@@ -203,6 +210,7 @@ def show_attack(
                 workers=workers,
                 seed=seed,
                 progress=progress,
+                **run,
             )
     if plot is not None:
         from veridp.report.exact import plot_profile
@@ -254,10 +262,12 @@ def _lines(target: str, finding: AttackResult) -> list[str]:
 # `veridp finder TARGET`: the worst neighbours and event that climbs from random restarts find.
 
 
+@running
 @stating
 def show_found(
     target: Target,
     stated: MechanismOptions,
+    where: RunOptions,
     restarts: Annotated[int, typer.Option(min=1, help="random pairs and events to climb from")] = 50,
     random: Annotated[
         bool, typer.Option("--random", help="the baseline: random pairs and events, as many as climbs evaluate")
@@ -275,7 +285,7 @@ def show_found(
     with user_code():
         deadline = Deadline(time)
         mechanism = stated.mechanism(target, deadline)
-        with progress_bar(target) as progress:
+        with where.started() as run, progress_bar(target) as progress:
             found = search(
                 mechanism,
                 stated.size,
@@ -286,6 +296,7 @@ def show_found(
                 random=random,
                 workers=workers,
                 confidence=confidence,
+                **run,
             )
     return _shown("finder", target, found, as_json, lambda found: _page(target, found, most))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from veridp.local import defences, poisoning, postprocess
 from veridp.local.attributes import SMP, SPL, KeyValue
+from veridp.local.combiner import Combiner, CountedReports, beam_combiner, count_parquet, from_rows, spark_counts
 from veridp.local.frequency import GRR, OUE, SUE, Hadamard, SubsetSelection
 from veridp.local.hashing import OLH, RAPPOR, RapporDevice
 from veridp.local.means import SR, BinnedGRR, LaplaceMean, MeanOracle
@@ -28,6 +29,8 @@ __all__ = [
     "SR",
     "SUE",
     "BinnedGRR",
+    "Combiner",
+    "CountedReports",
     "Counts",
     "Estimate",
     "FrequencyOracle",
@@ -41,9 +44,13 @@ __all__ = [
     "PureOracle",
     "RapporDevice",
     "SubsetSelection",
+    "beam_combiner",
     "choose",
+    "count_parquet",
     "defences",
+    "from_rows",
     "maximum_likelihood",
     "poisoning",
     "postprocess",
+    "spark_counts",
 ]

@@ -290,6 +290,8 @@ def _as_numbers(entries: Sequence[Any], part: NDArray[Any]) -> NDArray[Any]:
 
 def _as_words(entries: Sequence[Any], part: NDArray[Any]) -> NDArray[np.uint64]:
     width = part.shape[1] * 8
+    if isinstance(entries, np.ndarray) and entries.dtype == np.uint8 and entries.shape[1:] == (width,):
+        return np.ascontiguousarray(entries).view("<u8")
     rows = [bytes.fromhex(entry) if isinstance(entry, str) else bytes(entry) for entry in entries]
     if any(len(row) != width for row in rows):
         raise ValueError("not the right number of bytes")

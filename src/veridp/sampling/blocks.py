@@ -22,7 +22,7 @@ from veridp.kernel.site import raised_at
 from veridp.sampling.batch import batch_outputs
 from veridp.sampling.encode import scalar_outputs, vectorised_outputs
 from veridp.sampling.outputs import Outputs, concatenate
-from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool, cores
+from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool, cores, width
 
 
 class Reading(enum.StrEnum):
@@ -135,7 +135,7 @@ def results(job: Job, executor: Executor | None = None, workers: int | None = No
         yield from map(job.run, range(job.blocks))
         return
     limit, threads = job.time_limit, job.reading is Reading.COMPILED
-    with WorkerPool(job, executor, min(workers or cores(), job.blocks), threads=threads) as pool:
+    with WorkerPool(job, executor, min(workers or width(executor), job.blocks), threads=threads) as pool:
         try:
             # Every worker's own clock ends a block at the limit; only what ignores it uses up the patience.
             patience = None if limit is None else limit + GRACE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import math
 import os
 import sys
 import sysconfig
@@ -29,7 +31,9 @@ from typing import Any, Generic, Self, TypeVar
 import cloudpickle
 
 from veridp.errors import WorkerLost
-from veridp.sampling.worker_processes import Failure, WorkerProcesses, carried_out, hidden_main
+from veridp.sampling.checkpoint import Journal
+from veridp.sampling.cluster import ClusterExecutor
+from veridp.sampling.worker_processes import Failure, TaskResults, WorkerProcesses, carried_out, hidden_main
 
 # ------------------------------------------------------------------------------------------------------------ shipping
 # Pickles for other processes: functions of scripts, notebooks and files that cannot be imported are pickled by value.
@@ -38,10 +42,13 @@ from veridp.sampling.worker_processes import Failure, WorkerProcesses, carried_o
 _lock = threading.Lock()
 
 
-def packed(value: object) -> bytes:
-    """The value as bytes that a fresh process with the same sys.path can unpickle."""
+def packed(value: object, *, anywhere: bool = False) -> bytes:
+    """The value as bytes that a fresh process with the same sys.path can unpickle.
+
+    `anywhere`: one on another machine too, if it has the same installed packages.
+    """
     with _lock:  # the list of modules to pickle by value is global
-        local = [module for module in _outside_modules() if not _importable(module)]
+        local = [module for module in _outside_modules() if anywhere or not _importable(module)]
         for module in local:
             cloudpickle.register_pickle_by_value(module)
         try:
@@ -58,7 +65,8 @@ def _outside_modules() -> list[ModuleType]:
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if name != "__main__" and isinstance(module, ModuleType) and file and not file.startswith(installed):
+        ours = name.partition(".")[0] in ("veridp", "veridp_check", "_veridp_pytest")  # in a folder of a checkout
+        if name != "__main__" and isinstance(module, ModuleType) and file and not (ours or file.startswith(installed)):
             found.append(module)
     return [module for module in found if sys.modules.get(module.__name__) is module]
 
@@ -86,12 +94,18 @@ Argument = TypeVar("Argument")
 Found = TypeVar("Found")
 
 ATTEMPTS = 3  # how often a task may end its worker
+REMOTE_TASK_SECONDS = 1.0  # of work in a task for another machine: beside it, sending is little
 LOOK_AT_POOL = 1.0  # seconds between two looks at whether an executor still keeps track of its workers
 
 
 def cores() -> int:
     """How many processes can run at a time."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def width(executor: Executor | None) -> int:
+    """How many tasks an executor runs at a time, where it is a cluster; else how many this machine does."""
+    return executor.width if isinstance(executor, ClusterExecutor) else cores()
 
 
 class WorkerPool(Generic[Shared]):
@@ -103,10 +117,16 @@ class WorkerPool(Generic[Shared]):
     """
 
     def __init__(
-        self, shared: Shared, executor: Executor | None = None, workers: int | None = None, *, threads: bool = False
+        self,
+        shared: Shared,
+        executor: Executor | None = None,
+        workers: int | None = None,
+        *,
+        threads: bool = False,
+        journal: Journal | None = None,
     ) -> None:
-        self.shared, self.executor, self.threads = shared, executor, threads
-        self.size = workers or cores()
+        self.shared, self.executor, self.threads, self.journal = shared, executor, threads, journal
+        self.size = workers or width(executor)
         self.own: WorkerProcesses | ThreadPoolExecutor | None = None
 
     @cached_property
@@ -115,9 +135,14 @@ class WorkerPool(Generic[Shared]):
         if self.executor is None and self.size == 1:
             return None
         try:
-            return packed(self.shared)
+            return packed(self.shared, anywhere=self.remote)
         except Exception:  # a mechanism can hold anything
             return None
+
+    @property
+    def remote(self) -> bool:
+        """Whether tasks go to other machines."""
+        return isinstance(self.executor, ClusterExecutor)
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +169,25 @@ class WorkerPool(Generic[Shared]):
             return (function(self.shared, argument) for argument in arguments)
         return _Run(self, self.payload, function, iter(arguments), per_worker, patience, lost).results()
 
+    def remembered(
+        self,
+        function: Callable[[Shared, Argument], Found],
+        arguments: Iterable[Argument],
+        *,
+        name: str = "",
+        keep: Callable[[Found], bool] = lambda result: True,
+        **options: Any,
+    ) -> Generator[Found, None, None]:
+        """The `results`, of which those that the journal knows are not computed; it keeps the others."""
+        if self.journal is None:
+            return self.results(function, arguments, **options)
+        return self.journal.completed(
+            name or function.__qualname__,
+            arguments,
+            lambda others: self.results(function, others, **options),
+            keep,
+        )
+
     def submit(self, payload: bytes, task: bytes) -> Future[Any]:
         """Have a task run; RuntimeError where the executor is broken or has been shut down."""
         workers = self.workers()
@@ -168,6 +212,8 @@ class WorkerPool(Generic[Shared]):
 
     def dismiss(self) -> None:
         """End our own workers; threads are waited for."""
+        if self.journal is not None:
+            self.journal.close()
         if isinstance(self.own, WorkerProcesses):
             self.own.end()
         elif self.own is not None:
@@ -186,25 +232,28 @@ class _Run:
     per_worker: int
     patience: float | None
     lost: Callable[[int], str]
-    taken: int = 0  # tasks, so far
-    tasks: dict[int, bytes] = field(default_factory=dict)  # those that have no result yet
+    taken: int = 0  # arguments, so far
+    per_task: int = 1  # arguments of a task
+    tasks: dict[int, list[Any]] = field(default_factory=dict)  # those without result: arguments by the first's number
     waiting: list[int] = field(default_factory=list)  # those of them that have to be run, the next one last
     flying: dict[Future[Any], int] = field(default_factory=dict)
-    landed: dict[int, Any] = field(default_factory=dict)
+    landed: dict[int, TaskResults] = field(default_factory=dict)
     losses: Counter[int] = field(default_factory=Counter)
 
     def results(self) -> Generator[Any, None, None]:
         try:
-            for number in itertools.count():
+            number = 0
+            while True:
                 while number not in self.landed:
                     self._launch(number)
                     if not self.flying:
                         return
                     self._land()
-                result = self.landed.pop(number)
-                if isinstance(result, Failure):
-                    result.reraise()
-                yield result
+                for result in self.landed.pop(number).results:
+                    if isinstance(result, Failure):
+                        result.reraise()
+                    yield result
+                    number += 1
         finally:
             for future in self.flying:
                 future.cancel()
@@ -212,23 +261,25 @@ class _Run:
     def _launch(self, first: int) -> None:
         """Keep the workers busy, but not so far ahead that results pile up."""
         most = self.per_worker * self.pool.size
-        while len(self.flying) < most and self._has_next(first + 2 * most):
+        while len(self.flying) < most and self._has_next(first + 2 * most * self.per_task):
             number = self.waiting.pop()
+            task = self.function, self.tasks[number]
+            content = packed(task, anywhere=True) if self.pool.remote else cloudpickle.dumps(task)
             try:
-                self.flying[self.pool.submit(self.payload, self.tasks[number])] = number
+                self.flying[self.pool.submit(self.payload, content)] = number
             except (RuntimeError, OSError):  # the executor is broken, has been shut down, or cannot start a worker
                 if self.pool.executor is None:
                     raise
-                self._run_again(number, *self.flying.values())
                 self._replace_executor()
 
     def _has_next(self, end: int) -> bool:
         """Whether a task waits; one with a number below the end is taken if none does."""
         if not self.waiting and self.taken < end:
-            for argument in itertools.islice(self.arguments, 1):
-                self.tasks[self.taken] = cloudpickle.dumps((self.function, argument))
+            arguments = list(itertools.islice(self.arguments, self.per_task))
+            if arguments:
+                self.tasks[self.taken] = arguments
                 self.waiting.append(self.taken)
-                self.taken += 1
+                self.taken += len(arguments)
         return bool(self.waiting)
 
     def _land(self) -> None:
@@ -245,23 +296,33 @@ class _Run:
             number = self.flying.pop(future)
             try:
                 self.landed[number] = future.result()
-                del self.tasks[number]
+                self._size_tasks(len(self.tasks.pop(number)), self.landed[number].seconds)
             except Exception:  # a task that fails gives a Failure: its worker, or the executor, is gone
                 lost.append(number)
-        self._run_again(*lost)
         if lost and self.pool.executor is not None:
             self._replace_executor()
             return
+        self._run_again(*lost)
         self.losses.update(lost)
         for number in lost:
             if self.losses[number] >= ATTEMPTS:
                 reasons = "look for os._exit, a crash in compiled code, or too little memory"
                 raise WorkerLost(f"{self.lost(number)}; {reasons}")
 
+    def _size_tasks(self, arguments: int, seconds: float) -> None:
+        """Have tasks that travel far take a second or so. How arguments are grouped changes no result."""
+        if self.pool.remote:
+            enough = math.ceil(REMOTE_TASK_SECONDS * arguments / max(seconds, 1e-3))
+            self.per_task = max(1, min(enough, 2 * self.per_task))
+
     def _replace_executor(self) -> None:
-        """The caller's executor is gone, and with it all that was under way."""
-        self._run_again(*self.flying.values())
+        """The caller's executor is gone, and with it all that was under way; arguments are run one by one from here."""
+        logging.getLogger("veridp").warning("the executor %r is lost; going on with processes here", self.pool.executor)
+        for first, arguments in list(self.tasks.items()):
+            self.tasks |= {first + place: [argument] for place, argument in enumerate(arguments)}
+        self._run_again(*self.tasks)
         self.flying.clear()
+        self.per_task = 1
         self.pool.replace_executor()
 
     def _run_again(self, *numbers: int) -> None:

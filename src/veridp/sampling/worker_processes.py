@@ -13,6 +13,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Iterator
@@ -68,17 +69,34 @@ def _pickled(error: BaseException) -> bytes | None:
     return None
 
 
-def carried_out(payload: bytes, task: bytes) -> Any:
-    """The result of a task, which is a function and its argument, on what the payload holds; or a Failure."""
+@dataclass(frozen=True)
+class TaskResults:
+    """What a task gave for each of its arguments, up to the first Failure; and how many seconds it took."""
+
+    results: tuple[Any, ...]
+    seconds: float = 0.0
+
+    @classmethod
+    def failed(cls, message: str, cause: BaseException | None = None) -> TaskResults:
+        return cls((Failure.of(BadInput(message), cause),))
+
+
+def carried_out(payload: bytes, task: bytes) -> TaskResults:
+    """The results of a task, which is a function and its arguments, on what the payload holds."""
+    started = time.monotonic()
     try:
-        function, argument = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
+        function, arguments = pickle.loads(task)  # noqa: S301 - it comes from the process that started this one
         shared = _unpacked(payload)
     except Exception as error:
-        return Failure.of(BadInput(f"a worker cannot run the job: {type(error).__name__}: {error}"), error)
-    try:
-        return function(shared, argument)
-    except Exception as error:
-        return Failure.of(error)
+        return TaskResults.failed(f"a worker cannot run the job: {type(error).__name__}: {error}", error)
+    results: list[Any] = []
+    for argument in arguments:
+        try:
+            results.append(function(shared, argument))
+        except Exception as error:
+            results.append(Failure.of(error))
+            break
+    return TaskResults(tuple(results), time.monotonic() - started)
 
 
 @functools.lru_cache(maxsize=2)
@@ -221,19 +239,18 @@ def _work(line: Connection) -> None:
         line.send_bytes(_answer(carried_out(payload, content)))
 
 
-def _answer(result: Any) -> bytes:
+def _answer(results: TaskResults) -> bytes:
     try:
-        return pickle.dumps(result)
+        return pickle.dumps(results)
     except Exception as error:
-        message = f"a result cannot be sent back: {type(error).__name__}: {error}"
-        return pickle.dumps(Failure.of(BadInput(message), error))
+        return pickle.dumps(TaskResults.failed(f"a result cannot be sent back: {type(error).__name__}: {error}", error))
 
 
 def _read(content: bytes) -> Any:
     try:
         return pickle.loads(content)  # noqa: S301 - it comes from our own worker
     except Exception as error:
-        return Failure.of(BadInput(f"a result cannot be read: {type(error).__name__}: {error}"), error)
+        return TaskResults.failed(f"a result cannot be read: {type(error).__name__}: {error}", error)
 
 
 def start_context() -> Any:

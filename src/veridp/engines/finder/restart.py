@@ -6,7 +6,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -361,23 +362,42 @@ class RestartPool(WorkerPool[Searcher]):
 
         The first is always computed, and here: it tells whether the others are worth starting processes for.
         """
-        done, started = 0, time.monotonic()
+        if self.journal is None:
+            return self._computed(task, iter(arguments), len(arguments), deadline)
+        return self.journal.completed(
+            task,
+            arguments,
+            lambda others: self._computed(task, others, len(arguments), deadline),
+            keep=lambda _: self.shared.in_time and not deadline.passed,  # else the clock had a say in it
+        )
+
+    def _computed(self, task: str, arguments: Iterator[Any], count: int, deadline: Deadline) -> Iterator[Any]:
+        started = time.monotonic()
         for argument in itertools.islice(arguments, 1):
-            yield _carried_out(self.shared, (task, argument, deadline))
-            done += 1
-        work = (time.monotonic() - started) * (len(arguments) - 1)
-        tasks = ((task, argument, deadline) for argument in arguments[1:] if not deadline.passed)
-        if self.own is not None or (work >= WORTH_IT and self.payload is not None):
+            yield _carried_out(self.shared, (task, argument, deadline.left))
+        work = (time.monotonic() - started) * (count - 1)
+        unanswered: deque[Any] = deque()
+
+        def tasks(arguments: Iterable[Any]) -> Iterator[tuple[str, Any, float]]:
+            """As long as there is time, with the seconds that are left: other machines have other clocks."""
+            for argument in arguments:
+                if deadline.passed:
+                    return
+                unanswered.append(argument)
+                yield task, argument, deadline.left
+
+        if self.executor is not None or self.own is not None or (work >= WORTH_IT and self.payload is not None):
             try:
-                for result in self.results(_carried_out, tasks, per_worker=1):
+                for result in self.results(_carried_out, tasks(arguments), per_worker=1):
+                    unanswered.popleft()
                     yield result
-                    done += 1
                 return
             except WorkerLost:  # what is not done yet is done here
-                tasks = ((task, argument, deadline) for argument in arguments[done:] if not deadline.passed)
-        yield from (_carried_out(self.shared, task) for task in tasks)
+                pass
+        for one in tasks(itertools.chain(list(unanswered), arguments)):
+            yield _carried_out(self.shared, one)
 
 
-def _carried_out(searcher: Searcher, task: tuple[str, Any, Deadline]) -> Any:
-    name, argument, deadline = task
-    return getattr(searcher, name)(argument, deadline.left)
+def _carried_out(searcher: Searcher, task: tuple[str, Any, float]) -> Any:
+    name, argument, seconds = task
+    return getattr(searcher, name)(argument, seconds)

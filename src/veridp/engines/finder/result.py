@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -241,7 +242,8 @@ def judge_by_samples(
     most: int,
     deadline: Deadline,
     seed: int,
-    workers: int | None,
+    executor: Executor | None = None,
+    workers: int | None = None,
 ) -> VerifiedPair:
     """A lower bound on the ε of the event, from up to `most` fresh samples of either input.
 
@@ -249,11 +251,15 @@ def judge_by_samples(
     Clopper and Pearson, hold together with the confidence.
     """
     seeds = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
+
+    def hits_of(data: Any, count: int, seed: int) -> int:
+        return tally(mechanism, data, count, seed, events={EVENT: event}, executor=executor, workers=workers)[EVENT]
+
     start = time.monotonic()
-    _count(mechanism, left, event, min(PILOT, most), seeds[2], workers)
+    hits_of(left, min(PILOT, most), seeds[2])
     pace = max(time.monotonic() - start, 1e-3) / min(PILOT, most)
     count = int(min(most, max(PILOT, 0.8 * deadline.left / (2 * pace))))
-    hits = [_count(mechanism, data, event, count, s, workers) for data, s in zip((left, right), seeds[:2], strict=True)]
+    hits = [hits_of(data, count, own) for data, own in zip((left, right), seeds[:2], strict=True)]
     alpha = 1 - confidence
     p, q = (
         Interval(
@@ -265,10 +271,6 @@ def judge_by_samples(
     witness = Witness(left, right, event, p, q, confidence=confidence, arguments=dict(mechanism.arguments))
     how = f"{count} samples of either input at confidence {confidence:g}"
     return VerifiedPair(max(0.0, witness.epsilon().lower), witness, how, _hoeffding(hits, count, alpha), count == most)
-
-
-def _count(mechanism: Mechanism, data: Any, event: ExactEvent, count: int, seed: int, workers: int | None) -> int:
-    return tally(mechanism, data, count, seed, events={EVENT: event}, workers=workers)[EVENT]
 
 
 def _hoeffding(hits: list[int], count: int, alpha: float) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from veridp.engines.finder.result import (
 )
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.sampling.checkpoint import Journal
 
 SECONDS = 60.0
 RESTARTS = 50
@@ -50,7 +53,10 @@ def search(
     seed: int = 0,
     progress: Progress | None = None,
     random: bool = False,
+    executor: Executor | None = None,
     workers: int | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
     start: Iterable[Pair | tuple[Any, Any]] = (),
     confidence: float = CONFIDENCE,
     samples: int = SAMPLES,
@@ -64,7 +70,9 @@ def search(
     `target`. The best are climbed on by the exact ε. What is found is judged by the exact engine, else on up to 10^7
     fresh samples at the `confidence`. `random` is the baseline: random pairs and events, as many as climbs evaluate.
 
-    The result depends on the seed alone, unless the time runs out: not on the number of `workers` (processes).
+    The result depends on the seed alone, unless the time runs out: not on the number of `workers` (processes), nor on
+    the `executor`, with which the `seconds` are kept between tasks only. Restarts are kept in the file `checkpoint`;
+    with `resume`, the search goes on from there, with as many `seconds` again.
     Cut short by `seconds`, by the limit on memory or by Ctrl-C, it is the best that is verified until then; CutShort
     where there is nothing. Raises NotExplorable where the mechanism's paths cannot be listed.
     """
@@ -82,13 +90,14 @@ def search(
         tuple(_checked(mechanism, pair) for pair in start),
     )
     deadline = Deadline(seconds)
+    journal = Journal.at(checkpoint, resume, "finder", mechanism, (settings, restarts, random))
 
     def work(reporter: Reporter) -> FinderResult:
         searcher = Searcher(settings, deadline.part(EXPLORE_SHARE))
-        run = _FinderRun(searcher, restarts, deadline, reporter, workers)
+        run = _FinderRun(searcher, restarts, deadline, reporter, executor, workers, journal)
         return run.baseline() if random else run.search()
 
-    return contained(work, deadline, known=(mechanism,), progress=progress)
+    return contained(work, deadline, known=(mechanism,), progress=progress, here=executor is not None)
 
 
 def _checked(mechanism: Mechanism, given: Pair | tuple[Any, Any]) -> Pair:
@@ -108,10 +117,18 @@ class _FinderRun:
     """A search under way."""
 
     def __init__(
-        self, searcher: Searcher, count: int, deadline: Deadline, reporter: Reporter, workers: int | None
+        self,
+        searcher: Searcher,
+        count: int,
+        deadline: Deadline,
+        reporter: Reporter,
+        executor: Executor | None,
+        workers: int | None,
+        journal: Journal | None,
     ) -> None:
         self.searcher, self.settings = searcher, searcher.settings
-        self.count, self.deadline, self.reporter, self.workers = count, deadline, reporter, workers
+        self.count, self.deadline, self.reporter = count, deadline, reporter
+        self.executor, self.workers, self.journal = executor, workers, journal
         self.reported: VerifiedPair | None = None  # the best until now that is known exactly, its paths replayed
         self.restarts: list[Restart] = []
         self.polished: list[Restart] = []
@@ -122,7 +139,7 @@ class _FinderRun:
 
     def search(self) -> FinderResult:
         try:
-            with RestartPool(self.searcher, workers=self.workers) as workers:
+            with RestartPool(self.searcher, self.executor, self.workers, journal=self.journal) as workers:
                 self._run(workers, "restart")
                 self._polish(workers)
             finding = self._judged()
@@ -133,7 +150,7 @@ class _FinderRun:
     def baseline(self) -> FinderResult:
         self.searched[-1] = "random pairs and events, not climbed from"
         try:
-            with RestartPool(self.searcher, workers=self.workers) as workers:
+            with RestartPool(self.searcher, self.executor, self.workers, journal=self.journal) as workers:
                 self._run(workers, "baseline")
             finding = self._of_event(self._ranked()[0]) or self._sampled(self._ranked()[0])
         except KeyboardInterrupt:
@@ -238,6 +255,7 @@ class _FinderRun:
             most=MOST_SAMPLES,
             deadline=self.deadline,
             seed=seed,
+            executor=self.executor,
             workers=self.workers,
         )
         self.finished = self.finished and finding.finished

@@ -19,6 +19,7 @@ from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, Ou
 from veridp.engines.sniper.features import Columns, columns_for
 from veridp.errors import extra
 from veridp.mechanism import Mechanism
+from veridp.sampling.checkpoint import Journal
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.plan import SharedTrials
 from veridp.sampling.sample import sample
@@ -38,8 +39,14 @@ Found = TypeVar("Found")
 class TaskPool(WorkerPool[Any]):
     """Who runs the tasks of a search; to be used as a context, which ends the workers."""
 
-    def __init__(self, setting: Any, executor: Executor | None = None, workers: int | None = None) -> None:
-        super().__init__(setting, executor, None if workers is None else whole("workers", workers))
+    def __init__(
+        self,
+        setting: Any,
+        executor: Executor | None = None,
+        workers: int | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        super().__init__(setting, executor, None if workers is None else whole("workers", workers), journal=journal)
         self.changes: dict[str, Any] = {}
         self.limits: Any = None
 
@@ -67,16 +74,22 @@ class TaskPool(WorkerPool[Any]):
 
     def run(self, function: Callable[[Any, Argument], Found], arguments: Iterable[Argument]) -> Iterator[Found]:
         """What the function finds for each argument, in their order; the arguments are taken as they are needed."""
-        if self.payload is None:
+        if self.payload is None and self.journal is None:
             return (function(self.setting, argument) for argument in arguments)
         tasks = ((function, self.changes, argument) for argument in arguments)
-        return self.results(_in_worker, tasks, lost=lambda _: f"a task of the search ended its worker {ATTEMPTS} times")
+        carried_out = _here if self.payload is None else _in_worker
+        lost = f"a task of the search ended its worker {ATTEMPTS} times"
+        return self.remembered(carried_out, tasks, name=function.__qualname__, lost=lambda _: lost)
 
 
 def _in_worker(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, Any], Any]) -> Any:
     if getattr(setting, "learns", True):
         load_classifiers()
     one_thread_for_good()  # tasks run side by side, and are small: their threads would wait for each other
+    return _here(setting, task)
+
+
+def _here(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, Any], Any]) -> Any:
     function, changes, argument = task
     return function(replace(setting, **changes), argument)
 

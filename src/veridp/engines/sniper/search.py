@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
 from veridp.errors import BadInput, CutShort
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.sampling.checkpoint import Journal
 from veridp.sampling.outputs import concatenate
 
 # --------------------------------------------------------------------------------------------------------------- paper
@@ -196,6 +198,8 @@ def search(
     progress: Progress | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
     time_limit: float | None = 60.0,
     **arguments: Any,
 ) -> AttackResult:
@@ -219,7 +223,8 @@ def search(
     `finished` is False; more seconds never give a smaller bound, unless the noise cannot be seeded.
     CutShort is raised where there is no bound yet.
     Nothing is guaranteed about inputs that were not tried; the bound holds whatever was tried. With an `executor` the
-    `seconds` are kept between tasks only.
+    `seconds` are kept between tasks only. Results of tasks are kept in the file `checkpoint`; with `resume`, the search
+    goes on from there, with as many `seconds` again, and ends with what it would have found uninterrupted.
     """
     declared = isinstance(mechanism, Mechanism)
     mechanism = as_mechanism(mechanism, **arguments).stating(size=size)
@@ -253,20 +258,22 @@ def search(
     if workers is None and executor is None and ABOUT_IN_ALL * plan.samples < FEW_SAMPLES:
         workers = 1
     deadline = Deadline((math.inf if paper else SECONDS) if seconds is None else seconds)
+    kind = PaperSearch if paper else RefutationSearch if until_refuted else LevelSearch
+    chosen = _chosen_pairs(pairs, first_pairs, mechanism.adjacency if stated else None, paper)
+    options = kind.__name__, plans, goal, seed, bits, reading, chosen
     run = _SearchRun(
-        PaperSearch if paper else RefutationSearch if until_refuted else LevelSearch,
+        kind,
         plans,
         Setting(mechanism, seed, goal, bits, reading, time_limit, learns=learns),
         executor,
         workers,
-        *_chosen_pairs(pairs, first_pairs, mechanism.adjacency if stated else None, paper),
+        Journal.at(checkpoint, resume, "sniper", mechanism, options),
+        *chosen,
         claim if claim is not None else mechanism.claim,
         confidence,
         deadline,
     )
-    if executor is not None:  # its threads and connections are this process's
-        return run(Reporter(progress))
-    return contained(run, deadline, known=(mechanism,), progress=progress)
+    return contained(run, deadline, known=(mechanism,), progress=progress, here=executor is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +285,7 @@ class _SearchRun:
     setting: Setting
     executor: Executor | None
     workers: int | None
+    journal: Journal | None
     sources: tuple[Source, ...]
     given: list[Pair]
     first: list[Pair]
@@ -286,7 +294,7 @@ class _SearchRun:
     deadline: Deadline
 
     def __call__(self, reporter: Reporter) -> AttackResult:
-        pool, texts = TaskPool(self.setting, self.executor, self.workers), dict[Look, str]()
+        pool, texts = TaskPool(self.setting, self.executor, self.workers, self.journal), dict[Look, str]()
         pairs = PairStream(self.setting.mechanism, self.setting.mechanism.size)
         search_run = self.kind(self.plans, pool, pairs, self.deadline, reporter.progress, self.first)
 

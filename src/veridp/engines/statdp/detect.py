@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +21,12 @@ from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.statdp.candidates import InputTrial, Seeds, Trials, given_pairs, usual_pairs
 from veridp.engines.statdp.hypothesis_test import p_values
 from veridp.engines.statdp.result import CurvePoint, Detection
-from veridp.engines.statdp.select import Clock, EventCandidate, Selection, Tell, score
+from veridp.engines.statdp.select import EventCandidate, EventTask, Selection, Tell, TrialPool, count_events, score
 from veridp.errors import BadInput, CutShort
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
-from veridp.sampling.sample import check_returns, tally
+from veridp.sampling.checkpoint import Journal
+from veridp.sampling.sample import check_returns
 
 # -------------------------------------------------------------------------------------------------------- confirmation
 # The fresh sample: how often the chosen events happen in runs that had no part in choosing them.
@@ -45,34 +49,31 @@ class Tested:
 class FreshCounts:
     """Runs of the trials whose events were chosen, counted."""
 
-    def __init__(self, chosen: Sequence[EventCandidate | None], runs: int, seeds: Seeds) -> None:
-        self.chosen, self.runs, self.seeds = chosen, runs, seeds
+    def __init__(self, pool: TrialPool, chosen: Sequence[EventCandidate | None], runs: int, seeds: Seeds) -> None:
+        self.pool, self.chosen, self.runs, self.seeds = pool, chosen, runs, seeds
         self.events: dict[InputTrial, list[EventCandidate]] = {}
         for candidate in chosen:
             if candidate is not None and candidate not in self.events.setdefault(candidate.trial, []):
                 self.events[candidate.trial].append(candidate)
         self.counts = {trial: np.zeros((2, len(events)), dtype=np.int64) for trial, events in self.events.items()}
-        self.clock = Clock()
+        self.sampling_seconds = 0.0
 
     def run(self, tell: Tell) -> None:
         """Run every trial as often as asked for, in turns."""
+        turns = itertools.cycle(self.events)
+        for trial, (counts, seconds) in zip(turns, self.pool.remembered(count_events, self._tasks(tell)), strict=False):
+            self.counts[trial] += counts
+            self.sampling_seconds += seconds
+
+    def _tasks(self, tell: Tell) -> Iterator[EventTask]:
         step = max(AT_ONCE, -(-self.runs // PARTS))
         for part, start in enumerate(range(0, self.runs, step)):
             runs = min(step, self.runs - start)
-            for place, trial in enumerate(self.events):
+            for place, (trial, candidates) in enumerate(self.events.items()):
                 done = (start + runs * place / len(self.events)) / self.runs
                 tell(f"testing on fresh runs, {trial.pattern}", done)
-                self._count(trial, part, runs)
-
-    def _count(self, trial: InputTrial, part: int, runs: int) -> None:
-        place = list(self.events).index(trial)
-        events = [candidate.event for candidate in self.events[trial]]
-        with self.clock:
-            sides = [
-                tally(trial.mechanism, data, runs, self.seeds.of(place, side, part), events=events)
-                for side, data in enumerate((trial.left, trial.right))
-            ]
-        self.counts[trial] += np.array([[side[index] for index in range(len(events))] for side in sides])
+                left, right = (self.seeds.of(place, side, part) for side in (0, 1))
+                yield EventTask(trial, tuple(one.event for one in candidates), runs, (left, right))
 
     def tested(self) -> list[Tested | None]:
         """The chosen candidates with their counts, in their order."""
@@ -123,6 +124,9 @@ def detect(
     alpha: float = 0.05,
     seed: int = 0,
     progress: Progress | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
     **arguments: Any,
 ) -> Detection:
     """Whether the mechanism's claim stands up to statistical tests, and the curve of p-values around it.
@@ -147,6 +151,9 @@ def detect(
     is cut short by `seconds`, by the limit on memory or by Ctrl-C. Then it is what the levels until then found, and
     `finished` is False; more seconds never give a smaller bound, unless the noise cannot be seeded.
     Raises CutShort where no level was completed.
+    With an `executor`, pairs are looked at on its workers, and the `seconds` are kept between tasks only. What was
+    counted is kept in the file `checkpoint`; with `resume`, the detection goes on from there, with as many `seconds`
+    again, and ends with what it would have found uninterrupted.
     """
     deadline = Deadline(seconds)
     bound, claim = _claimed(as_mechanism(mechanism, **arguments), epsilon)
@@ -154,8 +161,12 @@ def detect(
     epsilons = _grid(claim, test_epsilons)
     chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
     chosen_pairs = [*given_pairs(bound, first_pairs), *chosen_pairs] if first_pairs else chosen_pairs
-    run = _DetectionRun(bound, claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed, deadline)
-    return contained(run, deadline, known=(bound,), progress=progress)
+    # Where tasks run here, one after the other, each may draw its outputs on as many processes as there are cores.
+    shared = (None, None, 1) if executor is None else (1, executor, None)
+    options = claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed
+    pool = TrialPool(*shared, journal=Journal.at(checkpoint, resume, "statdp", bound, options))
+    run = _DetectionRun(bound, claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed, deadline, pool)
+    return contained(run, deadline, known=(bound,), progress=progress, here=executor is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +193,7 @@ class _DetectionRun:
     alpha: float
     seed: int
     deadline: Deadline
+    pool: TrialPool
     done: list[_LevelTests] = field(default_factory=list)
 
     def __call__(self, reporter: Reporter) -> Detection:
@@ -190,9 +202,10 @@ class _DetectionRun:
         trials = Trials(self.mechanism, self.pairs)
         steps = levels(min(self.selection_samples, self.samples), LEAST_RUNS)
         try:
-            for level in steps:
-                self.done.append(self._tests(level, trials, reporter))
-                reporter.best(self._result(len(steps)))
+            with self.pool:
+                for level in steps:
+                    self.done.append(self._tests(level, trials, reporter))
+                    reporter.best(self._result(len(steps)))
         except (CutShort, KeyboardInterrupt):
             if not self.done:
                 raise
@@ -207,9 +220,9 @@ class _DetectionRun:
             reporter.progress(stage, start + share * (GROWTH**-level.below - start), 0.0)
 
         runs, seeds = level.of(self.selection_samples), Seeds(self.seed, (2, level.below) if level.below else ())
-        selection = Selection(trials, level.of(len(self.pairs)), self.epsilons, runs, seeds.under(0))
+        selection = Selection(self.pool, trials, level.of(len(self.pairs)), self.epsilons, runs, seeds.under(0))
         chosen = selection.run(lambda stage, share: tell(stage, share / 2))
-        counts = FreshCounts(chosen, level.of(self.samples), seeds.under(1))
+        counts = FreshCounts(self.pool, chosen, level.of(self.samples), seeds.under(1))
         counts.run(lambda stage, share: tell(stage, (1 + share) / 2))
         tested, correction = counts.tested(), CORRECTION / level.alpha_share
         curve = _curve(self.epsilons, tested, correction)
@@ -219,7 +232,7 @@ class _DetectionRun:
             _epsilon_lower(curve, self.alpha, correction),
             _witness(self.mechanism, at_claim, self.alpha, level.alpha_share),
             (*selection.summary(), *counts.summary()),
-            selection.clock.seconds + counts.clock.seconds,
+            selection.sampling_seconds + counts.sampling_seconds,
         )
 
     def _result(self, planned: int) -> Detection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from veridp.engines.statdp.hypothesis_test import log_p_values
 from veridp.kernel.symbols import count_text
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample, tally
+from veridp.sampling.worker_pool import WorkerPool
 
 # ------------------------------------------------------------------------------------------------------------ counting
 # How often each of many events happened, without evaluating them one by one.
@@ -191,16 +192,36 @@ class Clock:
         self.seconds += time.monotonic() - self.started
 
 
-def finalists(
-    trial: InputTrial, epsilons: Sequence[float], runs: int, seeds: Seeds, clock: Clock
-) -> list[list[Scored]]:
-    """For each ε the events of a trial that look strongest, and the simplest of those that are strong.
+# Tasks of a detection, for a worker pool. What they share is how many processes may draw outputs for one of them; back
+# come counts and events, never outputs, with the seconds that drawing took.
 
-    The clock counts the time that drawing outputs takes.
-    """
-    families, left, right = _counted(trial, runs, seeds, clock)
+
+@dataclass(frozen=True)
+class SelectionTask:
+    """A trial on which to look for events, for each ε."""
+
+    trial: InputTrial
+    epsilons: tuple[float, ...]
+    runs: int
+    seeds: Seeds
+
+
+@dataclass(frozen=True)
+class EventTask:
+    """Events of a trial to be counted in runs on either side."""
+
+    trial: InputTrial
+    events: tuple[FeatureEvent, ...]
+    runs: int
+    seeds: tuple[int, int]
+
+
+def finalists(workers: int | None, task: SelectionTask) -> tuple[list[list[Scored]], float]:
+    """For each ε the events of a trial that look strongest, and the simplest of those that are strong."""
+    trial, epsilons, runs, clock = task.trial, task.epsilons, task.runs, Clock()
+    families, left, right = _counted(task, workers, clock)
     if families is None:
-        return [[] for _ in epsilons]
+        return [[] for _ in epsilons], clock.seconds
     complexity = families.complexity()
     made: dict[int, EventCandidate] = {}
 
@@ -219,7 +240,24 @@ def finalists(
             chosen.append(int(strong[np.lexsort((-scores[strong], complexity[strong]))[0]]))
         known = [index for index in dict.fromkeys(chosen) if np.isfinite(scores[index])]
         found.append([Scored(candidate(index), float(scores[index])) for index in known])
-    return found
+    return found, clock.seconds
+
+
+def count_events(workers: int | None, task: EventTask) -> tuple[Counts, float]:
+    """How often each event happened on the left, and on the right."""
+    clock, places = Clock(), range(len(task.events))
+    with clock:
+        sides = [
+            tally(task.trial.mechanism, data, task.runs, seed, events=task.events, workers=workers)
+            for data, seed in zip((task.trial.left, task.trial.right), task.seeds, strict=True)
+        ]
+    return np.array([[side[place] for place in places] for side in sides], dtype=np.int64), clock.seconds
+
+
+def owned(selected: Sequence[Sequence[Scored]], trial: InputTrial) -> list[list[Scored]]:
+    """The same candidates, of this very trial: a worker sends back a copy, and trials are told apart by identity."""
+    known = {id(one.candidate): replace(one.candidate, trial=trial) for scored in selected for one in scored}
+    return [[replace(one, candidate=known[id(one.candidate)]) for one in scored] for scored in selected]
 
 
 def contenders(scored: Sequence[Scored]) -> list[Scored]:
@@ -228,37 +266,21 @@ def contenders(scored: Sequence[Scored]) -> list[Scored]:
     return best if best and 0 < best[0].score < STRONG else []
 
 
-def recounted(
-    trial: InputTrial, candidates: Sequence[EventCandidate], runs: int, seeds: Seeds, clock: Clock
-) -> dict[EventCandidate, EventCandidate]:
-    """Each of a trial's candidates with the counts of so many more runs added."""
-    events = [candidate.event for candidate in candidates]
-    with clock:
-        left, right = (
-            tally(trial.mechanism, data, runs, seeds.of(side), events=events)
-            for side, data in enumerate((trial.left, trial.right))
-        )
-    return {
-        one: replace(one, left=one.left + left[place], right=one.right + right[place], runs=one.runs + runs)
-        for place, one in enumerate(candidates)
-    }
-
-
 def rescored(candidate: EventCandidate, epsilon: float) -> Scored:
     """The candidate with its score at this ε."""
     left, right = np.array([candidate.left]), np.array([candidate.right])
     return Scored(candidate, float(_scores(left, right, candidate.runs, epsilon)[0]))
 
 
-def _counted(trial: InputTrial, runs: int, seeds: Seeds, clock: Clock) -> tuple[Families | None, Counts, Counts]:
+def _counted(task: SelectionTask, workers: int | None, clock: Clock) -> tuple[Families | None, Counts, Counts]:
     """The candidate events of a trial, and how often each happened on either side."""
-    families: Families | None = None
+    trial, runs, families = task.trial, task.runs, None
     left = right = np.zeros(0, dtype=np.int64)
     for part, start in enumerate(range(0, runs, AT_ONCE)):
         count = min(AT_ONCE, runs - start)
         with clock:
             mine, theirs = (
-                sample(trial.mechanism, data, count, seeds.of(side, part))
+                sample(trial.mechanism, data, count, task.seeds.of(side, part), workers=workers)
                 for side, data in enumerate((trial.left, trial.right))
             )
         if families is None:
@@ -345,25 +367,35 @@ LOOKED_AT_AGAIN = 6  # trials at most
 Tell = Callable[[str, float], object]  # what is being done, the share done (0 to 1); raises CutShort if time is over
 
 
+TrialPool = WorkerPool[int | None]
+
+
 class Selection:
     """Looks at one pair after the other."""
 
-    def __init__(self, trials: Trials, most: int, epsilons: Sequence[float], runs: int, seeds: Seeds) -> None:
-        self.trials, self.most, self.epsilons, self.runs, self.seeds = trials, most, epsilons, runs, seeds
+    def __init__(
+        self, pool: TrialPool, trials: Trials, most: int, epsilons: Sequence[float], runs: int, seeds: Seeds
+    ) -> None:
+        self.pool, self.trials, self.most, self.runs, self.seeds = pool, trials, most, runs, seeds
+        self.epsilons = tuple(epsilons)
         self.tried: list[InputTrial] = []
         self.looked_again = 0
-        self.clock = Clock()
+        self.sampling_seconds = 0.0
 
     def run(self, tell: Tell) -> list[EventCandidate | None]:
         """The candidate chosen for each ε, of so many pairs at most; None where no event was frequent enough."""
         found: list[list[Scored]] = [[] for _ in self.epsilons]
+        for number, (selected, seconds) in enumerate(self.pool.remembered(finalists, self._tasks(tell))):
+            for scored, more in zip(found, owned(selected, self.tried[number]), strict=True):
+                scored += more
+            self.sampling_seconds += seconds
+        return choose(self._second_look(found, tell), self.epsilons)
+
+    def _tasks(self, tell: Tell) -> Iterator[SelectionTask]:
         for number, trial in enumerate(self.trials.some(self.most)):
             tell(f"choosing events, {trial.pattern}", number / self.most)
-            selected = finalists(trial, self.epsilons, self.runs, self.seeds.under(number), self.clock)
-            for scored, more in zip(found, selected, strict=True):
-                scored += more
             self.tried.append(trial)
-        return choose(self._second_look(found, tell), self.epsilons)
+            yield SelectionTask(trial, self.epsilons, self.runs, self.seeds.under(number))
 
     def _second_look(self, found: Sequence[Sequence[Scored]], tell: Tell) -> list[list[Scored]]:
         """The candidates, those in doubt with counts of more runs: where no event is strong, luck decides too often."""
@@ -372,11 +404,20 @@ class Selection:
         for scored in sorted((one for few in doubtful for one in few), key=lambda one: -one.score):
             groups.setdefault(scored.candidate.trial, []).append(scored.candidate)
         again: dict[EventCandidate, EventCandidate] = {}
-        for place, trial in enumerate(list(groups)[:LOOKED_AT_AGAIN]):
-            tell(f"choosing events, again {trial.pattern}", 1.0)
-            seeds = self.seeds.under(len(self.tried) + 1 + place)
-            again |= recounted(trial, list(dict.fromkeys(groups[trial])), SECOND_LOOK * self.runs, seeds, self.clock)
-            self.looked_again = place + 1
+        asked = [list(dict.fromkeys(candidates)) for candidates in list(groups.values())[:LOOKED_AT_AGAIN]]
+        runs, self.looked_again = SECOND_LOOK * self.runs, len(asked)
+
+        def tasks() -> Iterator[EventTask]:
+            for place, candidates in enumerate(asked):
+                tell(f"choosing events, again {candidates[0].trial.pattern}", 1.0)
+                seeds = self.seeds.under(len(self.tried) + 1 + place)
+                events = tuple(one.event for one in candidates)
+                yield EventTask(candidates[0].trial, events, runs, (seeds.of(0), seeds.of(1)))
+
+        for candidates, (counts, seconds) in zip(asked, self.pool.remembered(count_events, tasks()), strict=True):
+            for one, (left, right) in zip(candidates, counts.T.tolist(), strict=True):
+                again[one] = replace(one, left=one.left + left, right=one.right + right, runs=one.runs + runs)
+            self.sampling_seconds += seconds
         return [
             [one if one.candidate not in again else rescored(again[one.candidate], epsilon) for one in scored]
             for scored, epsilon in zip(found, self.epsilons, strict=True)
