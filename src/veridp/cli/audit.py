@@ -254,7 +254,7 @@ def _write(
     import json
     from importlib.metadata import version
 
-    from veridp.report.audit import audited_markdown
+    from veridp.report.audit import audited_markdown, audited_table
     from veridp.report.audit import junit as junit_text
     from veridp.report.audit import sarif as sarif_log
 
@@ -265,8 +265,6 @@ def _write(
     if sarif is not None:
         write_report(sarif, json.dumps(sarif_log(results, version("veridp")), indent=2, ensure_ascii=False) + "\n")
     if table is not None:
-        from veridp.report.audit import audited_table
-
         write_report(table, audited_table(results, table.suffix.lower()))
 
 
