@@ -414,3 +414,14 @@ def test_arrays_that_numpy_makes_of_stand_ins_are_numpys_or_refused(expression: 
         else:
             with pytest.raises(NotExplorable):
                 replayed()
+
+
+def test_an_index_of_which_nothing_is_left_is_one_of_integers():
+    def zeroed(rng, data):
+        places, values = np.arange(2), np.ones(2)
+        above = rng.laplace(size=2) >= 0
+        values[places[above]] = 0.0
+        return values.tolist()
+
+    found = explore(zeroed, None)
+    assert sorted(path.output for path in found) == [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]

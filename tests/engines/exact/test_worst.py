@@ -268,7 +268,7 @@ def test_pairs_that_cannot_be_compared_are_attacked_first(monkeypatch: pytest.Mo
 
     @veridp.mechanism(adjacency="add-remove", domain=[0, 1], size=2, epsilon=1.0)
     def told(rng: Any, data: Any) -> Any:
-        return "few" if sum(data) < 2 else f"{sum(data) + rng.laplace():.1f}"
+        return "few" if sum(data) < 2 else f"{sum(data) + rng.laplace():.3g}"
 
     monkeypatch.setattr("veridp.engines.statdp.detect", nothing)
     monkeypatch.setattr("veridp.engines.sniper.search", nothing)

@@ -334,9 +334,9 @@ def decided_index(key: Any) -> Any:
     if isinstance(key, list):
         key = np.asarray(key)
     if isinstance(key, np.ndarray) and key.dtype == object:
-        return (
-            decided_entries(key) if kind_of_all(key.flat) == "b" else np.array([operator.index(entry) for entry in key])
-        )
+        if kind_of_all(key.flat) == "b":
+            return decided_entries(key)
+        return np.array([operator.index(entry) for entry in key], dtype=np.intp)  # also where nothing is left
     return key
 
 
