@@ -180,6 +180,8 @@ def _attacked(figure: Figure, people: People, settings: StudySettings) -> Iterat
 
 def _by_epsilon(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:
     stable = [point for name in ("SR", "PM") for point in _series(figure, name) if point.x >= 0.5]
+    if not stable:
+        return
     far = max(abs(point.mean - people.mean) for point in stable)
     finest = figure.points[-1].panel
     curve = _series(figure, CLIPPED, finest)
@@ -234,6 +236,9 @@ def _gains_by_epsilon(figure: Figure, people: People, settings: StudySettings) -
 
 def _gains_by_beta(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:
     gains = {beta: ipa_gain(people, beta, people.thetas[0]) for beta in _places(figure)}
+    yield _closed_form("β", gains)
+    if len(gains) < 2:
+        return
     (first, least), *_, (last, most) = gains.items()
     ratio = most / least
     yield judged(
@@ -248,7 +253,6 @@ def _gains_by_beta(figure: Figure, people: People, settings: StudySettings) -> I
             f"β = {first:g} から {last:g} で {ratio:.2f} 倍になる。",
         ),
     )
-    yield _closed_form("β", gains)
 
 
 def _gains_by_theta(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:
