@@ -220,6 +220,7 @@ def test_values_come_by_name_in_order_or_as_text() -> None:
     ("items", "message"),
     [
         (("age",), "'age' is not an attribute with its range; write for instance age=17..90"),
+        ((" =0..1",), "is not an attribute with its range"),
         (("age=1...5",), "is not an attribute with its range"),
         (("age=90..17",), "from a lower to a higher finite number"),
         (("age=0..1e999",), "from a lower to a higher finite number"),

@@ -12,7 +12,9 @@ from veridp.collect.evaluation import (
     ModularPedersen,
     commitment_costs,
     figure_9_conclusions,
+    played_attacks,
     session_costs,
+    several_numbers,
     table_2,
     table_2_conclusions,
 )
@@ -73,3 +75,16 @@ def test_a_session_is_two_rows_and_the_bytes_of_its_messages() -> None:
         assert 0 < cost.sent - cost.stored < 80
         assert math.isclose(cost.sessions_per_second, 1 / cost.server)
     assert [cost.sent for cost in costs if cost.scheme == "ristretto255"] == [4897, 280, 2009]
+
+
+def test_the_open_questions_are_answered_with_exact_numbers() -> None:
+    """k = 3 at ε = 1, in the middle of a range of length 1: half of √3/t(ε) and of 1/t(ε/3), for the rates in use."""
+    sampled, split = several_numbers()
+    assert [(row.standing, row.s_in, row.s_max) for row in (sampled, split)] == [("robust", 1, 1)] * 2
+    assert sampled.error == pytest.approx(math.sqrt(3) / 2 / math.tanh(sampled.epsilon / 2))
+    assert split.error == pytest.approx(1 / 2 / math.tanh(split.epsilon / 6))
+    assert (sampled.entries, split.entries) == (8 + 3, 3 * (11 + 8))
+    played = {(row.protocol, row.attack): row for row in played_attacks(adult_ages(), 20)}
+    assert played["SR-HO", "drop-out"].played == played["SR-HO", "drop-out"].exact == pytest.approx(163)
+    assert played["PM-HO", "best-vector"].exact == pytest.approx(113.464, abs=1e-3)
+    assert all(abs(row.played - row.exact) <= 5 * row.error + 1e-9 for row in played.values())

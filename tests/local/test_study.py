@@ -12,13 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridp.collect.evaluation import ProtocolStudy, figure_9, session_costs, table_2
+from veridp.collect.evaluation import ProtocolStudy, figure_9, played_attacks, session_costs, several_numbers, table_2
 from veridp.errors import BadInput
+from veridp.local import GRR, BinnedGRR
 from veridp.local.conclusions import Agreement, conclusions
 from veridp.local.study import People, StudySettings, adult_ages, evaluate
 from veridp.report.local import agreement, study_csv, study_page
 
-PROTOCOLS = ProtocolStudy(table_2(adult_ages()), figure_9(1), session_costs(1, ["blake2b"]))
+PROTOCOLS = ProtocolStudy(
+    table_2(adult_ages()),
+    figure_9(1),
+    session_costs(1, ["blake2b"]),
+    several_numbers(),
+    played_attacks(adult_ages(), 2),
+)
 FEW = StudySettings(
     epsilons=(1.0, 10.0), levels=(20,), sizes=(20,), few_epsilons=(1.0,), betas=(0.1, 0.5), repetitions=8
 )
@@ -130,6 +137,21 @@ def test_the_page_stands_alone(study: Any) -> None:
     assert page == study_page(study, PROTOCOLS)
 
 
+def test_the_error_of_grr_grows_in_proportion_to_d(study: Any) -> None:
+    """At ε = 0.1 that of a frequency grows with √d, so that of the mean, a sum of d of them, with d. It is checked."""
+    few, many = (BinnedGRR(17, 90, size, 0.1, "nearest") for size in (20, 80))
+    values = adult_ages().values
+    ratio = math.sqrt(many.mean_variance(1, values) / few.mean_variance(1, values))
+    assert ratio == pytest.approx(4, rel=0.05)
+    assert math.sqrt(GRR(80, 0.1).variance(1) / GRR(20, 0.1).variance(1)) == pytest.approx(2, rel=0.05)
+    shown = figure(study, "estimates-by-d")
+    grr = next(point for point in shown.points if point.series == "GRR")
+    for factor, standing in ((4.0, Agreement.CORRECTED), (2.0, Agreement.DIFFERS)):
+        other = replace(grr, x=4 * grr.x, analytic_deviation=factor * grr.analytic_deviation)
+        found = conclusions(replace(shown, points=(*shown.points, other)), study.people, study.settings)
+        assert found[1].standing is standing
+
+
 def test_ones_own_column_brings_its_own_thresholds() -> None:
     people = People.own("column", np.arange(101.0), high=200.0)
     assert (people.low, people.high, people.thetas) == (0.0, 200.0, (50.0, 60.0, 70.0, 80.0, 90.0))
@@ -147,7 +169,7 @@ def test_conclusions_are_drawn_from_the_points(study: Any) -> None:
     said = {one.number: conclusions(one, people, study.settings) for one in study.figures}
     found = {number: [str(one.standing) for one in told] for number, told in said.items()}
     agrees, corrects, alone = "agrees", "corrected", "not compared"
-    assert [found[1], found[3], found[7]] == [[agrees], [agrees, alone, agrees], [agrees, alone, agrees]]
+    assert [found[1], found[3], found[7]] == [[agrees], [agrees, alone, agrees], [alone, agrees, agrees]]
     assert found[6] == found[8] == [corrects, alone, agrees]
     assert "48.89" in said[3][0].text.en
     assert "48.89" in said[3][0].text.ja
@@ -156,5 +178,9 @@ def test_conclusions_are_drawn_from_the_points(study: Any) -> None:
     moved = [replace(point, analytic=point.analytic + 1) for point in attacked.points if point.series != "IPA"]
     other = replace(attacked, points=(*moved, *(point for point in attacked.points if point.series == "IPA")))
     assert conclusions(other, people, study.settings)[0].standing is Agreement.DIFFERS
+    for name in ("gains-by-beta", "estimates-by-epsilon"):  # too few places to compare what was published
+        one = figure(study, name)
+        few = replace(one, points=tuple(replace(point, x=0.1) for point in one.points if point.x == one.points[0].x))
+        assert agrees not in {str(told.standing) for told in conclusions(few, people, study.settings)[:-1]}
     own = People.own("column", np.arange(50.0))
     assert conclusions(figure(study, "bins"), own, study.settings) == ()  # nothing was published of other values

@@ -311,6 +311,8 @@ def _evaluate_document(study: Study, protocols: ProtocolStudy, folder: Path) -> 
         "protocols": [vars(row) for row in protocols.summaries],
         "commitment_costs": [vars(row) for row in protocols.commitments],
         "session_costs": [vars(row) for row in protocols.sessions],
+        "several_numbers": [vars(row) for row in protocols.several],
+        "session_attacks": [vars(row) for row in protocols.attacks],
     }
 
 

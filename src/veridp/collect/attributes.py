@@ -54,7 +54,7 @@ class NumericAttribute:
         NumericAttribute(name='age', low=17.0, high=90.0)
         """
         found = ATTRIBUTE.fullmatch(text)
-        if found is None:
+        if found is None or not found[1].strip():
             raise BadInput(f"{text!r} is not an attribute with its range; write for instance age=17..90")
         name, *ends = found[1], float(found[2]), float(found[3])
         if not (all(map(math.isfinite, ends)) and ends[0] < ends[1]):

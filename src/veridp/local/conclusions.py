@@ -7,6 +7,7 @@ this run has it, and says that the source is confirmed, or corrected, only if th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -134,13 +135,23 @@ def _by_levels(figure: Figure, people: People, settings: StudySettings) -> Itera
         ),
     )
     yield corrected(
-        all(point.agrees for point in unbiased),
+        all(point.agrees for point in unbiased) and _proportional(unbiased),
         Bilingual(
             "The drift is no property of GRR but of clipping, which pulls a mean towards the middle of the range, "
-            f"{middle:g}. The unbiased estimate stays right, with an error that grows with √d.",
-            f"このずれは GRR ではなく切り捨てによる。切り捨ては平均を範囲の中央 {middle:g} へ引き寄せる。不偏推定はずれず、誤差が √d に比例して増す。",
+            f"{middle:g}. The unbiased estimate stays right. Its error grows in proportion to d, not to √d as the source has "
+            "it: the error of each frequency grows with √d, and the mean is a sum of d of them.",
+            f"このずれは GRR ではなく切り捨てによる。切り捨ては平均を範囲の中央 {middle:g} へ引き寄せる。不偏推定はずれない。その誤差は出典の √d ではなく d に比例する（√d に比例するのは各頻度の誤差で、平均はその d 個の和である）。",
         ),
     )
+
+
+def _proportional(points: Sequence[StudyPoint]) -> bool:
+    """Whether the known deviations grow as x does, to within a fifth."""
+    known = [(point.x, point.analytic_deviation) for point in points if not math.isnan(point.analytic_deviation)]
+    if len(known) < 2:
+        return True
+    (first, least), (last, most) = known[0], known[-1]
+    return 0.8 < most / least / (last / first) < 1.25
 
 
 def _attacked(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:
@@ -169,6 +180,8 @@ def _attacked(figure: Figure, people: People, settings: StudySettings) -> Iterat
 
 def _by_epsilon(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:
     stable = [point for name in ("SR", "PM") for point in _series(figure, name) if point.x >= 0.5]
+    if not stable:
+        return
     far = max(abs(point.mean - people.mean) for point in stable)
     finest = figure.points[-1].panel
     curve = _series(figure, CLIPPED, finest)
@@ -223,6 +236,9 @@ def _gains_by_epsilon(figure: Figure, people: People, settings: StudySettings) -
 
 def _gains_by_beta(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:
     gains = {beta: ipa_gain(people, beta, people.thetas[0]) for beta in _places(figure)}
+    yield _closed_form("β", gains)
+    if len(gains) < 2:
+        return
     (first, least), *_, (last, most) = gains.items()
     ratio = most / least
     yield judged(
@@ -237,7 +253,6 @@ def _gains_by_beta(figure: Figure, people: People, settings: StudySettings) -> I
             f"β = {first:g} から {last:g} で {ratio:.2f} 倍になる。",
         ),
     )
-    yield _closed_form("β", gains)
 
 
 def _gains_by_theta(figure: Figure, people: People, settings: StudySettings) -> Iterator[Conclusion]:

@@ -82,7 +82,7 @@ def study_page(study: Study, protocols: ProtocolStudy) -> str:
         said = conclusions(figure, people, settings)
         name = f"Figure {figure.number}: {figure.title}"
         parts += [*_heading(figure.name, name, PUBLISHED[figure.number], said), *_plots(figure), _details(figure)]
-    parts += [*_figure_9(protocols), *_table_2(protocols), *_costs(protocols)]
+    parts += [*_figure_9(protocols), *_table_2(protocols), *_costs(protocols), *_open_questions(protocols)]
     return "\n".join(part for part in parts if part) + "\n</body></html>\n"
 
 
@@ -107,7 +107,8 @@ def _contents(study: Study, protocols: ProtocolStudy) -> Iterator[str]:
     for name, title, said in entries:
         marks = "".join(_mark(one) for one in dict.fromkeys(c.standing for c in said) if one != Agreement.NOT_COMPARED)
         yield f"<li><a href='#{name}'>{html.escape(title)}</a> {marks}</li>"
-    yield "<li><a href='#costs'>What a verified session costs</a></li></ul>"
+    yield "<li><a href='#costs'>What a verified session costs</a></li>"
+    yield "<li><a href='#questions'>The open questions of the source</a></li></ul>"
 
 
 def _mark(agreement: Agreement) -> str:
@@ -189,6 +190,33 @@ def _costs(protocols: ProtocolStudy) -> Iterator[str]:
             (c.protocol, c.scheme, c.entries, *times, round(c.sessions_per_second), c.sent, c.rows, round(c.stored))
             for c in protocols.sessions
             for times in [(round(c.client * 1e3, 2), round(c.server * 1e3, 2))]
+        ],
+    )
+
+
+def _open_questions(protocols: ProtocolStudy) -> Iterator[str]:
+    yield "<h2 id='questions'>The open questions of the source</h2>"
+    yield "<h3>(1) Cheaper commitments</h3><p>Hashes: see figure 9 and the costs above.</p>"
+    yield (
+        "<h3>(2) Several numbers of a client</h3><p>Three attributes at ε = 1: one that the session draws, with all of "
+        "ε (sr-smp), or all with a third of it each (sr-spl). Both are robust: what is accepted scores no more than an "
+        "honest input. Scores and the standard error of one report are in shares of an attribute's range.</p>"
+    )
+    yield _table(
+        ("protocol", "ε, a report costs", "robustness", "S_in", "S_max", "entries", "standard error"),
+        [tuple(vars(row).values()) for row in protocols.several],
+    )
+    yield (
+        "<h3>(3) Finer attacks</h3><p>Malicious clients play whole sessions against the verifier: they may leave after "
+        "the invitation (seed-shopping) or after the challenge (drop-out) and return with another token. The score is "
+        "what one accepted report adds to the mean, played and exact; a session that is left counts as an abort, in "
+        "the abort rate and in the worst-case bounds of an estimate.</p>"
+    )
+    yield _table(
+        ("protocol", "attack", "score, played", "±", "exact", "sessions per report", "exact"),
+        [
+            (row.protocol, row.attack, *(f"{value:.2f}" for value in list(vars(row).values())[2:]))
+            for row in protocols.attacks
         ],
     )
 
