@@ -188,7 +188,7 @@ def registry_rows() -> Iterator[str]:
 
 PAGE = """# Measured beside other tools
 
-Written by `python benchmarks/compare.py --write docs/comparison-table.md`, veridp {version}.
+Written by `python benchmarks/compare.py --time {time:g} --write docs/comparison-table.md`, veridp {version}.
 [The comparison](comparison.md) says what the tools are.
 
 ## The same question to libraries that install
@@ -203,7 +203,7 @@ Both answers and their seconds come from this run, on one machine.
 
 The numbers of others are quoted: DP-Sniper's lower bound at 90 % confidence, the better of its two classifiers, from
 2·10⁸ final samples; DPEST's estimate with 10⁶ samples, and its seconds on its own machine. veridp's interval and
-seconds are of this run, by the audit with default settings and at most {time:g} seconds for each. Its upper end is
+seconds are of this run, by the audit with at most {time:g} seconds for each (its default is 60). Its upper end is
 proved; its lower end is exact, or holds at 95 % where samples were needed.
 
 | mechanism | true ε | DP-Sniper | DPEST | s | veridp | verdict | s |

@@ -1,8 +1,9 @@
-"""A hook of the site: it completes `commands.md` and `api.md` by what the installed package says of itself."""
+"""A hook of the site: it completes `commands.md` and `api.md` by what the package says of itself."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +11,31 @@ from types import ModuleType
 from typing import Any
 
 COLUMNS = 100
+DOCS = Path(__file__).resolve().parent
 BESIDE = {"veridp.claim": ("Claim", "Verdict", "Witness", "Interval")}  # what results are made of
 
 
 def on_config(_: Any) -> None:
     """Describe the source that mkdocstrings reads, wherever veridp is installed."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+    sys.path.insert(0, str(DOCS.parent / "src"))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The page; the two of reference with what is generated below what is written there."""
     generated = {"commands.md": commands, "api.md": public_names}.get(page.file.src_uri)
-    return markdown if generated is None else f"{markdown}\n{generated()}"
+    return _within_site(markdown, page) if generated is None else f"{markdown}\n{generated()}"
+
+
+def _within_site(markdown: str, page: Any) -> str:
+    """The page with links to files of the repository that are not on the site as text: name and path."""
+
+    def kept(link: re.Match[str]) -> str:
+        target = (Path(page.file.abs_src_path).parent / link[2]).resolve()
+        if target.is_relative_to(DOCS) or not target.exists():  # MkDocs complains of what does not exist
+            return link[0]
+        return f"{link[1]} (`{target.relative_to(DOCS.parent).as_posix()}`)"
+
+    return re.sub(r"\[([^\]]+)\]\((\.\./[^)#]+)\)", kept, markdown)
 
 
 # ------------------------------------------------------------------------------------------------------------ commands

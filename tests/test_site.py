@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,6 +57,14 @@ def test_the_reference_has_every_public_name_and_every_command(site: Path) -> No
     commands = re.sub(r"<[^>]*>", "", (site / "commands.html").read_text("utf-8"))
     assert [name for name in EXAMPLES if f"Usage: veridp {name} " not in commands] == []
     assert commands.count("Example: veridp") >= len(EXAMPLES)
+
+
+def test_links_that_leave_the_site_become_text() -> None:
+    hook = runpy.run_path(str(ROOT / "docs" / "reference.py"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md", abs_src_path=str(ROOT / "docs" / "x.md")))
+    text = "[a](../README.md) [b](../docs/idea.md) [c](../missing.md) [d](idea.md)"
+    shown = "a (`README.md`) [b](../docs/idea.md) [c](../missing.md) [d](idea.md)"
+    assert hook["on_page_markdown"](text, page=page) == shown
 
 
 def test_pages_fit_narrow_and_wide_screens(site: Path, browser: Any) -> None:
