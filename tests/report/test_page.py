@@ -208,3 +208,27 @@ def test_a_browser_shows_all_of_it(
     )
     assert seen == [HOSTILE]
     assert [entry["message"] for entry in browser.get_log("browser")] == []
+
+
+ENGINE_COMMANDS = {
+    "exact": (["--left", "[0]", "--right", "[1]"], ["density", "profile", "tradeoff"]),
+    "prove": ([], ["profile"]),
+    "statdp": (["--samples", "1000", "--selection-samples", "200"], ["p-values"]),
+    "pipeline": (["--left", "[0]", "--right", "[1]"], ["profile"]),
+}
+
+
+def test_engines_write_pages_too(
+    run: Callable[..., Any], browser: webdriver.Chrome, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("plotly")
+    monkeypatch.setattr("veridp.report.notebook.SECONDS_FOR_A_PAGE", math.inf)
+    for command, (words, names) in ENGINE_COMMANDS.items():
+        assert run(command, "laplace", *words, "--html", f"{command}.html").status == 0
+        text = (own_folder / f"{command}.html").read_text("utf-8")
+        charts = json.loads(text.partition('id="charts">')[2].partition("</script>")[0])
+        assert [chart["name"] for chart in charts] == names
+        browser.get(f"file://{own_folder}/{command}.html")
+        WebDriverWait(browser, 120).until(lambda found: all(found.execute_script(DRAWN)))
+        assert browser.execute_script(WIDER) <= 0
+        assert [entry["message"] for entry in browser.get_log("browser")] == []

@@ -22,6 +22,7 @@ from veridp.cli.options import (
     AsJson,
     Data,
     Epsilon,
+    HtmlFile,
     MarkdownFile,
     MechanismOptions,
     Size,
@@ -43,6 +44,7 @@ from veridp.cli.output import (
     status_line,
     user_code,
     write_report,
+    write_result_page,
 )
 from veridp.errors import BadInput, VeridpError
 from veridp.kernel.explore import MAX_PATHS, explore
@@ -148,6 +150,7 @@ def show_exact(
     notions: Annotated[bool, typer.Option("--notions", help="print ρ (zCDP), μ (GDP), Rényi divergences")] = False,
     most: Annotated[int, typer.Option("--show", min=1, help="print at most so many outputs")] = 12,
     plot: Plot = None,
+    html: HtmlFile = None,
     everything: Annotated[bool, typer.Option("--all", help="compare every mechanism of the catalogue")] = False,
     report: MarkdownFile = None,
     as_json: AsJson = False,
@@ -192,6 +195,7 @@ def show_exact(
         from veridp.report.exact import plot_comparison
 
         plot_comparison(comparison, plot)
+    write_result_page(html, target, result)
     if as_json:
         show_json("exact", {"target": target, **document})
     else:

@@ -108,6 +108,17 @@ def write_report(path: Path, content: str | Iterable[bytes]) -> None:
         raise BadInput(f"{path}: {error.strerror}; give a file that can be written") from None
 
 
+def write_result_page(path: Path | None, target: str, result: object) -> None:
+    """Write the page of an engine's result, if a file is given for it."""
+    if path is None:
+        return
+    from veridp.report.notebook import result_page
+
+    with user_code(), status_line(f"drawing {path}"):
+        text = result_page(result, target)
+    write_report(path, text)
+
+
 def complain(message: str) -> None:
     """Print why there is no result, in one line whatever the message holds."""
     line = " ".join(f"veridp: {message}".split())

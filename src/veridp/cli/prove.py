@@ -20,6 +20,7 @@ from veridp.cli.options import (
     Arg,
     AsJson,
     Epsilon,
+    HtmlFile,
     MechanismOptions,
     Relation,
     Size,
@@ -29,7 +30,7 @@ from veridp.cli.options import (
     chosen_mechanism,
     stating,
 )
-from veridp.cli.output import FAILS, HOLDS, show, show_json, status_line, user_code, write_report
+from veridp.cli.output import FAILS, HOLDS, show, show_json, status_line, user_code, write_report, write_result_page
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable
 from veridp_check import CheckResult, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable
@@ -58,6 +59,7 @@ def show_proof(
         bool, typer.Option("--sizes", help="prove for all sizes from 1 on, and for every size if possible")
     ] = False,
     time: Time = 60.0,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the smallest ε that is proved for all neighbours of a size, and how; exit 1 if the claim is refuted."""
@@ -79,6 +81,7 @@ def show_proof(
 
         written = proof.certificate if sizes is None or sizes.induction is None else sizes.certificate
         write_report(certificate, certificate_text(written))
+    write_result_page(html, target, sizes or proof)
     if as_json:
         show_json("prove", {"target": target, **_document(sizes or proof, found)})
     else:

@@ -22,6 +22,7 @@ from veridp.cli.options import (
     Confidence,
     Data,
     Epsilon,
+    HtmlFile,
     MechanismOptions,
     Relation,
     RunOptions,
@@ -36,7 +37,7 @@ from veridp.cli.options import (
     seconds,
     stating,
 )
-from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code
+from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code, write_result_page
 from veridp.errors import BadInput
 from veridp.kernel.symbols import count_text
 
@@ -49,8 +50,11 @@ R = TypeVar("R", bound="Detection | AttackResult | FinderResult")
 Workers = Annotated[int | None, typer.Option(min=1, help="processes; one for each core if not given")]
 
 
-def _shown(command: str, target: str, result: R, as_json: bool, page: Callable[[R], RenderableType]) -> int:
-    """The exit status for the result, which is printed as JSON or as a page."""
+def _shown(
+    command: str, target: str, result: R, html: Path | None, as_json: bool, page: Callable[[R], RenderableType]
+) -> int:
+    """The exit status for the result, which is printed as JSON or as text, and written as a page."""
+    write_result_page(html, target, result)
     if as_json:
         show_json(command, {"target": target, **result.to_dict()})
     else:
@@ -88,6 +92,7 @@ def show_detection(
     ] = None,
     seed: Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="draw the curve to this file: .png, .svg, .pdf or .html")] = None,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Test what a mechanism claims on samples, and draw the p-value against ε; exit 1 if the claim is refuted."""
@@ -114,7 +119,7 @@ def show_detection(
             )
     if plot is not None:
         write_plot([detection], plot)
-    return _shown("statdp", target, detection, as_json, detection_page)
+    return _shown("statdp", target, detection, html, as_json, detection_page)
 
 
 def parsed_levels(text: str) -> list[float]:
@@ -179,6 +184,7 @@ def show_attack(
     workers: Workers = None,
     seed: Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="draw the certified privacy profile to this file")] = None,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Print a lower bound on ε that holds with the confidence, and the attack behind it; exit 1 if above the claim.
@@ -216,7 +222,7 @@ def show_attack(
         from veridp.report.exact import plot_profile
 
         plot_profile(finding, plot)
-    return _shown("sniper", target, finding, as_json, lambda finding: "\n".join(_lines(target, finding)))
+    return _shown("sniper", target, finding, html, as_json, lambda finding: "\n".join(_lines(target, finding)))
 
 
 def _chosen_pairs(text: str) -> Any:
@@ -277,6 +283,7 @@ def show_found(
     time: Time = 60.0,
     seed: Seed = 0,
     most: Annotated[int, typer.Option("--show", min=0, help="print at most so many restarts")] = 5,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the worst neighbours and event that a search finds, and how it is known; exit 1 if above the claim."""
@@ -298,7 +305,7 @@ def show_found(
                 confidence=confidence,
                 **run,
             )
-    return _shown("finder", target, found, as_json, lambda found: _page(target, found, most))
+    return _shown("finder", target, found, html, as_json, lambda found: _page(target, found, most))
 
 
 def _page(target: str, found: FinderResult, most: int) -> RenderableType:
@@ -358,6 +365,7 @@ def show_runs(
     max_pairs: Annotated[int, typer.Option(min=1, help="pairs of neighbours that are compared")] = 96,
     time: Time = 60.0,
     seed: Seed = 0,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Print what runs on neighbours release, line by line, what that costs, and what noise does not hide.
@@ -380,6 +388,7 @@ def show_runs(
                 example = None if data is None else literal("--data", data)
                 options = {"seed": seed, "max_pairs": max_pairs, "seconds": deadline.left, "progress": progress}
                 found = search(mechanism, example, **options)  # type: ignore[arg-type]
+    write_result_page(html, target, found)
     if as_json:
         show_json("pipeline", {"target": target, **found.to_dict()})
     else:

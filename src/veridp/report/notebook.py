@@ -29,8 +29,9 @@ from veridp.report.exhibits import (
     verdict_exhibits,
     witness_exhibits,
 )
-from veridp.report.page import charts_part, notebook_style, verdict_parts, witness_part
+from veridp.report.page import Drawn, charts_part, notebook_style, verdict_parts, whole_page, witness_part
 
+SECONDS_FOR_A_PAGE = 30.0
 SECONDS_IN_A_NOTEBOOK = 8.0  # for what a cell shows beside the result itself
 CHART_SIZE = (4.6, 3.4)  # inches
 COLUMNS = 2
@@ -107,11 +108,20 @@ def _proved_profile(proof: Proof) -> tuple[Chart, ...]:
 def result_html(result: object) -> str:
     """The result for a notebook: the parts of the page, in a style that ends with them."""
     exhibits = result_exhibits(result, SECONDS_IN_A_NOTEBOOK)
-    parts = verdict_parts(result, exhibits, _svg) if isinstance(result, Verdict) else _plain_parts(result, exhibits)
+    if isinstance(result, Verdict):
+        parts = verdict_parts(result, exhibits, _svg)
+    else:
+        parts = _plain_parts(result, exhibits, _svg)
     return f'<div class="veridp"><style>{notebook_style()}</style>{parts}</div>'
 
 
-def _plain_parts(result: Any, exhibits: Exhibits) -> str:
+def result_page(result: object, title: str) -> str:
+    """The result as a page for a browser, in one file; MissingExtra where plotly is not installed."""
+    exhibits = result_exhibits(result, SECONDS_FOR_A_PAGE)
+    return whole_page(title, lambda drawn: _plain_parts(result, exhibits, drawn))
+
+
+def _plain_parts(result: Any, exhibits: Exhibits, drawn: Drawn) -> str:
     witness: Witness | None = getattr(result, "witness", None)
     claim: Claim | None = getattr(result, "claim", None)
     judged = "" if claim is None else f"<p>claimed: {escape(str(claim))}</p>"
@@ -121,7 +131,7 @@ def _plain_parts(result: Any, exhibits: Exhibits) -> str:
     shown = "" if witness is None else witness_part(witness, claim or Claim(0.0))
     return (
         f'<div class="card"><p class="lead">{escape(lead)}</p>{details}{judged}<ul>{searched}</ul></div>'
-        f"{shown}{charts_part(exhibits, _svg)}"
+        f"{shown}{charts_part(exhibits, drawn)}"
     )
 
 
@@ -159,7 +169,7 @@ def _figure(charts: Sequence[Chart], *, titled: bool = True) -> Any:
     with extra("plot", "charts need"):
         from matplotlib.figure import Figure
 
-    class Drawn(Figure):
+    class PaperFigure(Figure):
         """A figure that notebooks show, whatever backend they use."""
 
         def _repr_svg_(self) -> str:
@@ -169,7 +179,7 @@ def _figure(charts: Sequence[Chart], *, titled: bool = True) -> Any:
 
     columns = min(len(charts), COLUMNS)
     rows = -(-len(charts) // columns)
-    figure = Drawn(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
+    figure = PaperFigure(figsize=(CHART_SIZE[0] * columns, CHART_SIZE[1] * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for chart, place in zip(charts, axes, strict=False):
         draw(chart, place, titled=titled)

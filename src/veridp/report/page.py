@@ -55,6 +55,21 @@ def audited_html(results: Sequence[Audited], exhibits: Sequence[Exhibits] | None
     """
     library = _library()
     shown = [_exhibits(one) for one in results] if exhibits is None else list(exhibits)
+
+    def body(drawn: Drawn) -> str:
+        sections = [
+            _section(place, one, illustrated, drawn, alone=len(results) == 1)
+            for place, (one, illustrated) in enumerate(zip(results, shown, strict=True))
+        ]
+        return "".join([*([] if len(results) == 1 else [_index(results)]), *sections])
+
+    title = f"{results[0].target}: privacy audit" if len(results) == 1 else f"Privacy audit of {len(results)} targets"
+    return whole_page(title, body, library)
+
+
+def whole_page(title: str, body: Callable[[Drawn], str], library: str | None = None) -> str:
+    """A page of this title around a body, which is made with what draws its charts; MissingExtra without plotly."""
+    library = _library() if library is None else library
     charts: list[dict[str, object]] = []
 
     def placeholder(chart: Chart) -> str:
@@ -62,18 +77,13 @@ def audited_html(results: Sequence[Audited], exhibits: Sequence[Exhibits] | None
         label = escape(f"{chart.title}: {chart.y} against {chart.x}", quote=True)
         return f'<div class="plot" role="img" aria-label="{label}" data-chart="{len(charts) - 1}"></div>'
 
-    sections = [
-        _section(place, one, illustrated, placeholder, alone=len(results) == 1)
-        for place, (one, illustrated) in enumerate(zip(results, shown, strict=True))
-    ]
-    title = f"{results[0].target}: privacy audit" if len(results) == 1 else f"Privacy audit of {len(results)} targets"
-    body = [_masthead(title), *([] if len(results) == 1 else [_index(results)]), *sections, FOOTER]
+    parts = [_masthead(title), body(placeholder), FOOTER]
     data = json.dumps(charts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<style>{_own('page.css')}</style></head>\n<body><main>\n{''.join(body)}\n</main>\n"
+        f"<style>{_own('page.css')}</style></head>\n<body><main>\n{''.join(parts)}\n</main>\n"
         f'<script type="application/json" id="charts">{data}</script>\n'
         f'<script type="text/plain" id="library">{library}</script>\n'
         f"<script>{_own('page.js')}</script></body></html>\n"
