@@ -213,7 +213,7 @@ def _dask(name: str) -> Iterator[DaskExecutor]:
         yield DaskExecutor(client)
 
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 30.0
 
 
 def _first_line(error: BaseException) -> str:
