@@ -117,6 +117,17 @@ def test_the_results_of_engines_are_kept_for_charts(folder: Path) -> None:
     assert (kept.to_dict(), kept.mechanism, again.subject) == (detection.to_dict(), svt5, svt5)
 
 
+def test_what_an_audit_computes_lazily_changes_no_key() -> None:
+    def noisy(rng: Any, data: Any) -> Any:
+        return data[0] + rng.laplace()
+
+    inner = veridp.mechanism(epsilon=1.0, adjacency="l1", size=1)(noisy)
+    outer = veridp.mechanism(epsilon=1.0, adjacency="l1", size=1)(lambda rng, data: inner.function(rng, data))
+    before = verdict_key(outer, {})
+    assert inner.claim is not None
+    assert verdict_key(outer, {}) == before
+
+
 class Planted:
     """What somebody puts into a cache to run code."""
 

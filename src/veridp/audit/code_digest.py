@@ -95,6 +95,7 @@ class _ContentReader(Reader):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self.libraries: set[str] = set()
+        self.ours: set[int] = set()  # objects of veridp's classes, whose cached properties follow from the rest
 
     def read(self, place: str, value: Any) -> None:
         # A file may be loaded under several names: code knows its file.
@@ -102,8 +103,13 @@ class _ContentReader(Reader):
 
     def read_entry(self, key: object, place: str, value: Any) -> None:
         """Read a cached property as an attribute; what other caches hold follows from the rest."""
-        if isinstance(key, tuple) and isinstance(key[1], str) and isinstance(key[0], int):
+        if isinstance(key, tuple) and isinstance(key[1], str) and isinstance(key[0], int) and key[0] not in self.ours:
             self.read(place, value)
+
+    def _attributes(self, place: str, kind: type, value: Any) -> None:
+        if kind.__module__.startswith("veridp."):
+            self.ours.add(id(value))
+        super()._attributes(place, kind, value)
 
     def _contents(self, place: str, kind: type, value: Any) -> None:
         if issubclass(kind, Symbolic | StandInGenerator):
