@@ -11,7 +11,15 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-NOT_IN_ALL = {"all", "dev", "site", "ray", "dask", "beam", "lake"}  # for veridp itself, and for clusters, which have their own
+NOT_IN_ALL = {
+    "all",
+    "dev",
+    "site",
+    "ray",
+    "dask",
+    "beam",
+    "lake",
+}  # for veridp itself, and for clusters, which have their own
 
 
 def test_citation_and_changelog_name_the_version_and_its_day() -> None:
