@@ -186,7 +186,7 @@ def test_a_longer_detection_repeats_the_shorter_one_and_adds_to_it(monkeypatch: 
 
 def test_what_is_detected_does_not_depend_on_how_fast_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = detect(lopsided, **RUNS)
-    monkeypatch.setattr(statdp, "contained", lambda work, deadline, known, progress: work(Reporter(None)))
+    monkeypatch.setattr(statdp, "contained", lambda work, *_, **__: work(Reporter(None)))
     for seconds in (1e-3, 1e9):
         monkeypatch.setattr(statdp, "Deadline", lambda _, seconds=seconds: AfterChecks(seconds))
         found = detect(lopsided, **RUNS)
@@ -214,14 +214,14 @@ def test_a_claim_that_a_level_refutes_stays_refuted(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 def test_a_detection_whose_process_ends_returns_the_levels_that_were_completed(monkeypatch: pytest.MonkeyPatch) -> None:
-    ordinary = statdp.FreshCounts._count
+    ordinary = statdp.FreshCounts.run
 
-    def count(counts: Any, *arguments: Any) -> None:
+    def run(counts: Any, *arguments: Any) -> None:
         if counts.runs == 8000:
             os._exit(5)
         ordinary(counts, *arguments)
 
-    monkeypatch.setattr(statdp.FreshCounts, "_count", count)
+    monkeypatch.setattr(statdp.FreshCounts, "run", run)
     found = detect(lopsided, seconds=600.0, **RUNS)
     assert (found.finished, found.claimed.runs, found.refuted) == (False, 2000, True)
     assert "cut short" in str(found)

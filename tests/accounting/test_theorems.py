@@ -35,7 +35,7 @@ from veridp.engines.exact import compare
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 
-QUICK = settings(max_examples=25, deadline=None)
+QUICK = settings(max_examples=15, deadline=None)
 Table = list[list[float]]  # a row of probabilities of outputs for each input
 
 
@@ -121,7 +121,7 @@ def test_post_processing_never_costs_more(table: Table, to: list[int], epsilon: 
     assert mine.delta(epsilon) <= theirs.delta(epsilon) + 1e-12
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.floats(0.2, 2.0), st.floats(-3.0, 3.0))
 def test_post_processing_of_laplace_noise(epsilon: float, level: float) -> None:
     noisy = mechanisms.laplace.bind(epsilon=epsilon)
@@ -147,7 +147,7 @@ def test_sequential_composition_of_finite_mechanisms(one: Table, other: Table, e
     assert found.delta(epsilon) <= mine.delta(epsilon / 2) + theirs.delta(epsilon / 2) + 1e-12
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.floats(0.1, 1.0), st.floats(0.1, 1.0))
 def test_sequential_composition_of_laplace_noise_is_attained(first: float, second: float) -> None:
     both = sequential(mechanisms.laplace.bind(epsilon=first), mechanisms.laplace.bind(epsilon=second))
@@ -206,7 +206,7 @@ def test_parallel_composition_fails_where_parts_overlap(one: Table, other: Table
     assert found.epsilon > max(costs) + 1e-6
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.floats(0.1, 1.0), st.floats(0.1, 1.0))
 def test_parallel_laplace_counts_and_overlapping_ones(first: float, second: float) -> None:
     def counting(epsilon: float) -> Mechanism:
@@ -247,7 +247,7 @@ def test_a_replaced_record_may_leave_its_part() -> None:
 # ---------------------------------------------------------------------------------- composition at its tightest
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.floats(0.2, 1.5), st.floats(0.2, 1.5), st.floats(0.0, 1.0))
 def test_losses_of_laplace_noise_add_up(first: float, second: float, share: float) -> None:
     """The convolution of two losses lies within the exact engine's bounds for the two mechanisms run together."""
@@ -335,7 +335,7 @@ def test_what_a_relation_lacks_is_shown_by_two_inputs(adjacent: Any, lacks: str)
 # ------------------------------------------------------------------------------------------------ building blocks
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.floats(0.05, 2.0), st.floats(0.5, 4.0))
 def test_laplace_noise_from_a_sensitivity(epsilon: float, sensitivity: float) -> None:
     block = calibrated(mechanisms.laplace, sensitivity, epsilon=epsilon)
@@ -383,7 +383,7 @@ def test_the_least_normal_noise_for_1_and_1e_5() -> None:
     assert concentrated(leaf, Domination(leaf)).rho == pytest.approx(0.0359257023, abs=1e-10)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(0.1, 1.0))
 def test_the_exponential_mechanism_has_its_closed_form(scores: list[float], epsilon: float) -> None:
     block = mechanisms.exponential.bind(epsilon=epsilon)

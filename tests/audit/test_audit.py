@@ -31,8 +31,8 @@ SIZES = {"svt34_parallel": 3, "adaptive_svt": 2, "gap_svt": 2, "numerical_svt": 
 @pytest.fixture(autouse=True)
 def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried bounds how long it takes, not the clock: so no verdict depends on how busy the machine is."""
-    monkeypatch.setattr(explored, "MAX_PAIRS", 16)
-    monkeypatch.setattr(explored, "RESTARTS", 2)
+    monkeypatch.setattr(explored, "MAX_PAIRS", 12)
+    monkeypatch.setattr(explored, "RESTARTS", 1)
 
 
 def mistake(name: str, **options: Any) -> Verdict:

@@ -33,7 +33,7 @@ def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has such a function
     monkeypatch.setattr(sniper, "SAMPLES", 500)
     monkeypatch.setattr(sniper, "FINAL", 5_000)
-    monkeypatch.setattr(explored, "MAX_PAIRS", 8)
+    monkeypatch.setattr(explored, "MAX_PAIRS", 16)
     monkeypatch.setattr(explored, "RESTARTS", 1)
 
 
@@ -53,7 +53,6 @@ EXPONENTIAL: dict[str, Any] = {"sensitivity": 1, "utility": [0, 0, 0]}
     "machine",
     [
         ibm.Exponential(epsilon=1, monotonic=True, **EXPONENTIAL),
-        ibm.Exponential(epsilon=3, **EXPONENTIAL),  # probabilities near 1e-13, of which floats keep three digits
         ibm.Exponential(epsilon=4, **EXPONENTIAL),  # near 1e-17, which floats near 1 do not know
     ],
 )
@@ -72,7 +71,6 @@ def test_what_a_library_rounds_off_refutes_nothing_and_is_said(machine: Any) -> 
     [
         (ibm.Exponential(epsilon=4, **EXPONENTIAL), 3.0),
         (ibm.Exponential(epsilon=1, monotonic=True, **EXPONENTIAL), 0.9),
-        (ibm.Exponential(epsilon=60, **EXPONENTIAL), 3.0),
     ],
 )
 def test_what_exceeds_its_claim_beyond_rounding_is_refuted(machine: Any, claimed: float) -> None:

@@ -17,7 +17,7 @@ from veridp.audit.findings import Findings
 from veridp.audit.programs import compare_runs, confirm_candidates, confirmed_by_samples
 from veridp.budget import Deadline, within
 from veridp.claim import Claim
-from veridp.errors import MissingExtra
+from veridp.errors import CutShort
 from veridp.mechanism import as_mechanism
 
 
@@ -109,7 +109,7 @@ def test_its_pairs_are_attacked_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def search(*_: Any, first_pairs: Any, **__: Any) -> None:
         asked.extend(first_pairs)
-        raise MissingExtra("not today")
+        raise CutShort("not today")
 
     monkeypatch.setattr("veridp.engines.sniper.search", search)
     sampled.attack(findings)

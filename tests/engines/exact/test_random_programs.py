@@ -126,7 +126,7 @@ def _ends(kind: str) -> tuple[float, float]:
     return tails.get(kind, (-32, 32))
 
 
-quick = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick
@@ -138,7 +138,7 @@ def test_two_draws_against_running_the_program(program: Any, noise_kinds: tuple[
         assert exact.probability(label) == pytest.approx(expected.get(label, 0.0), abs=1e-10)
 
 
-@settings(quick, max_examples=20)
+@settings(quick, max_examples=14)
 @given(programs(3, numeric=True), st.tuples(kinds, kinds, kinds), halves)
 def test_three_draws_have_probabilities_that_sum_to_one(
     program: Any, noise_kinds: tuple[str, ...], query: float
@@ -146,7 +146,7 @@ def test_three_draws_have_probabilities_that_sum_to_one(
     assert law(mechanism(program, noise_kinds), query).total == pytest.approx(1, abs=1e-10)
 
 
-@settings(quick, max_examples=12)
+@settings(quick, max_examples=8)
 @given(programs(2, numeric=True), st.tuples(kinds, kinds), halves, st.sampled_from([-1.0, 0.5, 1.0]))
 def test_losses_keep_their_laws(program: Any, noise_kinds: tuple[str, ...], query: float, move: float) -> None:
     """Masses are 1, the two directions agree, post-processing cannot add: labels alone lose at most as much."""

@@ -187,7 +187,7 @@ halves = st.integers(-3, 3).map(lambda k: k / 2)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(halves, halves, halves, halves), min_size=1, max_size=3), halves, halves)
 def test_random_affine_programs_are_never_proved_below_their_exact_loss(branches, first, second):
     def program(rng, queries):

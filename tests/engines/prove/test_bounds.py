@@ -343,7 +343,7 @@ def test_the_means_by_which_tampering_is_judged(name):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_accepted_after_random_tampering_is_still_true(data):
     document = document_of(CERTIFIED[data.draw(st.sampled_from(sorted(KNOWN)))])

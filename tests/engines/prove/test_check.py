@@ -690,7 +690,7 @@ def _carried(document, event, noise, data, difference, which) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_accepted_after_random_tampering_is_still_true(data):
     """Whatever one value is changed to, the checker rejects it, or it describes a mechanism that is ε-private still."""
