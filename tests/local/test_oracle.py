@@ -234,7 +234,7 @@ def test_pm_takes_points_of_its_grid_alone(levels: int) -> None:
 
 # ------------------------------------------------------------------------------------------------------- privacy
 
-EPSILONS = (0.01, 0.1, 1.0, math.log(3), 5.0, 10.0)
+EPSILONS = (0.01, math.log(3), 10.0)
 SMALL: dict[str, Maker] = ALL | {
     "oue on 70 values": lambda epsilon: OUE(4, epsilon),
     "subset": lambda epsilon: SubsetSelection(5, epsilon),

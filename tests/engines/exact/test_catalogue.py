@@ -111,7 +111,7 @@ def below_true_cost(mechanism: Mechanism, left: Any, right: Any) -> None:
         assert comparison.epsilon <= truth + ROUNDING
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("name", veridp.catalogue)
 def test_random_neighbours_cost_at_most_the_true_epsilon(name: str, seed: int) -> None:
     mechanism, rng = veridp.catalogue[name], _rng(name, seed)
