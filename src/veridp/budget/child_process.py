@@ -100,9 +100,9 @@ def without_parents_threads() -> None:
 # The child starts with a copy of everything, so nothing has to be sent to it. What comes back is pickled, except for
 # objects that both processes know. Changes that the work makes to other objects stay in the child.
 #
-# Only Linux forks safely enough, as long as polars is not loaded. Elsewhere work runs in this process under `at_most`,
-# which stops Python code unless it catches BaseException, and does not stop a compiled call; `check` alone watches the
-# memory there.
+# Only Linux forks safely enough, as long as no library with threads of its own is loaded. Elsewhere work runs in this
+# process under `at_most`, which stops Python code unless it catches BaseException, and does not stop a compiled call;
+# `check` alone watches the memory there.
 
 
 T = TypeVar("T")
@@ -110,6 +110,7 @@ GRACE = 0.8  # seconds past its deadline after which the child is ended
 STEP_GRACE = 0.4  # the same for a step of the work
 INTERRUPT_GRACE = 1.5  # seconds that the child has to answer an interrupt
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+THREADED = ("polars", "ray", "distributed")  # libraries whose threads hold locks that a forked process waits for
 HEAVY = ("veridp.", "numba", "flint", "sklearn", "scipy")  # what takes long to load
 NOTHING: Any = object()
 
@@ -127,9 +128,9 @@ def inside() -> bool:
 def forks() -> bool:
     """Whether work with a finite deadline gets a child of its own: on Linux, unless this process is one already.
 
-    A child may wait for ever for a thread that polars, once loaded, has in its parent.
+    A child may wait for ever for a thread that such a library, once loaded, has in its parent.
     """
-    return sys.platform == "linux" and not _inside and "polars" not in sys.modules
+    return sys.platform == "linux" and not _inside and sys.modules.keys().isdisjoint(THREADED)
 
 
 class Reporter:
