@@ -16,7 +16,7 @@ for _file in sorted(Path(__file__).parent.glob("*.py")):
         importlib.import_module(f"{__package__}.{_file.stem}")
 
 MOST_SECONDS = 10.0  # of one proof or search: past this it has no answer, which contradicts nothing
-EVERY = 6  # of these mechanisms one is tried here; benchmarks/world.py audits them all
+EVERY = 9  # of these mechanisms one is tried here; benchmarks/world.py audits them all
 ROUNDING = 1e-9
 
 

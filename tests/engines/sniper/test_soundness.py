@@ -38,7 +38,7 @@ def response(rng: Any, bit: bool) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "runs", "stops"), [(response, 120, True), (laplace, 50, True)])
+@pytest.mark.parametrize(("target", "runs", "stops"), [(response, 80, True), (laplace, 25, True)])
 def test_the_bound_exceeds_the_truth_rarely_enough(target: Mechanism, runs: int, stops: bool) -> None:
     """With search over pairs, models, directions and thresholds, early_bounds, looks, and stops at a refuted claim.
 
@@ -80,9 +80,7 @@ def bits(rng: Any, data: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "runs"), [("logistic regression", 15), ("neural network", 10), ("boosted trees", 8)]
-)
+@pytest.mark.parametrize(("family", "runs"), [("logistic regression", 8), ("neural network", 6), ("boosted trees", 4)])
 def test_models_of_many_columns_certify_no_more_than_is_true(family: str, runs: int) -> None:
     """A sound procedure fails this test with probability 0.001 at most, were the seeds not fixed."""
     too_high = near = 0
@@ -111,7 +109,7 @@ def test_all_points_of_the_profile_hold_together() -> None:
     A sound procedure fails this test with probability 0.001 at most, were the seeds not fixed.
     """
     wrong = 0
-    for seed in range(30):
+    for seed in range(15):
         finding = search(
             laplace,
             samples=2000,
@@ -125,4 +123,4 @@ def test_all_points_of_the_profile_hold_together() -> None:
         )
         assert finding.profile
         wrong += any(point.delta > 1 - math.exp((point.epsilon - 1) / 2) for point in finding.profile)
-    assert wrong <= binom.ppf(0.999, 30, ALPHA)
+    assert wrong <= binom.ppf(0.999, 15, ALPHA)
