@@ -120,12 +120,13 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction in which sessions may change."""
         with self.writer.begin() as connection:
-            tally = connection.info[TALLY] = SessionTally()
+            tally, kept = SessionTally(), connection.info  # a connection that is lost no longer says what it keeps
+            kept[TALLY] = tally
             try:
                 yield connection
                 tally.write(connection, self.shard)
             finally:
-                del connection.info[TALLY]
+                del kept[TALLY]
 
     def close(self) -> None:
         self.writer.dispose()
@@ -193,6 +194,7 @@ M = TypeVar("M", Commit, Opening)
 # Statements are built once; only their parameters change.
 _OF_TOKEN = (sessions.c.task == bindparam("of_task")) & (sessions.c.token == bindparam("of_token"))
 _FIND = select(sessions).where(_OF_TOKEN)
+_ISSUED = "INSERT INTO tokens (task, token) SELECT task, token FROM given WHERE true ON CONFLICT DO NOTHING"
 _NEW: Columns = {
     "id": "bytea",
     "task": "text",
@@ -279,9 +281,8 @@ def delete_task(connection: Connection, task: Task, now: float) -> None:
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
     """Let clients with tokens of these hashes take part, once each; tokens that are known already stay unchanged."""
-    if hashes:
-        rows = [{"task": task.name, "token": token} for token in sorted(set(hashes))]
-        connection.execute(insert_if_new(connection, tokens), rows)
+    rows = [(task.name, token) for token in sorted(set(hashes))]
+    execute(connection, _ISSUED, {"task": "text", "token": "bytea"}, rows)
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
