@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import pickle
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridp.collect import Client, MemoryVault, Session, Task
+from veridp.collect import Client, MemoryVault, Session, Task, transcript
 from veridp.collect.attacks import new_session, play_honest
 from veridp.collect.client import Record
 from veridp.collect.transcript import audit, tokens_root, written
@@ -46,6 +48,36 @@ def test_a_true_log_is_verified(task: Task, example: Callable[[Task], object]) -
     assert (found.attendance.accepted, found.attendance.rejected, found.attendance.pending_invited) == (9, 1, 1)
     assert found.rejected == {"wrong-length": 1}
     assert found.outputs == [s.verdict.outputs for s in some[:9] if s.verdict]
+
+
+class Elsewhere(Executor):
+    """Runs what it is given as another process would: on copies, and after what it was given before."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **more: Any) -> Future[Any]:
+        function, arguments = pickle.loads(pickle.dumps((function, arguments)))  # noqa: S301
+        found: Future[Any] = Future()
+        found.set_result(pickle.loads(pickle.dumps(function(*arguments))))  # noqa: S301
+        return found
+
+
+def test_an_audit_by_many_processes_finds_the_same(
+    task: Task, example: Callable[[Task], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log with a session that occurs twice, one that was changed, and one that is none; parts of 3, 2 at a time."""
+    monkeypatch.setattr(transcript, "RECORDS_TOGETHER", 3)
+    monkeypatch.setattr(transcript, "MOST_PARTS_AHEAD", 2)
+    some = sessions(task, example)
+    head, *records, tokens, _ = pieces_of(task, NOW, [*some, some[0]])
+    changed = msgpack.unpackb(records[4])
+    changed[1] = bytes(32)
+    records[4:5] = [msgpack.packb(changed), msgpack.packb([1, 2])]
+    log = b"".join((head, *records, tokens, msgpack.packb(len(records))))
+    alone, together = audit(io.BytesIO(log)), audit(io.BytesIO(log), executor=Elsewhere())
+    assert alone == together
+    assert alone.faults[0].startswith("record 4, ")
+    assert any("record 12" in fault and "occurs twice" in fault for fault in alone.faults)
+    assert any(fault.startswith("record 5: ") for fault in alone.faults)
+    assert alone.attendance.accepted == 8
 
 
 def test_expiry_is_judged_at_the_time_of_the_log(small_task: Callable[..., Task]) -> None:

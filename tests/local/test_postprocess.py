@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from veridp.errors import BadInput
 from veridp.local import GRR, OLH, OUE, SUE, Hadamard, PureOracle, SubsetSelection
-from veridp.local.postprocess import maximum_likelihood
+from veridp.local.postprocess import maximum_likelihood, most_likely_counts
 
 TRUTH = np.array([0.55, 0.3, 0.1, 0.05, 0.0, 0.0])
 
@@ -80,6 +80,25 @@ def test_it_is_the_unbiased_estimate_of_grr_where_that_is_a_distribution() -> No
     unbiased = oracle.estimate(oracle.aggregate(reports))
     assert unbiased.values.min() > 0
     np.testing.assert_allclose(maximum_likelihood(oracle, reports, gap=1e-11).values, unbiased.values, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "epsilon"), [(2, 1.0), (6, 0.5), (40, 2.0)])
+def test_what_the_update_converges_to_for_grr_is_known_exactly(size: int, epsilon: float) -> None:
+    """The exact maximum beside the update, whose gap bounds the log-likelihood that it may lack."""
+    oracle, rng = GRR(size, epsilon), np.random.default_rng(size)
+    reports = oracle.perturb(np.minimum(rng.geometric(0.4, size=3000) - 1, size - 1), rng)
+    counts = oracle.aggregate(reports)
+    exact, climbed = most_likely_counts(oracle, counts), maximum_likelihood(oracle, reports, gap=1e-7)
+
+    def cost(frequencies: NDArray[np.float64]) -> float:
+        shares = oracle.q + (oracle.p - oracle.q) * frequencies
+        return -float(counts.sums @ np.log(shares)) / counts.users
+
+    assert exact.values.min() >= 0
+    assert exact.values.sum() == pytest.approx(1)
+    assert cost(climbed.values) - 1e-7 <= cost(exact.values) <= cost(climbed.values) + 1e-12
+    np.testing.assert_allclose(exact.values, climbed.values, atol=5e-3)
+    assert exact.steps == ("maximum likelihood",)
 
 
 def test_it_is_nearer_to_the_truth_where_many_values_are_rare() -> None:

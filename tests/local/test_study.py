@@ -16,7 +16,7 @@ from veridp.collect.evaluation import ProtocolStudy, figure_9, played_attacks, s
 from veridp.errors import BadInput
 from veridp.local import GRR, BinnedGRR
 from veridp.local.conclusions import Agreement, conclusions
-from veridp.local.study import People, StudySettings, adult_ages, evaluate
+from veridp.local.study import LIKELY, People, StudySettings, adult_ages, evaluate
 from veridp.report.local import agreement, study_csv, study_page
 
 PROTOCOLS = ProtocolStudy(
@@ -51,6 +51,17 @@ def test_the_ages_are_those_of_the_data_set() -> None:
     assert people.mean == pytest.approx(38.58165, abs=5e-6)
     assert len(np.unique(people.values)) == 73
     assert "CC BY 4.0" in people.source
+
+
+def test_the_most_likely_frequencies_stand_beside_the_unbiased_ones(study: Any) -> None:
+    """Where noise is small they are nearly the same; a conclusion names them, and the page shows them."""
+    for name, panel, x in (("estimates-by-epsilon", "d = 20", 10.0), ("estimates-by-d", "ε = 1", 20)):
+        likely, unbiased = (points(study, name, series, panel)[x] for series in (LIKELY, "GRR"))
+        assert abs(likely.mean - unbiased.mean) < 4 * (likely.deviation + unbiased.deviation) / math.sqrt(8)
+        assert math.isnan(likely.analytic)
+    said = conclusions(figure(study, "estimates-by-d"), study.people, study.settings)
+    assert any("iterative Bayesian update" in each.text.en and each.standing == Agreement.NOT_COMPARED for each in said)
+    assert LIKELY in study_page(study, PROTOCOLS)
 
 
 def test_every_figure_of_the_source_study_is_there(study: Any) -> None:
@@ -126,7 +137,7 @@ def test_the_tables_hold_every_point(study: Any) -> None:
 
 def test_the_page_stands_alone(study: Any) -> None:
     page = study_page(study, PROTOCOLS)
-    assert page.count("<svg") == page.count("</svg>") == 19  # a panel each: 1, 2, 2, 2, 2, 3, 3, 3, and figure 9
+    assert page.count("<svg") == page.count("</svg>") == 22  # a panel each: 1, 3, 2, 3, 3, 3, 3, 3, and figure 9
     assert [f"Figure {number}:" in page for number in range(1, 10)] == [True] * 9
     assert "CC BY 4.0" in page
     assert "http" not in page.replace("http://www.w3.org", "").replace("https://doi.org", "").replace(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -348,6 +350,7 @@ def verify_log(
         typer.Option("--head", help="a head of this log that was signed before (veridp collect head); may be repeated"),
     ] = None,
     log_key: Annotated[str | None, typer.Option(help="the public key that must have signed the log, in hex")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="that verify sessions side by side")] = 1,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
 ) -> int:
@@ -359,8 +362,9 @@ def verify_log(
 
     own = [Record.unpacked(_content(path)) for path in state or []]
     try:
-        with file.open("rb") as log:
-            found = audit(log, own, published_root, [_head(path) for path in heads or []], _public_key(log_key))
+        with file.open("rb") as log, _side_by_side(processes) as executor:
+            others = [_head(path) for path in heads or []]
+            found = audit(log, own, published_root, others, _public_key(log_key), executor)
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}; give a log of veridp collect export") from None
     document = status(found.task, found.support, found.attendance, found.rejected, confidence)
@@ -377,6 +381,16 @@ def verify_log(
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")
     return HOLDS if found.good else FAILS
+
+
+@contextlib.contextmanager
+def _side_by_side(processes: int) -> Iterator[Executor | None]:
+    """So many processes; None where this one is enough."""
+    if processes == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
 
 
 def _content(file: Path, kind: str = "the state file of veridp collect join") -> bytes:

@@ -35,18 +35,21 @@ def entry_of(session: Session) -> bytes:
         raise ValueError("the session is not decided")
     opening = sha256(encode(session.opening)).digest()
     commitment, verdict = session.commit.commitment, encode(session.verdict)
-    return _entry(session.context.session, session.invitation.promise, session.nonce, commitment, opening, verdict)
+    return packed_entry(
+        session.context.session, session.invitation.promise, session.nonce, commitment, opening, verdict
+    )
 
 
 def entry_kept(record: Record) -> bytes:
     """The same, as its client has it."""
     invitation = decode(record.invitation, Invitation)
-    return _entry(
+    return packed_entry(
         invitation.session, invitation.promise, record.nonce, record.commitment, record.opening, record.verdict
     )
 
 
-def _entry(*parts: bytes) -> bytes:
+def packed_entry(*parts: bytes) -> bytes:
+    """The entry with these parts: session, promise, nonce, commitment, SHA-256 of the opening, verdict."""
     found: bytes = msgpack.packb(list(parts), use_bin_type=True)
     return found
 

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import BinaryIO
 
 import msgpack
@@ -54,6 +56,8 @@ RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list |
 TOKENS_TOGETHER = 1000  # in one value of a log
 SKEW = 60  # seconds by which the clocks of servers may differ
 MOST_FAULTS = 100  # that are listed; all are counted
+RECORDS_TOGETHER = 500  # that a process verifies at a time
+MOST_PARTS_AHEAD = 16  # that wait for a process, or for those before them
 
 
 def tokens_root(hashes: Iterable[bytes]) -> str:
@@ -132,6 +136,7 @@ def audit(
     published_root: str | None = None,
     heads: Iterable[TreeHead] = (),
     key: bytes | None = None,
+    executor: Executor | None = None,
 ) -> Audit:
     """Verifies a whole log again, from the messages alone.
 
@@ -142,6 +147,9 @@ def audit(
     `heads` and those of receipts must be signed with one key, which is `key` where that is given, and be heads of this
     log: what was signed cannot be rewritten or dropped. A session without a receipt that was left out is found only by
     its client, and one that the server made up with a token that it kept to itself by nobody.
+
+    The log is read once, from start to end, and only hashes, tokens and reports of it are kept. The processes of an
+    `executor` verify some sessions each; what is found is the same.
     """
     own = list(own)
     unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=LONGEST, strict_map_key=True)
@@ -152,22 +160,23 @@ def audit(
     tree = _TreeAudit(task, head, [*heads, *(receipt.head for _, receipt in receipts)], key)
     expected = {decode(record.invitation, Invitation).session: record for record in own}
     seen: set[bytes] = set()
-    for number, record in enumerate(_records(unpacker, found)):
-        try:
-            session, promised = _session(task, record, old)
-        except (Refused, ValueError, TypeError) as error:
-            _fault(found, f"record {number}: {error}")
+    examine = partial(examined, task.to_json(), closed_at, old)
+    for number, (record, result) in enumerate(_examined_in_order(_records(unpacker, found), examine, executor)):
+        if result.malformed:
+            _fault(found, f"record {number}: {result.malformed}")
             continue
-        complaints = [*_broken_rules(task, session, promised, closed_at, seen), *_wrong_verdict(task, session)]
-        complaints += _unlike(session, promised, expected.pop(session.context.session, None))
+        complaints = list(result.complaints)
+        if result.session in seen:
+            complaints.insert(0, "the session occurs twice")
+        if result.session in expected:
+            complaints += _unlike(*_session(task, record, old), expected.pop(result.session))
         for complaint in complaints:
-            _fault(found, f"record {number}, session {session.context.session.hex()}: {complaint}")
-        seen.add(session.context.session)
-        tree.add(session)
-        found.used.append(session.token)
-        kind = _kind(session, closed_at)
-        counts["rejected" if complaints and kind == "accepted" else kind] += 1
-        _note(found, session, verified=not complaints)
+            _fault(found, f"record {number}, session {result.session.hex()}: {complaint}")
+        seen.add(result.session)
+        tree.add(result)
+        found.used.append(result.token)
+        counts["rejected" if complaints and result.kind == "accepted" else result.kind] += 1
+        _note(found, result, verified=not complaints)
     for missing in expected:
         _fault(found, f"the session {missing.hex()} of a state file is not in the log: it was left out")
     unlike = (receipt for record, receipt in receipts if not receipt.shows(record))
@@ -180,6 +189,61 @@ def audit(
     return found
 
 
+@dataclass(frozen=True)
+class Examined:
+    """What a record is, and what is wrong with it by itself; `malformed` says why it is no record of a session."""
+
+    session: bytes = b""
+    token: bytes = b""
+    kind: str = ""
+    verdict: SessionVerdict | None = None
+    leaf: bytes | None = None  # its hash in the tree, if it can have a place there
+    complaints: tuple[str, ...] = ()
+    malformed: str = ""
+
+
+def examined(document: str, closed_at: int, old: bool, records: Sequence[object]) -> list[Examined]:
+    """What the records of a log of this task are, in order."""
+    task = _task_of(document)
+    return [_examined(task, closed_at, old, record) for record in records]
+
+
+@lru_cache(maxsize=8)
+def _task_of(document: str) -> Task:
+    return Task.from_json(document)
+
+
+def _examined(task: Task, closed_at: int, old: bool, record: object) -> Examined:
+    try:
+        session, promised = _session(task, record, old)
+    except (Refused, ValueError, TypeError) as error:
+        return Examined(malformed=str(error))
+    complaints = (*_broken_rules(task, session, promised, closed_at), *_wrong_verdict(task, session))
+    leaf = None
+    with suppress(ValueError):  # a verdict without an opening is a fault of its own
+        leaf = leaf_hash(entry_of(session))
+    kind = _kind(session, closed_at)
+    return Examined(session.context.session, session.token, kind, session.verdict, leaf, complaints)
+
+
+def _examined_in_order(
+    records: Iterable[object], examine: Callable[[list[object]], list[Examined]], executor: Executor | None
+) -> Iterator[tuple[object, Examined]]:
+    """Each record, examined; few are in memory at a time, however long the log is."""
+    remaining, waiting = iter(records), deque[tuple[list[object], Future[list[Examined]]]]()
+    if executor is None:
+        for record in remaining:
+            yield record, *examine([record])
+        return
+    while True:
+        while len(waiting) < MOST_PARTS_AHEAD and (part := list(itertools.islice(remaining, RECORDS_TOGETHER))):
+            waiting.append((part, executor.submit(examine, part)))
+        if not waiting:
+            return
+        part, results = waiting.popleft()
+        yield from zip(part, results.result(), strict=True)
+
+
 class _TreeAudit:
     """The tree of the log, computed again, beside all heads that were signed."""
 
@@ -190,11 +254,10 @@ class _TreeAudit:
         self.sizes = {each.size for each in self.heads}
         self.roots = {0: self.tree.root}
 
-    def add(self, session: Session) -> None:
+    def add(self, found: Examined) -> None:
         """The next session of the log: one of the tree, as long as there are."""
-        if self.head is not None and self.tree.size < self.head.size and session.verdict is not None:
-            with suppress(ValueError):  # a verdict without an opening is a fault of its own
-                self.tree.append(leaf_hash(entry_of(session)))
+        if self.head is not None and self.tree.size < self.head.size and found.leaf is not None:
+            self.tree.append(found.leaf)
             if self.tree.size in self.sizes:
                 self.roots[self.tree.size] = self.tree.root
 
@@ -217,10 +280,8 @@ class _TreeAudit:
                 yield f"the first {each.size} sessions are not those whose head was signed: the log was rewritten"
 
 
-def _unlike(session: Session, promised: bytes, record: Record | None) -> Iterator[str]:
+def _unlike(session: Session, promised: bytes, record: Record) -> Iterator[str]:
     """Where the log has another session than its client."""
-    if record is None:
-        return
     invitation = decode(record.invitation, Invitation)
     if (invitation.task, invitation.promise) != (session.context.task, promised):
         yield "its client was invited with another promise, or to another task"
@@ -260,15 +321,15 @@ def attendance(counts: Counter[str]) -> Attendance:
     )
 
 
-def _note(found: Audit, session: Session, *, verified: bool) -> None:
+def _note(found: Audit, result: Examined, *, verified: bool) -> None:
     """Take down what became of a decided session; what was accepted and does not verify counts as rejected."""
-    if session.verdict is None:
+    if result.verdict is None:
         return
-    if session.verdict.accepted and verified:
-        found.outputs.append(session.verdict.outputs)
-        found.sessions.append(session.context.session)
+    if result.verdict.accepted and verified:
+        found.outputs.append(result.verdict.outputs)
+        found.sessions.append(result.session)
     else:
-        found.rejected[session.verdict.reason or "not as it should be"] += 1
+        found.rejected[result.verdict.reason or "not as it should be"] += 1
 
 
 def _kind(session: Session, closed_at: float) -> str:
@@ -277,9 +338,7 @@ def _kind(session: Session, closed_at: float) -> str:
     return f"{'expired' if session.expires <= closed_at else 'pending'} {session.stage}"
 
 
-def _broken_rules(task: Task, session: Session, promised: bytes, closed_at: int, seen: set[bytes]) -> Iterator[str]:
-    if session.context.session in seen:
-        yield "the session occurs twice"
+def _broken_rules(task: Task, session: Session, promised: bytes, closed_at: int) -> Iterator[str]:
     if (session.nonce or session.commit) and promise(session.context, session.nonce) != promised:
         yield "the nonce is not the promised one"
     if session.expires > min(task.expires, closed_at + task.session_seconds + SKEW):

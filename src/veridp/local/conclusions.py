@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from veridp.local.means import SR
 from veridp.local.poisoning.numeric import IPA
-from veridp.local.study import ADULT_THETAS, CITATION, CLIPPED, Figure, People, StudyPoint, StudySettings
+from veridp.local.study import ADULT_THETAS, CITATION, CLIPPED, LIKELY, Figure, People, StudyPoint, StudySettings
 
 PUBLISHED_OPA = 48.9  # the mean under OPA at ε = 10, β = 0.2
 PUBLISHED_IPA = 1.03  # the gain of IPA there, θ = 50
@@ -143,6 +143,22 @@ def _by_levels(figure: Figure, people: People, settings: StudySettings) -> Itera
             f"このずれは GRR ではなく切り捨てによる。切り捨ては平均を範囲の中央 {middle:g} へ引き寄せる。不偏推定はずれない。その誤差は出典の √d ではなく d に比例する（√d に比例するのは各頻度の誤差で、平均はその d 個の和である）。",
         ),
     )
+    yield _likelihood(figure, people)
+
+
+def _likelihood(figure: Figure, people: People) -> Conclusion:
+    """What the most likely frequencies give, beside the others, where noise matters most."""
+    noisiest = figure.points[0].panel
+    likely, clipped, unbiased = (_series(figure, name, noisiest)[-1] for name in (LIKELY, CLIPPED, "GRR"))
+    at, off = f"{noisiest}, d = {likely.x:g}", abs(likely.mean - people.mean)
+    text = Bilingual(
+        f"The frequencies under which the reports are most likely (the iterative Bayesian update; not in the source) have at "
+        f"{at} a mean that is {off:.1f} off on average, with the deviation {likely.deviation:.1f}; clipped ones are "
+        f"{abs(clipped.mean - people.mean):.1f} off, with {clipped.deviation:.1f}; unbiased ones have the deviation "
+        f"{unbiased.deviation:.1f}.",
+        f"報告を最も尤もらしくする頻度（反復ベイズ更新、出典にはない）の平均は、{at} で平均 {off:.1f} ずれ、標準偏差は {likely.deviation:.1f}。切り捨てでは {abs(clipped.mean - people.mean):.1f} ずれ、{clipped.deviation:.1f}。不偏推定の標準偏差は {unbiased.deviation:.1f}。",
+    )
+    return Conclusion(Agreement.NOT_COMPARED, text)
 
 
 def _proportional(points: Sequence[StudyPoint]) -> bool:

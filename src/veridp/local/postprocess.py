@@ -13,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from veridp.errors import BadInput
-from veridp.local.oracle import Estimate, Floats, PureOracle, Reports
+from veridp.local.frequency import GRR
+from veridp.local.oracle import Counts, Estimate, Floats, PureOracle, Reports
 
 
 def clip(estimate: Estimate) -> Estimate:
@@ -101,6 +102,21 @@ def maximum_likelihood(
             f"after {most_rounds} rounds the likelihood may be {reached:.2g} nats per user short of its maximum; "
             f"give a larger gap or more rounds"
         )
+    return unbiased.after("maximum likelihood", found)
+
+
+def most_likely_counts(oracle: GRR, counts: Counts) -> Estimate:
+    """The same for GRR, exactly, and from counts, which say all that its reports do: where the update converges to.
+
+    A value with frequency f is reported with probability q + (p - q)f. At the maximum these probabilities are in
+    proportion to the counts, except that those of values with the lowest counts, whose frequency is 0, are q.
+    """
+    unbiased = oracle.estimate(counts)
+    falling = np.sort(counts.sums)[::-1].astype(float)
+    kept = np.arange(1, oracle.size + 1)
+    scales = (1 - oracle.q * (oracle.size - kept)) / np.cumsum(falling)
+    scale = scales[np.flatnonzero(scales * falling > oracle.q)[-1]]
+    found = np.maximum(scale * counts.sums - oracle.q, 0.0) / (oracle.p - oracle.q)
     return unbiased.after("maximum likelihood", found)
 
 

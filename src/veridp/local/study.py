@@ -18,7 +18,7 @@ from veridp.budget import Progress
 from veridp.errors import BadInput
 from veridp.local import postprocess
 from veridp.local.means import SR, BinnedGRR, MeanOracle, mean_of
-from veridp.local.oracle import Floats
+from veridp.local.oracle import Counts, Floats
 from veridp.local.piecewise import PM
 from veridp.local.poisoning.numeric import IPA, OPA, MeanAttack
 
@@ -77,6 +77,7 @@ Collector = MeanOracle | BinnedGRR
 CONFIDENCE = 0.95
 KINDS = ("GRR", "SR", "PM")
 CLIPPED = "GRR, clipped and normalised"
+LIKELY = "GRR, most likely (IBU)"
 ATTACKED_BETA = 0.2  # where estimates under attack are shown, as in the source study
 
 
@@ -248,16 +249,26 @@ def _of_estimates(people: People, settings: StudySettings) -> Iterator[_Plan]:
         for epsilon in settings.epsilons
         for case in _estimates(people, size, epsilon, epsilon, f"d = {size}")
     )
-    yield _Plan(
-        Figure(4, "estimates-by-epsilon", "Estimates over ε", "ε", y, log_x=True, level=level), tuple(by_epsilon)
+    likely_by_epsilon = (
+        _likely(people, size, epsilon, epsilon, f"d = {size}")
+        for size in settings.levels
+        for epsilon in settings.epsilons
     )
+    figure = Figure(4, "estimates-by-epsilon", "Estimates over ε", "ε", y, log_x=True, level=level)
+    yield _Plan(figure, (*by_epsilon, *likely_by_epsilon))
     by_size = (
         case
         for epsilon in settings.few_epsilons
         for size in settings.sizes
         for case in _estimates(people, size, epsilon, size, f"ε = {epsilon:g}")
     )
-    yield _Plan(Figure(5, "estimates-by-d", "Estimates over d", "d", y, level=level), tuple(by_size))
+    likely_by_size = (
+        _likely(people, size, epsilon, size, f"ε = {epsilon:g}")
+        for epsilon in settings.few_epsilons
+        for size in settings.sizes
+    )
+    figure = Figure(5, "estimates-by-d", "Estimates over d", "d", y, level=level)
+    yield _Plan(figure, (*by_size, *likely_by_size))
     theta = people.thetas[min(1, len(people.thetas) - 1)]
     title = f"GRR under attack, β = {ATTACKED_BETA:g}, θ = {theta:g}"
     attacked = Figure(3, "attacked-by-epsilon", title, "ε", y, log_x=True, level=level)
@@ -324,6 +335,18 @@ def _estimates(people: People, size: int, epsilon: float, x: float, panel: str) 
 
         yield _Case(kind, panel, x, estimate, float(values.mean()), _deviation(oracle, values))
     yield _Case(CLIPPED, panel, x, _clipped_mean(_collector("GRR", people, size, epsilon), values))
+
+
+def _likely(people: People, size: int, epsilon: float, x: float, panel: str) -> _Case:
+    """The mean of the frequencies under which the reports of GRR are most likely."""
+    values, oracle = _rounded(people, size), BinnedGRR(people.low, people.high, size, epsilon, "nearest")
+
+    def estimate(rng: Generator) -> float:
+        counts = oracle.collect(values, rng)
+        likely = postprocess.most_likely_counts(oracle.grr, Counts(str(oracle.grr), counts.users, counts.sums))
+        return mean_of(likely, oracle.levels, math.nan).value
+
+    return _Case(LIKELY, panel, x, estimate)
 
 
 def _clipped_mean(oracle: Collector, values: Floats, attack: MeanAttack | None = None) -> Callable[[Generator], float]:

@@ -24,7 +24,7 @@ from veridp.collect.evaluation import (
 from veridp.errors import extra
 from veridp.local.conclusions import PUBLISHED, Agreement, Bilingual, Conclusion, conclusions
 from veridp.local.oracle import Estimate
-from veridp.local.study import CLIPPED, Figure, Study, StudyPoint, as_rows
+from veridp.local.study import CLIPPED, LIKELY, Figure, Study, StudyPoint, as_rows
 
 STYLE = """
 :root { --ink: #1f2937; --soft: #6b7280; --rule: #d1d5db; }
@@ -237,6 +237,7 @@ class _PanelRow:
 _ESTIMATES = (
     _PanelRow("GRR clipped at 0 and normalised, as the source has it, beside SR and PM", (CLIPPED, "SR", "PM")),
     _PanelRow("GRR unbiased", ("GRR",)),
+    _PanelRow("GRR by the most likely frequencies (iterative Bayesian update), beside clipped ones", (LIKELY, CLIPPED)),
 )
 _GAINS = (
     _PanelRow("IPA on SR and PM", ("SR", "PM"), "IPA"),

@@ -6,13 +6,9 @@ import contextlib
 import json
 import math
 import os
-import pwd
 import secrets
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +20,9 @@ import pytest
 
 from veridp.collect import Task
 from veridp.collect.service.store import token_hash
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+import servers
 
 ADMIN = "an admin token of the tests"
 HTTP = httpx.Client(verify=False, timeout=60)  # noqa: S501 - plain HTTP; a context for TLS takes long to make
@@ -107,12 +106,6 @@ class Served:
         return Task(**{"name": name, "mechanism": mechanism, "epsilon": math.log(2), **domain, **changes})
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The key file that servers on PostgreSQL share, beside one for signatures."""
@@ -132,7 +125,7 @@ def serving(key_file: Path) -> Iterator[Callable[..., Served]]:
         signing = key_file.with_name("collect.signing-key")
         given = ("--key-file", str(key_file), "--signing-key-file", str(signing))
         keys = given if "postgresql" in database else ()
-        served = Served(database, free_port(), (*options, *keys))
+        served = Served(database, servers.free_port(), (*options, *keys))
         started.append(served)
         served.start()
         return served
@@ -148,56 +141,14 @@ def server(serving: Callable[..., Served], tmp_path_factory: pytest.TempPathFact
     return serving(f"sqlite:///{tmp_path_factory.mktemp('collect')}/collect.db")
 
 
-@dataclass(frozen=True)
-class Postgres:
-    """A PostgreSQL of the tests' own, listening on a socket in its folder alone."""
-
-    folder: Path
-    owner: str
-
-    def new_database(self) -> str:
-        name = f"d{secrets.token_hex(6)}"
-        run_as(self.owner, [binary("createdb"), "-h", str(self.folder), "-U", "collector", name])
-        return f"postgresql://collector@/{name}?host={self.folder}"
-
-
-def binary(name: str) -> str:
-    """The path of a program of PostgreSQL, which Debian keeps out of PATH."""
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
-    if found is None:
-        pytest.skip(f"PostgreSQL's {name} is not installed here; apt-get install postgresql")
-    return found
-
-
-def run_as(owner: str, command: Sequence[str], *, check: bool = True) -> None:
-    user = owner if os.getuid() == 0 else None
-    subprocess.run(command, check=check, user=user, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
-
-
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+def postgres() -> Iterator[servers.Postgres]:
     """A PostgreSQL that the tests start, as a user without privileges."""
-    control, initdb = binary("pg_ctl"), binary("initdb")
-    owner = pwd.getpwuid(os.getuid()).pw_name
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
-        known = {entry.pw_name for entry in pwd.getpwall()}
-        owner = next((name for name in ("postgres", "nobody") if name in known), "")
-        if not owner:
-            pytest.skip("PostgreSQL does not run as root, and there is no other user here")
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
     try:
-        shutil.chown(folder, owner)
-        data = folder / "data"
-        run_as(owner, [initdb, "-D", str(data), "-U", "collector", "-A", "trust", "-E", "UTF8", "--locale=C"])
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
-        run_as(owner, [control, "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start"])
-        try:
-            yield Postgres(folder, owner)
-        finally:
-            run_as(owner, [control, "-D", str(data), "-m", "immediate", "stop"], check=False)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with servers.postgres() as found:
+            yield found
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
@@ -166,14 +166,58 @@ def test_a_step_that_lost_the_race_sees_what_the_winner_did(opened: Database) ->
     other = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
     commits = [c.commit(session.invitation, "dog") for c in (client, other)]
     with opened.writing() as connection:
-        other_values = {"with_commitment": b"x", "with_nonce": b"y"}
-        after = store.put_commit(connection, TASK, b"t" * 32, commits[0], time.time(), Known(), KEYS)
-        assert not store._advance(connection, store._COMMITTED, after, SessionStage.INVITED, **other_values)
-        with pytest.raises(Refused) as refused:
-            store.put_commit(connection, TASK, b"t" * 32, commits[1], time.time(), Known(), KEYS)
-        assert refused.value.reason == Reason.SECOND_COMMITMENT
+        both = [store.Sent(TASK, b"t" * 32, commit, Known(), session) for commit in commits]
+        winner, loser = store.put_commits(connection, both, time.time(), KEYS)
+        assert isinstance(winner, Session)
+        assert isinstance(loser, Refused)
+        assert loser.reason == Reason.SECOND_COMMITMENT
     with opened.reading() as connection:
         assert store.get_session(connection, TASK, b"t" * 32).commit == commits[0]
+
+
+def begun(found: Sequence[Session | Refused]) -> list[Session]:
+    """The sessions; none may have been refused."""
+    assert not [each for each in found if isinstance(each, Refused)]
+    return [each for each in found if isinstance(each, Session)]
+
+
+def test_steps_taken_together_are_those_taken_alone(opened: Database) -> None:
+    """A batch of good, repeated, foreign and wrong messages gives each what it would get alone, and counts it once."""
+    tokens, now = [bytes([i]) * 32 for i in range(6)], time.time()
+    prepared(opened, *tokens)
+    with opened.writing() as connection:
+        asked = [(TASK, token) for token in (*tokens, tokens[0], b"?" * 32)]
+        *first, again, unknown = store.invite_all(connection, asked, now, KEYS)
+    invited = begun(first)
+    assert again == invited[0]
+    assert isinstance(unknown, Refused)
+    assert unknown.reason == Reason.UNKNOWN_TOKEN
+    clients = [Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(i)) for i in range(6)]
+    commits = [client.commit(session.invitation, "dog") for client, session in zip(clients, invited, strict=True)]
+    with opened.writing() as connection:
+        sent = [
+            store.Sent(TASK, token, commit, Known(), cached)
+            for token, commit, cached in zip(tokens, commits, [*invited[:3], None, None, None], strict=True)
+        ]
+        foreign = replace(sent[1], token=tokens[2], cached=None)
+        *after, repeated, refused = store.put_commits(connection, [*sent, sent[0], foreign], now, KEYS)
+        challenged = begun(after)
+        assert [each.commit for each in challenged] == commits
+        assert repeated == challenged[0]
+        assert isinstance(refused, Refused)
+        assert refused.reason == Reason.WRONG_SESSION
+        openings = [client.open(each.challenge) for client, each in zip(clients, challenged, strict=True)]
+        openings[5] = replace(openings[5], proof=b"")
+        opening = [
+            store.Sent(TASK, t, o, TASK.verifier, s) for t, o, s in zip(tokens, openings, challenged, strict=True)
+        ]
+        decided = begun(store.put_openings(connection, [*opening, opening[0], opening[5]], now))
+    assert [str(each.stage) for each in decided] == [*["accepted"] * 5, "rejected", "accepted", "rejected"]
+    with opened.reading() as connection:
+        assert [store.get_session(connection, TASK, token) for token in tokens] == decided[:6]
+        counted = standing(connection, TASK, now)
+    assert (counted.attendance.accepted, counted.rejected) == (5, {"wrong-length": 1})
+    assert counted.attendance.pending_invited == counted.attendance.pending_challenged == 0
 
 
 def test_a_session_that_went_on_elsewhere_is_looked_up_again(opened: Database) -> None:

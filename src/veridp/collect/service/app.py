@@ -8,7 +8,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,11 +22,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from veridp.collect.messages import Commit, Message, Opening, Reason, Refused, decode, encode
 from veridp.collect.receipts import TreeHead
 from veridp.collect.service import store, tree
-from veridp.collect.service.background import CommitQueue, Known, SessionCache, VerifierPool
+from veridp.collect.service.background import CommitQueue, Known, SessionCache, SessionSteps, VerifierPool
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.openapi import document
 from veridp.collect.service.operations import (
@@ -41,7 +42,7 @@ from veridp.collect.service.operations import (
     read_body,
     status_of,
 )
-from veridp.collect.service.store import Database
+from veridp.collect.service.store import Database, Sent
 from veridp.collect.service.tally import TaskCounts, standing
 from veridp.collect.task import NAME, SessionStage, Task
 from veridp.collect.transcript import written
@@ -81,7 +82,7 @@ class Service:
     """A process of the service."""
 
     settings: ServiceSettings
-    keys: NonceKeys
+    steps: SessionSteps
     signing_key: SigningKey
     database: Database
     queue: CommitQueue
@@ -99,9 +100,7 @@ class Service:
         """The invitation of the token's one session."""
         token = self._client(request)
         task = await self._task(request)
-        found = await self._write(
-            token, lambda connection: store.invite(connection, task, token, time.time(), self.keys)
-        )
+        found = await self._timed(self.queue.do_together(token, self.steps.invite, (task, token)))
         self.cached.keep(task, token, found)
         return _message(found.invitation)
 
@@ -112,13 +111,8 @@ class Service:
         commit = await self._message(request, task, Commit)
         _check_task(task, commit)
         await self.verifiers.check(task, commit)
-        before = self.cached.take(task, token)
-        found = await self._write(
-            token,
-            lambda connection: store.put_commit(
-                connection, task, token, commit, time.time(), CHECKED, self.keys, before
-            ),
-        )
+        sent = Sent(task, token, commit, CHECKED, self.cached.take(task, token))
+        found = await self._timed(self.queue.do_together(token, self.steps.commit, sent))
         self.cached.keep(task, token, found)
         return _message(found.challenge)
 
@@ -136,9 +130,8 @@ class Service:
             known = Known(
                 before.commit, opening, await self.verifiers.judge(task, before.commit, before.challenge, opening)
             )
-        found = await self._write(
-            token, lambda connection: store.put_opening(connection, task, token, opening, time.time(), known, before)
-        )
+        sent = Sent(task, token, opening, known, before)
+        found = await self._timed(self.queue.do_together(token, self.steps.open, sent))
         assert found.verdict is not None  # noqa: S101  `put_opening` decides
         return _message(found.verdict)
 
@@ -391,7 +384,21 @@ def _tasks_to_log(connection: Connection) -> list[Task]:
     return [store.get_task(connection, name) for name in tree.unlogged(connection)]
 
 
-def application(settings: ServiceSettings) -> Starlette:
+class CollectApplication(Starlette):
+    """Starlette, with a short way to the steps of clients, which are most requests: past middleware and routes."""
+
+    steps: Mapping[str, Handler] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts = scope.get("path", "").split("/")
+        if scope.get("method") != "POST" or len(parts) != 4 or parts[1] != "tasks" or parts[3] not in self.steps:
+            return await super().__call__(scope, receive, send)
+        scope["app"], scope["path_params"] = self, {"name": parts[2]}
+        response = await self.steps[parts[3]](Request(scope, receive, send))
+        return await response(scope, receive, send)
+
+
+def application(settings: ServiceSettings) -> CollectApplication:
     """The ASGI application of one process."""
 
     @contextlib.asynccontextmanager
@@ -430,12 +437,15 @@ def application(settings: ServiceSettings) -> Starlette:
         _route("/tasks/{name}/join", "join", Service.join),
         _route("/client/{file}", "client", Service.client_script),
     ]
-    return Starlette(
+    found = CollectApplication(
         routes=routes,
         lifespan=lifespan,
         exception_handlers={HTTPException: _not_found},
         middleware=[Middleware(CORSMiddleware, **_sharing(settings.origins))] if settings.origins else [],
     )
+    if not settings.origins:  # pages elsewhere need the headers of the middleware
+        found.steps = {route.name: route.endpoint for route in routes[:3]}
+    return found
 
 
 def _sharing(origins: tuple[str, ...]) -> dict[str, Any]:
@@ -464,7 +474,7 @@ def _started(settings: ServiceSettings) -> Service:
     verifiers.start()
     limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
     parts = database, queue, verifiers, limiter, metrics
-    return Service(settings, keys, signing_key, *parts, {}, SessionCache(), {}, {})
+    return Service(settings, SessionSteps(keys), signing_key, *parts, {}, SessionCache(), {}, {})
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:

@@ -8,13 +8,14 @@ import logging
 import multiprocessing
 import queue
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -23,6 +24,8 @@ from veridp.budget.child_process import end_with_parent
 from veridp.collect.commitments import scheme
 from veridp.collect.harmless import Layout
 from veridp.collect.messages import Challenge, Commit, Opening, Reason, Refused, SessionVerdict
+from veridp.collect.service import store
+from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.store import Database
 from veridp.collect.task import Session, Task, Verifier
 
@@ -62,27 +65,28 @@ class SessionCache:
 MAX_STEPS_PER_TRANSACTION = 256
 MAX_TRIES_OF_A_STEP = 5  # of a step alone, when the database gives up on it (a deadlock, a lost connection)
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 log = logging.getLogger("veridp.collect")
 
 
+Batch = Callable[[Connection, Sequence[Q]], Sequence[R | Refused]]  # what becomes of each request, in order
+
+
 @dataclass
-class Asked(Generic[R]):
-    """A step whose result is awaited."""
+class Asked(Generic[Q, R]):
+    """A request whose result is awaited, and the batch that it is a part of."""
 
     key: bytes
-    step: Callable[[Connection], R]
+    batch: Batch[Q, R]
+    request: Q
     answer: asyncio.Future[R]
     loop: asyncio.AbstractEventLoop
     found: R | None = None
     refused: BaseException | None = None
 
-    def run(self, connection: Connection) -> None:
-        self.refused = None
-        try:
-            self.found = self.step(connection)
-        except Refused as refusal:
-            self.refused = refusal
+    def note(self, found: R | Refused) -> None:
+        self.refused, self.found = (found, None) if isinstance(found, Refused) else (None, found)
 
     def tell(self) -> None:
         """Deliver the answer, if it is still awaited; called in the event loop."""
@@ -100,11 +104,11 @@ class CommitQueue:
 
     `do` returns when the step's transaction is committed: a crash after that loses nothing. A step may be run again
     if its transaction failed, so it must have no other effects. Steps of one transaction go by their keys, so that
-    two processes never wait for each other in a circle.
+    two processes never wait for each other in a circle, and those of one batch are run together.
     """
 
     database: Database
-    _queue: queue.SimpleQueue[Asked[object] | None] = field(default_factory=queue.SimpleQueue)
+    _queue: queue.SimpleQueue[Asked[Any, Any] | None] = field(default_factory=queue.SimpleQueue)
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -119,9 +123,13 @@ class CommitQueue:
 
     async def do(self, key: bytes, step: Callable[[Connection], R]) -> R:
         """What the step returns, once it is durable; raises `Refused` where the step does."""
+        return await self.do_together(key, _one_by_one, step)
+
+    async def do_together(self, key: bytes, batch: Batch[Q, R], request: Q) -> R:
+        """What the batch gives for the request, once it is durable; raises `Refused` where it gives that."""
         loop = asyncio.get_running_loop()
-        asked: Asked[R] = Asked(key, step, loop.create_future(), loop)
-        self._queue.put(asked)  # type: ignore[arg-type]
+        asked: Asked[Q, R] = Asked(key, batch, request, loop.create_future(), loop)
+        self._queue.put(asked)
         return await asked.answer
 
     def _work(self) -> None:
@@ -137,7 +145,7 @@ class CommitQueue:
             if last:
                 return
 
-    def _write(self, together: list[Asked[object]]) -> None:
+    def _write(self, together: list[Asked[Any, Any]]) -> None:
         try:
             self._transact(together)
         except Exception as error:
@@ -149,7 +157,7 @@ class CommitQueue:
             together[0].refused = error
         _tell_all(together)
 
-    def _alone(self, asked: Asked[object]) -> None:
+    def _alone(self, asked: Asked[Any, Any]) -> None:
         for _ in range(MAX_TRIES_OF_A_STEP):
             try:
                 self._transact([asked])
@@ -161,13 +169,45 @@ class CommitQueue:
                 break
         _tell_all([asked])
 
-    def _transact(self, together: list[Asked[object]]) -> None:
+    def _transact(self, together: list[Asked[Any, Any]]) -> None:
+        batches: dict[Batch[Any, Any], list[Asked[Any, Any]]] = {}
+        for asked in together:
+            batches.setdefault(asked.batch, []).append(asked)
         with self.database.writing() as connection:
-            for asked in together:
-                asked.run(connection)
+            for batch, members in batches.items():
+                found = batch(connection, [asked.request for asked in members])
+                for asked, answer in zip(members, found, strict=True):
+                    asked.note(answer)
 
 
-def _tell_all(together: list[Asked[object]]) -> None:
+@dataclass(frozen=True)
+class SessionSteps:
+    """The batches of the three steps that clients take."""
+
+    keys: NonceKeys
+
+    def invite(self, connection: Connection, asked: Sequence[tuple[Task, bytes]]) -> list[Session | Refused]:
+        return store.invite_all(connection, asked, time.time(), self.keys)
+
+    def commit(self, connection: Connection, sent: Sequence[store.Sent[Commit]]) -> list[Session | Refused]:
+        return store.put_commits(connection, sent, time.time(), self.keys)
+
+    def open(self, connection: Connection, sent: Sequence[store.Sent[Opening]]) -> list[Session | Refused]:
+        return store.put_openings(connection, sent, time.time())
+
+
+def _one_by_one(connection: Connection, steps: Sequence[Callable[[Connection], R]]) -> list[R | Refused]:
+    """The batch of steps that have nothing in common."""
+    found: list[R | Refused] = []
+    for step in steps:
+        try:
+            found.append(step(connection))
+        except Refused as refusal:
+            found.append(refusal)
+    return found
+
+
+def _tell_all(together: list[Asked[Any, Any]]) -> None:
     """Wake the event loop once, for all answers of a transaction."""
 
     def tell() -> None:
@@ -181,6 +221,7 @@ def _tell_all(together: list[Asked[object]]) -> None:
 # Verification off the event loop: a pool of processes that judge openings, several at a time.
 
 
+MOST_HASHED_ENTRIES = 256  # of an opening that is judged in place: handing it to another process costs more
 MAX_CASES_TOGETHER = 32
 MAX_TRIES_OF_A_CASE = 3
 
@@ -245,13 +286,16 @@ class VerifierPool:
     async def check(self, task: Task, commit: Commit) -> None:
         """Refuse a commitment of the wrong form; a single digest is checked at once."""
         verifier = task.verifier
-        if verifier.scheme.commitment_bytes(verifier.layout) <= 64:
+        if _is_digest(verifier):
             verifier.check(commit)
         else:
             await self._asked(SessionCase(verifier.layout, task.scheme, commit))
 
     async def judge(self, task: Task, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
-        """The verdict on an opening."""
+        """The verdict on an opening; a short one under a single digest is judged at once."""
+        verifier = task.verifier
+        if _is_digest(verifier) and verifier.layout.size <= MOST_HASHED_ENTRIES:
+            return verifier.judge(commit, challenge, opening)
         found = await self._asked(SessionCase(task.protocol.layout, task.scheme, commit, challenge, opening))
         assert found is not None  # noqa: S101  a case with an opening has a verdict
         return found
@@ -303,6 +347,10 @@ class VerifierPool:
                 self._waiting.append(waiting)
             else:
                 _fail(waiting, error)
+
+
+def _is_digest(verifier: Verifier) -> bool:
+    return verifier.scheme.commitment_bytes(verifier.layout) <= 64
 
 
 def _fail(waiting: _Waiting, error: Exception) -> None:

@@ -5,33 +5,28 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgpack
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import (
-    BigInteger,
     Connection,
     Engine,
     Insert,
-    LargeBinary,
     Row,
     Table,
-    Update,
     bindparam,
     create_engine,
     delete,
     event,
-    exists,
-    literal,
     make_url,
     select,
     text,
@@ -49,11 +44,13 @@ from veridp.collect.messages import (
     Refused,
     decode,
     encode,
+    packed,
     promise,
 )
 from veridp.collect.service.keys import NonceKeys, make_private
+from veridp.collect.service.rows import NO_SCANS, Columns, execute
 from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes
-from veridp.collect.service.tally import REJECTED, SHARDS, SessionTally
+from veridp.collect.service.tally import SHARDS, SessionTally
 from veridp.collect.task import Checks, Session, SessionStage, Task
 from veridp.errors import BadInput
 
@@ -95,8 +92,13 @@ class Database:
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
             one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            checked = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
-            database = cls(create_engine(full, **checked), create_engine(full, **checked, **one_moment))
+            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}}
+            # Steps are tried again, so a writer need not ask first whether its connection is still there.
+            database = cls(
+                create_engine(full, **patient), create_engine(full, pool_pre_ping=True, **patient, **one_moment)
+            )
+            for engine in (database.writer, database.reader):
+                event.listen(engine, "connect", _by_index)
         else:
             raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
         try:
@@ -118,12 +120,13 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction in which sessions may change."""
         with self.writer.begin() as connection:
-            tally = connection.info[TALLY] = SessionTally()
+            tally, kept = SessionTally(), connection.info  # a connection that is lost no longer says what it keeps
+            kept[TALLY] = tally
             try:
                 yield connection
                 tally.write(connection, self.shard)
             finally:
-                del connection.info[TALLY]
+                del kept[TALLY]
 
     def close(self) -> None:
         self.writer.dispose()
@@ -147,6 +150,13 @@ def upgrade(connection: Connection) -> None:
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _by_index(connection: Any, record: object) -> None:
+    """Let PostgreSQL find rows by an index alone: a plan made while a table is small is used when it is large."""
+    with connection.cursor() as cursor:
+        cursor.execute("; ".join(f"SET {setting} = off" for setting in NO_SCANS))
+    connection.commit()
 
 
 def _sqlite(url: str, *, immediate: bool) -> Engine:
@@ -178,47 +188,39 @@ TOKEN_BYTES = 32
 PAGE = 1000  # rows that are read at a time
 TALLY = "veridp tally"  # of a transaction
 
+M = TypeVar("M", Commit, Opening)
+
 
 # Statements are built once; only their parameters change.
 _OF_TOKEN = (sessions.c.task == bindparam("of_task")) & (sessions.c.token == bindparam("of_token"))
 _FIND = select(sessions).where(_OF_TOKEN)
-_AT_STAGE = (sessions.c.id == bindparam("of_id")) & (sessions.c.stage == bindparam("before"))
-_COMMITTED = (
-    update(sessions)
-    .where(_AT_STAGE)
-    .values(stage=bindparam("after"), commitment=bindparam("with_commitment"), nonce=bindparam("with_nonce"))
-)
-_OPENED = (
-    update(sessions)
-    .where(_AT_STAGE)
-    .values(
-        stage=bindparam("after"),
-        opening=bindparam("with_opening"),
-        outputs=bindparam("with_outputs"),
-        reason=bindparam("with_reason"),
-    )
-)
-_NEW = ("id", "task", "token", "promise", "expires", "stage", "reason")
-_INVITED = select(
-    bindparam("new_id", type_=LargeBinary),
-    tokens.c.task,
-    tokens.c.token,
-    bindparam("new_promise", type_=LargeBinary),
-    bindparam("new_expires", type_=BigInteger),
-    literal(str(SessionStage.INVITED)),
-    literal(""),
-).where(
-    (tokens.c.task == bindparam("of_task"))
-    & (tokens.c.token == bindparam("of_token"))
-    & exists().where((tasks.c.name == tokens.c.task) & (tasks.c.closes.is_(None) | (tasks.c.closes > bindparam("now"))))
-)
-_INVITE: dict[str, Insert] = {
-    dialect.__name__.rpartition(".")[2]: dialect.insert(sessions)
-    .from_select(_NEW, _INVITED)
-    .on_conflict_do_nothing()
-    .execution_options(preserve_rowcount=True)
-    for dialect in (postgresql, sqlite)
+_ISSUED = "INSERT INTO tokens (task, token) SELECT task, token FROM given WHERE true ON CONFLICT DO NOTHING"
+_NEW: Columns = {
+    "id": "bytea",
+    "task": "text",
+    "token": "bytea",
+    "promise": "bytea",
+    "expires": "bigint",
+    "moment": "bigint",
 }
+_INVITED = """
+INSERT INTO sessions (id, task, token, promise, expires, stage, reason)
+SELECT given.id, tokens.task, tokens.token, given.promise, given.expires, 'invited', ''
+FROM given CROSS JOIN tokens CROSS JOIN tasks
+WHERE tokens.task = given.task AND tokens.token = given.token AND tasks.name = tokens.task
+  AND (tasks.closes IS NULL OR tasks.closes > given.moment)
+ON CONFLICT DO NOTHING RETURNING id
+"""
+_COMMIT: Columns = {"id": "bytea", "commitment": "bytea", "nonce": "bytea"}
+_COMMITTED = """
+UPDATE sessions SET stage = 'challenged', commitment = given.commitment, nonce = given.nonce
+FROM given WHERE sessions.id = given.id AND sessions.stage = 'invited' RETURNING sessions.id
+"""
+_OPENING: Columns = {"id": "bytea", "stage": "text", "opening": "bytea", "outputs": "bytea", "reason": "text"}
+_OPENED = """
+UPDATE sessions SET stage = given.stage, opening = given.opening, outputs = given.outputs, reason = given.reason
+FROM given WHERE sessions.id = given.id AND sessions.stage = 'challenged' RETURNING sessions.id
+"""
 
 
 def token_hash(token: str) -> bytes:
@@ -279,9 +281,8 @@ def delete_task(connection: Connection, task: Task, now: float) -> None:
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
     """Let clients with tokens of these hashes take part, once each; tokens that are known already stay unchanged."""
-    if hashes:
-        rows = [{"task": task.name, "token": token} for token in sorted(set(hashes))]
-        connection.execute(insert_if_new(connection, tokens), rows)
+    rows = [(task.name, token) for token in sorted(set(hashes))]
+    execute(connection, _ISSUED, {"task": "text", "token": "bytea"}, rows)
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
@@ -289,8 +290,39 @@ def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> N
 
 def invite(connection: Connection, task: Task, token: bytes, now: float, keys: NonceKeys) -> Session:
     """The one session of the token, begun now if there is none yet."""
-    if now < task.expires and (begun := _begin(connection, task, token, now, keys)) is not None:
-        return begun
+    return _alone(invite_all(connection, [(task, token)], now, keys))
+
+
+def invite_all(
+    connection: Connection, asked: Sequence[tuple[Task, bytes]], now: float, keys: NonceKeys
+) -> list[Session | Refused]:
+    """The one session of each token, begun now where there is none yet; or why there is none."""
+    new = [_new_session(task, token, now, keys) for task, token in asked]
+    rows = [
+        (begun.context.session, task.name, token, begun.promised, begun.expires, int(now))
+        for (task, token), begun in zip(asked, new, strict=True)
+        if now < task.expires
+    ]
+    in_order = sorted(rows, key=lambda row: row[1:3])
+    written = {bytes(row.id) for row in execute(connection, _INVITED, _NEW, in_order)}
+    found: list[Session | Refused] = []
+    for (task, token), begun in zip(asked, new, strict=True):
+        if begun.context.session in written:
+            _tally(connection).step(task, SessionStage.INVITED)
+            found.append(begun)
+        else:
+            found.append(_or_refused(partial(_begun_before, connection, task, token, now)))
+    return found
+
+
+def _new_session(task: Task, token: bytes, now: float, keys: NonceKeys) -> Session:
+    context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
+    expires = min(int(now) + task.session_seconds, task.expires)
+    return Session(context, b"", expires, promised=promise(context, keys.new(context)), token=token)
+
+
+def _begun_before(connection: Connection, task: Task, token: bytes, now: float) -> Session:
+    """The session of a token for which none can begin now."""
     found = _find(connection, task, token)
     if found is None:
         _check_token(connection, task, token)
@@ -300,21 +332,6 @@ def invite(connection: Connection, task: Task, token: bytes, now: float, keys: N
     return found
 
 
-def _begin(connection: Connection, task: Task, token: bytes, now: float, keys: NonceKeys) -> Session | None:
-    """A new session of the token; None if it has one, or is none of the task's."""
-    context = Context(task.digest, secrets.token_bytes(SESSION_BYTES))
-    expires = min(int(now) + task.session_seconds, task.expires)
-    session = Session(context, b"", expires, promised=promise(context, keys.new(context)), token=token)
-    new = {"new_id": context.session, "new_promise": session.promised, "new_expires": expires, "now": int(now)}
-    written = connection.execute(
-        _INVITE[connection.dialect.name], {"of_task": task.name, "of_token": token, **new}
-    ).rowcount
-    if written != 1:
-        return None
-    _tally(connection).step(task, SessionStage.INVITED)
-    return session
-
-
 def get_session(connection: Connection, task: Task, token: bytes) -> Session:
     """The session of the token; refused if it has begun none."""
     found = _find(connection, task, token)
@@ -322,6 +339,17 @@ def get_session(connection: Connection, task: Task, token: bytes) -> Session:
         _check_token(connection, task, token)
         raise Refused(Reason.OUT_OF_ORDER, "the token has no session yet; ask for one first")
     return found
+
+
+@dataclass(frozen=True)
+class Sent(Generic[M]):
+    """A message of a session: of which token, who checks it, and the session as it was seen last, if it was."""
+
+    task: Task
+    token: bytes
+    message: M
+    checks: Checks
+    cached: Session | None = None
 
 
 def put_commit(
@@ -335,17 +363,23 @@ def put_commit(
     cached: Session | None = None,
 ) -> Session:
     """The session with this commitment. One that is `cached` is tried before the database is asked."""
-    for before in _states(connection, task, token, now, cached):
-        after = before.committed(commit, now, checks)
-        if after is before:
-            return after
-        if not after.nonce:
-            after = replace(after, nonce=keys.promised(after.context, after.promised))
-        new = {"with_commitment": commit.commitment, "with_nonce": after.nonce}
-        if _advance(connection, _COMMITTED, after, SessionStage.INVITED, **new):
-            _tally(connection).step(task, SessionStage.CHALLENGED)
-            return after
-    raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+    return _alone(put_commits(connection, [Sent(task, token, commit, checks, cached)], now, keys))
+
+
+def put_commits(
+    connection: Connection, sent: Sequence[Sent[Commit]], now: float, keys: NonceKeys
+) -> list[Session | Refused]:
+    """The sessions with these commitments, or why they are refused."""
+
+    def after(before: Session, one: Sent[Commit]) -> Session:
+        found = before.committed(one.message, now, one.checks)
+        return found if found.nonce else replace(found, nonce=keys.promised(found.context, found.promised))
+
+    def write(changed: Sequence[Session]) -> set[bytes]:
+        rows = [(each.context.session, each.commit.commitment, each.nonce) for each in changed if each.commit]
+        return {bytes(row.id) for row in execute(connection, _COMMITTED, _COMMIT, rows)}
+
+    return _advanced(connection, sent, now, after, write)
 
 
 def put_opening(
@@ -358,41 +392,85 @@ def put_opening(
     cached: Session | None = None,
 ) -> Session:
     """The session with the verdict on this opening. One that is `cached` is tried before the database is asked."""
-    if cached is not None and cached.stage == SessionStage.INVITED:
-        cached = None  # it may have been committed to elsewhere
-    for before in _states(connection, task, token, now, cached):
-        after = before.opened(opening, now, checks)
-        if after is before:
-            return after
-        assert after.verdict is not None  # noqa: S101  `opened` gives one
-        verdict = {"with_outputs": msgpack.packb(list(after.verdict.outputs)), "with_reason": after.verdict.reason}
-        if _advance(connection, _OPENED, after, SessionStage.CHALLENGED, with_opening=encode(opening), **verdict):
-            if after.verdict.accepted:
-                _tally(connection).report(task, after.context.session, after.verdict.outputs)
+    return _alone(put_openings(connection, [Sent(task, token, opening, checks, cached)], now))
+
+
+def put_openings(connection: Connection, sent: Sequence[Sent[Opening]], now: float) -> list[Session | Refused]:
+    """The sessions with the verdicts on these openings, or why they are refused."""
+
+    def write(changed: Sequence[Session]) -> set[bytes]:
+        rows = [
+            (
+                each.context.session,
+                str(each.stage),
+                encode(each.opening),
+                packed(each.verdict.outputs),
+                each.verdict.reason,
+            )
+            for each in changed
+            if each.opening and each.verdict
+        ]
+        return {bytes(row.id) for row in execute(connection, _OPENED, _OPENING, rows)}
+
+    # A session that was seen before its commitment may have been committed to elsewhere.
+    seen = [one if one.cached and one.cached.commit else replace(one, cached=None) for one in sent]
+    return _advanced(connection, seen, now, lambda before, one: before.opened(one.message, now, one.checks), write)
+
+
+def _advanced(
+    connection: Connection,
+    sent: Sequence[Sent[M]],
+    now: float,
+    after: Callable[[Session, Sent[M]], Session],
+    write: Callable[[Sequence[Session]], set[bytes]],
+) -> list[Session | Refused]:
+    """The sessions after these messages, written together; each is first tried as it was seen last.
+
+    `write` changes those that are still at the stage before, and gives their numbers. A session that is not among
+    them was changed by another process, or by a message of the same token here, and is read again.
+    """
+    found: dict[int, Session | Refused] = {}
+    for cached in (True, False, False):
+        tried: dict[bytes, tuple[int, Session]] = {}
+        for number, one in enumerate(sent):
+            if number in found or (cached and (one.cached is None or now >= one.cached.expires)):
+                continue  # once it has expired, what was done in time decides: it is read
+            try:
+                before = one.cached if cached and one.cached else get_session(connection, one.task, one.token)
+                changed = after(before, one)
+            except Refused as refusal:
+                found[number] = refusal
+                continue
+            if changed is before:
+                found[number] = changed
             else:
-                _tally(connection).step(task, REJECTED + after.verdict.reason)
-            return after
-    raise Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+                tried.setdefault(changed.context.session, (number, changed))
+        for identity in write([tried[identity][1] for identity in sorted(tried)]) if tried else ():
+            number, changed = tried[identity]
+            found[number] = changed
+            _tally(connection).note(sent[number].task, changed)
+    conflict = Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
+    return [found.get(number, conflict) for number in range(len(sent))]
+
+
+def _alone(found: Sequence[Session | Refused]) -> Session:
+    (one,) = found
+    if isinstance(one, Refused):
+        raise one
+    return one
+
+
+def _or_refused(step: Callable[[], Session]) -> Session | Refused:
+    try:
+        return step()
+    except Refused as refusal:
+        return refusal
 
 
 def _tally(connection: Connection) -> SessionTally:
     """What the transaction adds to the running sums; there is one in `Database.writing` only."""
     found: SessionTally = connection.info[TALLY]
     return found
-
-
-def _states(connection: Connection, task: Task, token: bytes, now: float, cached: Session | None) -> Iterator[Session]:
-    """The session as cached, then as stored, then as stored again where another process was faster."""
-    if cached is not None and now < cached.expires:  # after that, what was done in time decides
-        yield cached
-    for _ in range(2):
-        yield get_session(connection, task, token)
-
-
-def _advance(connection: Connection, statement: Update, after: Session, before: SessionStage, **values: object) -> bool:
-    """Whether the session was at the stage `before` and now has these values."""
-    given = {"of_id": after.context.session, "before": str(before), "after": str(after.stage), **values}
-    return connection.execute(statement, given).rowcount == 1
 
 
 def _find(connection: Connection, task: Task, token: bytes) -> Session | None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Insert, Table, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.collect.estimate import Attendance
+from veridp.collect.service.rows import Columns, execute
 from veridp.collect.service.schema import sessions, supports, tallies
-from veridp.collect.task import SessionStage, Task
+from veridp.collect.task import Session, SessionStage, Task
 
 SHARDS = 64
 SUMS = np.dtype("<i8")
@@ -46,32 +47,28 @@ class SessionTally:
     def step(self, task: Task, taken: str) -> None:
         self.steps[task.name, taken] += 1
 
-    def report(self, task: Task, session: bytes, outputs: tuple[int, ...]) -> None:
-        """An accepted report."""
-        self.step(task, SessionStage.ACCEPTED)
-        self.tasks[task.name] = task
-        self.reports[task.name].append((session, outputs))
+    def note(self, task: Task, session: Session) -> None:
+        """A session with a commitment, or with a verdict."""
+        verdict = session.verdict
+        self.step(task, str(session.stage) if verdict is None or verdict.accepted else REJECTED + verdict.reason)
+        if verdict is not None and verdict.accepted:
+            self.tasks[task.name] = task
+            self.reports[task.name].append((session.context.session, verdict.outputs))
 
     def write(self, connection: Connection, shard: int) -> None:
         """Add to the running sums, in one order, so that processes never wait for each other in a circle."""
-        for (task, step), count in sorted(self.steps.items()):
-            row = {"task": task, "shard": shard, "step": step, "sessions": count}
-            connection.execute(_ADD[connection.dialect.name], row)
+        rows = [(task, shard, step, count) for (task, step), count in sorted(self.steps.items())]
+        if rows:
+            execute(connection, _ADDED, _ADDITIONS, rows)
         for name, reports in sorted(self.reports.items()):
             _add_support(connection, self.tasks[name], shard, reports)
 
 
-def _added(table: Table, dialect: postgresql.Insert | sqlite.Insert) -> Insert:
-    return dialect.on_conflict_do_update(
-        index_elements=["task", "shard", "step"],
-        set_={"sessions": table.c.sessions + dialect.excluded.sessions},
-    )
-
-
-_ADD = {
-    "postgresql": _added(tallies, postgresql.insert(tallies)),
-    "sqlite": _added(tallies, sqlite.insert(tallies)),
-}
+_ADDITIONS: Columns = {"task": "text", "shard": "integer", "step": "text", "sessions": "bigint"}
+_ADDED = """
+INSERT INTO tallies (task, shard, step, sessions) SELECT task, shard, step, sessions FROM given WHERE true
+ON CONFLICT (task, shard, step) DO UPDATE SET sessions = tallies.sessions + excluded.sessions
+"""
 
 
 def _add_support(connection: Connection, task: Task, shard: int, reports: Iterable[Report]) -> None:

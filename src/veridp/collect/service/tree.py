@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from hashlib import sha256
 
-from sqlalchemy import Connection, and_, bindparam, insert, select, update
+import msgpack
+from sqlalchemy import Connection, Row, and_, insert, select, update
 
 from veridp.collect.merkle import consistency_path, inclusion_path, joined, leaf_hash, root_of
-from veridp.collect.messages import Reason, Refused
-from veridp.collect.receipts import Receipt, TreeHead, entry_of
+from veridp.collect.messages import Reason, Refused, SessionVerdict, encode
+from veridp.collect.receipts import Receipt, TreeHead, packed_entry
 from veridp.collect.service.keys import SigningKey
+from veridp.collect.service.rows import Columns, execute
 from veridp.collect.service.schema import UNLOGGED, sessions, tree_heads, tree_nodes
-from veridp.collect.service.store import insert_if_new, session_of
+from veridp.collect.service.store import insert_if_new
 from veridp.collect.task import Task
 
 TILE = 6  # levels: tiles of 64 sessions
 MOST_TOGETHER = 2000  # sessions that get their places in one transaction
 
-_PLACED = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("of_id"))
-    .values(position=bindparam("at"), leaf=bindparam("with_leaf"))
-)
+_PLACES: Columns = {"id": "bytea", "position": "bigint", "leaf": "bytea"}
+_PLACED = "UPDATE sessions SET position = given.position, leaf = given.leaf FROM given WHERE sessions.id = given.id"
 
 
 def unlogged(connection: Connection) -> list[str]:
@@ -46,13 +46,9 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     rows = connection.execute(waiting.order_by(sessions.c.id).limit(MOST_TOGETHER)).all()
     if before is not None and not rows and before.key == key.public:
         return before
-    leaves = [leaf_hash(entry_of(session_of(task, row))) for row in rows]
-    placed = [
-        {"of_id": row.id, "at": start + number, "with_leaf": leaf}
-        for number, (row, leaf) in enumerate(zip(rows, leaves, strict=True))
-    ]
-    if placed:
-        connection.execute(_PLACED, placed)
+    leaves = [leaf_hash(_entry_of(task, row)) for row in rows]
+    places = range(start, start + len(rows))
+    execute(connection, _PLACED, _PLACES, list(zip((row.id for row in rows), places, leaves, strict=True)))
     nodes = _TreeNodes(connection, task)
     nodes.complete(start, start + len(rows))
     size = start + len(rows)
@@ -60,6 +56,14 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     text = json.dumps(head.to_document(), sort_keys=True)
     connection.execute(update(tree_heads).where(tree_heads.c.task == task.name).values(head=text))
     return head
+
+
+def _entry_of(task: Task, row: Row[tuple[object, ...]]) -> bytes:
+    """The entry of a decided session as it is stored: its opening is hashed as it was sent, and not read."""
+    accepted, outputs = row.stage == "accepted", tuple(msgpack.unpackb(row.outputs))
+    verdict = encode(SessionVerdict(task.digest, bytes(row.id), accepted, row.reason, outputs))
+    opening = sha256(row.opening).digest()
+    return packed_entry(bytes(row.id), bytes(row.promise), bytes(row.nonce), bytes(row.commitment), opening, verdict)
 
 
 def head_of(connection: Connection, task: Task) -> TreeHead | None:
