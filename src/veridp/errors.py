@@ -12,6 +12,7 @@ VeridpError
 │   └── Nondeterministic  run again on the same noise, it did something else
 ├── NotExplorable         its paths cannot be listed; the sampling engines still serve
 │   ├── ExplorationDisagrees  a plain run contradicts the paths: the code tells stand-ins from numbers
+│   │   └── RoundingDecides  rounding may decide what a plain run does, so that it cannot be held against them
 │   ├── NotAffine         it did to noise what no affine expression can say
 │   ├── TooManyPaths      it has more paths than the budget allows
 │   └── NotInductive      it was not seen to be a loop of steps that are all alike
@@ -100,6 +101,10 @@ class NotExplorable(VeridpError):
 
 class ExplorationDisagrees(NotExplorable):
     """A plain run contradicts the paths that were explored: nothing may rest on them."""
+
+
+class RoundingDecides(ExplorationDisagrees):
+    """Rounding may decide what the function does there, so that plain runs cannot be held against its paths."""
 
 
 class NotAffine(NotExplorable):

@@ -19,6 +19,7 @@ from veridp_check.divergence_checker import DIVERGENCE_STEPS
 from veridp_check.document import CertificateFlaw, Stated, kind_of, load_document
 from veridp_check.induction_checker import INDUCTION_STEPS
 from veridp_check.induction_reader import read_induction
+from veridp_check.redrawn_checker import REDRAWN_STEPS, read_redrawn
 from veridp_check.rounds_checker import ROUNDS_STEPS, read_rounds
 
 
@@ -67,6 +68,7 @@ KINDS = {
     "coupling": _Kind(read_couplings, COUPLING_STEPS),
     "divergence": _Kind(read_divergence, DIVERGENCE_STEPS),
     "induction": _Kind(read_induction, INDUCTION_STEPS),
+    "redrawn": _Kind(read_redrawn, REDRAWN_STEPS),
     "rounds": _Kind(read_rounds, ROUNDS_STEPS),
 }
 

@@ -24,6 +24,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "cauchy": ("scale",),
     "studentt": ("scale", "degrees"),
     "gamma": ("scale", "shape"),
+    "beta": ("scale", "a", "b"),
+    "triangular": ("scale", "mode"),
     "integers": ("count",),
     "geometric": ("p",),
     "poisson": ("rate",),
@@ -71,6 +73,8 @@ class NoiseDraw:
             return None if 0 < value <= 1 else f"a probability above 0 and up to 1 is needed, not {value}"
         if name in ("trials", "count"):
             return None if value >= 1 and value.denominator == 1 else f"a whole number above 0 is needed, not {value}"
+        if name == "mode":
+            return None if 0 <= value <= 1 else f"a number from 0 to 1 is needed, not {value}"
         if name == "low":
             return None if value < 0 else f"a number below 0 is needed, not {value}"
         return None if value > 0 else f"a number above 0 is needed, not {value}"
@@ -87,7 +91,7 @@ class NoiseDraw:
             return Fraction(0), None
         if self.kind == "geometric":
             return Fraction(1), None
-        if self.kind in ("uniform", "binomial"):
+        if self.kind in ("uniform", "binomial", "beta", "triangular"):
             return Fraction(0), self.parameters[0]
         if self.kind == "integers":
             return Fraction(0), self.parameters[0] - 1

@@ -15,6 +15,7 @@ from veridp.kernel.scripted import ScriptedGenerator
 
 SCALE = Fraction(5, 2)
 NOISES: list[d.Distribution] = [
+    d.Beta(SCALE, Fraction(5, 2), Fraction(3, 4)),
     d.Binomial(40, Fraction(1, 3)),
     d.Cauchy(SCALE),
     d.Exponential(SCALE),
@@ -28,10 +29,11 @@ NOISES: list[d.Distribution] = [
     d.Normal(SCALE),
     d.Poisson(Fraction(7, 2)),
     d.StudentT(SCALE, 3),
+    d.Triangular(SCALE, Fraction(1, 3)),
     d.TruncatedLaplace(SCALE, -4, Fraction(11, 2)),
     d.Uniform(SCALE),
 ]
-WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT, d.TruncatedLaplace)
+WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT, d.TruncatedLaplace, d.Beta, d.Triangular)
 every = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.kind)
 POINTS = np.arange(-30.0, 61.0) / 2  # in which integers are halfway or on a point
 
@@ -116,6 +118,7 @@ def test_transforms_are_integrals(noise: d.Distribution) -> None:
 @pytest.mark.parametrize("method", GENERATOR_METHODS)
 def test_recorded_draws_are_those_of_numpy(method: str) -> None:
     shapes = dict.fromkeys(["gamma", "standard_gamma", "chisquare", "standard_t"], (1.5,))
+    shapes |= {"beta": (2.5, 0.75), "triangular": (0.0, 0.25, 1.0)}
     arguments = {"binomial": (40, 0.3), "geometric": (0.3,), **shapes}.get(method, ())
     scripted = ScriptedGenerator(np.random.PCG64(6))
     plain = np.random.Generator(np.random.PCG64(6))

@@ -334,23 +334,24 @@ class ScaledNoise(Distribution):
 
 @dataclass(frozen=True)
 class Shaped:
-    """Noise that has a shape beside its scale, and one of these shapes: called with a scale, the distribution."""
+    """Noise that has shapes beside its scale, and these shapes: called with a scale, the distribution."""
 
-    noise: Callable[[Number, Number], ScaledNoise]
-    shape: Number
+    noise: Callable[..., ScaledNoise]
+    shapes: tuple[Number, ...]
 
     @classmethod
-    def of(cls, noise: Any, rng: Any, shape: Any, factor: Number = 1) -> Shaped:
-        """The noise for a parameter of a generator's method, times a factor."""
-        if np.ndim(shape):
-            rng._check_options(noise.kind, {"an array of shapes": shape})
-        number = Fraction(rng._number(shape, "the shape of noise")) * factor
-        if not number > 0:
-            raise ValueError("shape < 0" if number else "a shape of 0 is no noise")
-        return cls(noise, exact(number))
+    def of(cls, noise: Any, rng: Any, *shapes: Any, factor: Number = 1) -> Shaped:
+        """The noise for the parameters of a generator's method, times a factor."""
+        if any(map(np.ndim, shapes)):
+            rng._check_options(noise.kind, {"an array of shapes": shapes})
+        numbers = [Fraction(rng._number(shape, "the shape of noise")) * factor for shape in shapes]
+        for number in numbers:
+            if not number > 0:
+                raise ValueError("shape < 0" if number else "a shape of 0 is no noise")
+        return cls(noise, tuple(map(exact, numbers)))
 
     def __call__(self, scale: Number) -> ScaledNoise:
-        return self.noise(scale, self.shape)
+        return self.noise(scale, *self.shapes)
 
     def fill(self, rng: np.random.Generator, out: Array) -> None:
         """Fill the array with draws of scale 1."""

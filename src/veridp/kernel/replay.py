@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, RoundingDecides, VeridpError
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.explore import follow
@@ -113,13 +113,16 @@ class Listing:
         """Compare plain runs with the paths; ExplorationDisagrees where one contradicts them.
 
         Where entries of the data are open, plain values for them are chosen inside each path, and `at` names data at
-        which random draws are compared too. Agreement is evidence, not proof, that the paths are the function's own:
-        code that looks for veridp itself can still hide from it.
+        which random draws are compared too. Without `runs`, only a point inside one of the paths is compared, which one
+        the seed tells. Agreement is evidence, not proof, that the paths are the function's own: code that looks for
+        veridp itself can still hide from it.
         """
 
         def compared() -> Replayed:
             replayer = _Replayer(self, np.random.default_rng(seed))
             reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
+            if not runs:
+                return Replayed(self.count, reached, replayer.runs)
             places = [replayer.place_of(each) for each in at] or [replayer.ordinary_place()]
             for place in places:
                 replayer.random(place, runs)
@@ -127,6 +130,7 @@ class Listing:
             return Replayed(self.count, reached, replayer.runs)
 
         chosen = self.sample if len(self.sample) <= MAX_PATHS else self.sample[::2]
+        chosen = chosen if runs else chosen[seed % len(chosen) :][:1]
         watch = Watch(self.mechanism.name, self.mechanism.bound())
         found = compared()
         watch.settle(compared)
@@ -203,6 +207,8 @@ class _Replayer:
             self.complete = False
         if undecided is None:
             self._unclear()
+        if not sides:
+            return True
         here = [c for c in undecided if not _noise_in(c).difference(path.noises)]  # a loop that came back goes on
         for condition in here[:sides]:
             for side in (condition, condition.negated()):
@@ -402,7 +408,7 @@ class _Replayer:
             return Raised.by(error)
 
     def _unclear(self) -> NoReturn:
-        raise ExplorationDisagrees(
+        raise RoundingDecides(
             f"rounding decides what {self.mechanism.name} does, so that its paths cannot be held against plain runs; "
             f"keep numbers that are compared or rounded in proportion to their noise, or use an engine that samples"
         )

@@ -282,3 +282,18 @@ def test_pairs_that_cannot_be_compared_are_attacked_first(monkeypatch: pytest.Mo
     incomparable = worst(told, seconds=math.inf).incomparable_pairs
     assert incomparable
     assert [pairs[: len(incomparable)] for pairs in given] == [incomparable] * 3  # plain events, StatDP, DP-Sniper
+
+
+def test_pairs_that_rounding_hides_from_plain_runs_do_not_end_the_search() -> None:
+    """Cents of 20000 are beyond what replay can tell from rounding, those of 1 are not; a difference of 1 costs 1/5."""
+
+    def to_cents(rng: np.random.Generator, data: list[float]) -> float:
+        return round(data[0] + rng.laplace(0, 5.0), 2)
+
+    mechanism = veridp.mechanism(adjacency="l1", size=1, domain=(0.0, 20_000.0))(to_cents)
+    found = veridp.exact.worst(mechanism, moves=[[-1.0]], max_pairs=8, seconds=300)
+    assert found.epsilon == pytest.approx(0.2, rel=1e-6)
+    assert found.incomparable > 0
+    assert max(found.comparison.left + found.comparison.right) < 100
+    with pytest.raises(veridp.errors.RoundingDecides, match="rounding decides"):
+        veridp.exact.compare(to_cents, [20_000.0], [19_999.0])

@@ -22,7 +22,7 @@ from veridp.engines.exact.compare import Comparison
 from veridp.engines.exact.distribution import OpenDistribution, paths_of, replayed_paths, within_floats
 from veridp.engines.exact.functions import FunctionReader
 from veridp.engines.exact.space import loss_between
-from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, VeridpError
+from veridp.errors import BadInput, CutShort, NotExact, NotExplorable, RoundingDecides, VeridpError
 from veridp.kernel.distributions import exact
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, Select, unknowns
@@ -170,6 +170,7 @@ class _Search:
         self.reporter = Reporter(None)
         self.compare = _Comparer(mechanism, mechanism.size)
         self.best: Comparison | None = None
+        self.replayed: Comparison | None = None  # the last best with whose paths plain runs agreed
         self.cost = -math.inf  # of the best
         self.failure: VeridpError | None = None
         self.incomparable: dict[str, list[Pair]] = {}  # by stage
@@ -185,8 +186,12 @@ class _Search:
         if self.best is None:
             nothing = f"{self.mechanism.name}: no pair of neighbours of size {self.size} to try in {self.domain}"
             raise self.failure or (BadInput(nothing) if self.in_time else out_of_time(self.aim.deadline.seconds))
-        self.compare.replay(self.best)
-        return self._worst(self.best, self.in_time)
+        try:
+            self._replay(self.best)
+        except RoundingDecides:
+            if self.replayed is None:
+                raise
+        return self._worst(self.replayed, self.in_time)  # type: ignore[arg-type]
 
     @property
     def met(self) -> bool:
@@ -333,8 +338,14 @@ class _Search:
             self.in_time, self.failure = False, self.failure or cut
             return False
         if better:
+            before = self.best, self.cost
             self.best, self.cost = comparison, cost
-            self._report(comparison)
+            try:
+                self._report(comparison)
+            except RoundingDecides as error:  # of these data alone: with others, the paths may hold
+                (self.best, self.cost), self.failure = before, self.failure or error
+                self.incomparable.setdefault(stage, []).append(Pair(left, right, stage))
+                return False
         self.reporter.progress(stage, self.tried, self.cost)
         return better
 
@@ -343,9 +354,14 @@ class _Search:
         started = time.monotonic()
         if self.replaying > REPORTING_SHARE * self.aim.deadline.spent:
             return
-        self.compare.replay(best)
+        self._replay(best)
         self.replaying += time.monotonic() - started
         self.reporter.best(self._worst(best, finished=False))
+
+    def _replay(self, best: Comparison) -> None:
+        """Hold plain runs against the paths of the best; RoundingDecides where its data are too large for that."""
+        self.compare.replay(best)
+        self.replayed = best
 
     def _climb(self) -> None:
         """Move one entry at a time of the best pair, as long as that makes it worse."""

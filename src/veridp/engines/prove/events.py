@@ -32,6 +32,7 @@ from veridp_check.noise import parameters_of
 # A mechanism's paths for proofs, with its decimal arguments taken for the rationals that they write down.
 
 
+MANY_REPLAYED = 64  # values past which those that are like others are replayed once
 MOST_SHOWN = 3  # exceptions that a message names
 
 
@@ -65,13 +66,21 @@ def check_noise(paths: Sequence[Path]) -> None:
 
 
 def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool = False) -> list[Sequence[Path]]:
-    """Its paths on each of the values, after plain runs agreed with them; the more values, the fewer runs on each."""
+    """Its paths on each of the values, after plain runs agreed with them; the more values, the fewer runs on each.
+
+    Of very many values, those where it does the same as on others, as on the same records in another order, have one
+    run down a path.
+    """
     found: list[Sequence[Path]] = []
+    known: set[tuple[str, ...]] = set()
     for place, value in enumerate(values):
         paths = explored(mechanism, value, defer=defer)
         found.append(ended(paths))
         check_noise(found[-1])
-        replayed(mechanism, value, paths, defer=defer, runs=max(RUNS // len(values), 1) if place else RUNS)
+        text = tuple(map(str, paths))
+        runs = 0 if text in known and len(values) > MANY_REPLAYED else max(RUNS // len(values), 1) if place else RUNS
+        replayed(mechanism, value, paths, defer=defer, runs=runs, seed=place)
+        known.add(text)
     if all(isinstance(path.output, Raised) for paths in found for path in paths):
         raised = " or ".join(sorted({str(path.output) for paths in found for path in paths})[:MOST_SHOWN])
         raise MechanismFailed(f"{mechanism.name} {raised} on every input of its domain; return an output")
@@ -86,9 +95,10 @@ def replayed(
     *,
     defer: bool = False,
     runs: int = RUNS,
+    seed: int = 0,
 ) -> Replayed:
     """What plain runs, also at these data, say of the paths; ExplorationDisagrees where one contradicts them."""
-    return Listing.of(rational_arguments(mechanism), data, paths, defer).replay(at, runs)
+    return Listing.of(rational_arguments(mechanism), data, paths, defer).replay(at, runs, seed)
 
 
 def rational_arguments(mechanism: Mechanism) -> Mechanism:

@@ -33,6 +33,7 @@ from veridp_check.induction_reader import InductionCertificate
 from veridp_check.induction_reader import InductionStep as LoopStep
 from veridp_check.noise import NoiseDraw
 from veridp_check.records import Seen
+from veridp_check.redrawn_checker import RedrawnCertificate
 from veridp_check.weights import PiecewiseWeight
 
 SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn
@@ -84,6 +85,11 @@ def replay(
         raise BadInput(
             "a certificate of noisy steps says between which numbers lies what a record adds, and no more, so random "
             "runs cannot be compared with it; prove the program again, which replays its paths"
+        )
+    if isinstance(certificate, RedrawnCertificate):
+        raise BadInput(
+            "a certificate of a number that is drawn again says where it ends up, and not how, so random runs "
+            "cannot be compared with it; prove the program again, which replays its paths"
         )
     rng = np.random.default_rng(seed)
     weights = _Frequencies()

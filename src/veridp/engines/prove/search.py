@@ -35,6 +35,7 @@ from veridp.engines.prove.events import (
 )
 from veridp.engines.prove.induction import Induction, prove_for_every_size
 from veridp.engines.prove.records import mapped, summarised, unsummarised
+from veridp.engines.prove.redrawn import RedrawnProof, prove_redrawn
 from veridp.engines.prove.regions import between, is_on_data
 from veridp.engines.prove.sampled_rounds import prove_by_rounds
 from veridp.engines.prove.weights import WeightedEvents, weighted_events
@@ -125,6 +126,9 @@ def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proo
 
 def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
     size = 1 if _is_one_number(mechanism) else mechanism.size if size is None else size
+    redrawn = None if delta else _redrawn(mechanism, size)
+    if redrawn is not None:
+        return redrawn
     if interval_of(mechanism) is not None and mechanism.adjacency.on_records:
         return _prove_records(mechanism, size, delta)
     polytopes = mechanism.adjacency.polytopes(size, mechanism.domain)
@@ -160,6 +164,19 @@ def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
     if weighted is None and (ends := interval_of(mechanism)) is not None:
         paths = between(*ends, paths)
     return _over_polytopes(mechanism, size, delta, polytopes, _OpenRuns(data, found, paths, weighted), listed)
+
+
+def _redrawn(mechanism: Mechanism, size: int) -> RedrawnProof | None:
+    """A proof for a number that is drawn again until it is plausible: of listed records, for all between them."""
+    if mechanism.adjacency.on_records and has_finite_domain(mechanism):
+        try:
+            numbers = numbers_of(mechanism.domain)
+        except (BadInput, TypeError, ValueError):
+            return None
+        if len(set(numbers)) < 2 or _tells_from_floats(mechanism, size):
+            return None
+        mechanism = mechanism.stating(domain=(min(numbers), max(numbers)))
+    return prove_redrawn(mechanism, size, _open_data(mechanism, size))
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,13 @@ class RecordingGenerator(np.random.Generator):
     def chisquare(self, df: Any, size: Any = None) -> Any:
         return self.gamma(df / 2, 2.0, size)
 
+    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
+        return self._scaled("beta", partial(self._rng.beta, a, b), 0.0, 1.0, size, a, b)
+
+    def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
+        width, peak = right - left, (mode - left) / (right - left)
+        return self._scaled("triangular", partial(self._rng.triangular, 0.0, peak, 1.0), left, width, size, peak)
+
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
         unit = self._scaled(

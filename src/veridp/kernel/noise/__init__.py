@@ -1,6 +1,7 @@
 """The noise that a mechanism may draw, a module for each distribution; engines know those that are imported here."""
 
 from veridp.kernel.distributions import Distribution
+from veridp.kernel.noise.beta import Beta
 from veridp.kernel.noise.binomial import Binomial
 from veridp.kernel.noise.cauchy import Cauchy
 from veridp.kernel.noise.exponential import Exponential
@@ -13,10 +14,12 @@ from veridp.kernel.noise.logistic import Logistic
 from veridp.kernel.noise.normal import Normal
 from veridp.kernel.noise.poisson import Poisson
 from veridp.kernel.noise.student import StudentT
+from veridp.kernel.noise.triangular import Triangular
 from veridp.kernel.noise.truncated import TruncatedLaplace
 from veridp.kernel.noise.uniform import Uniform
 
 __all__ = [
+    "Beta",
     "Binomial",
     "Cauchy",
     "Distribution",
@@ -31,6 +34,7 @@ __all__ = [
     "Normal",
     "Poisson",
     "StudentT",
+    "Triangular",
     "TruncatedLaplace",
     "Uniform",
 ]

@@ -119,4 +119,4 @@ def standard_gamma(rng: Any, shape: Any, size: Any = None, **options: Any) -> An
 
 @generator_method
 def chisquare(rng: Any, df: Any, size: Any = None) -> Any:
-    return rng._located(Shaped.of(Gamma, rng, df, Fraction(1, 2)), 0.0, 2.0, size)
+    return rng._located(Shaped.of(Gamma, rng, df, factor=Fraction(1, 2)), 0.0, 2.0, size)
