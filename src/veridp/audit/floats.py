@@ -81,7 +81,7 @@ def look_at_floats(findings: Findings) -> None:
 def _cost(case: AuditCase) -> FloatCost | None:
     """What the bits tell; None where no output has a number that is not whole."""
     tried, fractions = 0, False
-    best: Candidate | None = None
+    best: BitCandidate | None = None
     for pair in itertools.islice(_near_zero(case), PAIRS):
         left, right = (_draw(case, side, SELECTION_RUNS, stage) for stage, side in _sides(pair))
         tried += 1
@@ -98,7 +98,7 @@ def _cost(case: AuditCase) -> FloatCost | None:
     return FloatCost(_tested(case, best), f"{searched}, {RUNS} where they tell something", faults)
 
 
-def _tested(case: AuditCase, candidate: Candidate) -> Witness:
+def _tested(case: AuditCase, candidate: BitCandidate) -> Witness:
     """The event with bounds for its probabilities, from fresh runs."""
     pair, event = candidate.pair, candidate.event
     hits = [int(np.count_nonzero(event(_draw(case, side, RUNS, 2 + stage)))) for stage, side in _sides(pair)]
@@ -172,7 +172,7 @@ def _has_fractions(outputs: Outputs) -> bool:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BitCandidate:
     """An event on a pair, and the bound that it promises."""
 
     promise: float
@@ -181,7 +181,7 @@ class Candidate:
     worth_testing: bool  # whether it promises more than the claim, or never occurred on the right
 
 
-def _candidates(case: AuditCase, pair: Pair, left: Outputs, right: Outputs) -> Iterator[Candidate]:
+def _candidates(case: AuditCase, pair: Pair, left: Outputs, right: Outputs) -> Iterator[BitCandidate]:
     """An event for each bit below 1 of each number, in either direction."""
     from veridp.engines.sniper.features import FeatureLayout
 
@@ -196,7 +196,7 @@ def _candidates(case: AuditCase, pair: Pair, left: Outputs, right: Outputs) -> I
                 exceeds = _promised(case, first * more, second * more, RUNS, ALPHA) > case.claim.epsilon
                 alone = not second and first >= LEAST_SHARE * SELECTION_RUNS
                 promise = _promised(case, first, second, SELECTION_RUNS, SELECTION_ALPHA)
-                yield Candidate(promise, way, FineBit(layout, place, power), exceeds or alone)
+                yield BitCandidate(promise, way, FineBit(layout, place, power), exceeds or alone)
 
 
 def _promised(case: AuditCase, left: int, right: int, runs: int, alpha: float) -> float:
