@@ -380,6 +380,42 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class FloatCost:
+    """What released doubles give away besides the real numbers that they stand for.
+
+    It comes from runs on a few pairs: a `witness` by low bits, where one was found, and `faults` in words.
+    """
+
+    witness: Witness | None
+    searched: str
+    faults: tuple[str, ...] = ()
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The ε at this δ that low bits show, at the confidence of the witness; 0 where they show nothing."""
+        return 0.0 if self.witness is None else max(self.witness.epsilon(delta).lower, 0.0)
+
+    def refutes(self, claim: Claim) -> bool:
+        """Whether the mechanism, as its floats are, does not keep the claim."""
+        return self.witness is not None and self.witness.refutes(claim)
+
+    def to_dict(self, claim: Claim) -> dict[str, Any]:
+        """The cost as plain data, beside what is claimed."""
+        return {
+            "epsilon": self.epsilon(claim.tolerated.delta),
+            "refuted": self.refutes(claim),
+            "witness": self.witness and {**self.witness.to_dict(), "confidence": self.witness.confidence},
+            "searched": self.searched,
+            "faults": list(self.faults),
+        }
+
+    def __str__(self) -> str:
+        known = "nothing found"
+        if self.witness is not None:
+            known = f"ε >= {number(self.epsilon())} at confidence {self.witness.confidence:g}"
+        return f"{known} by {self.searched}"
+
+
+@dataclass(frozen=True)
 class Detectable:
     """The smallest violations that a test would have found with this probability, by an event as probable as this.
 
@@ -429,6 +465,7 @@ class Verdict(Presentable):
     subject: object = field(default=None, repr=False, compare=False)  # the mechanism itself, to draw what it does
     results: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # of engines that sampled
     detectable: Detectable | None = None  # the power of the samples, where they did not refute the claim
+    as_floats: FloatCost | None = None  # beside the cost as meant; None where no doubles are released
     cached: str = field(default="", compare=False)  # when it was made, where it comes from the cache
 
     def __post_init__(self) -> None:
@@ -508,6 +545,7 @@ class Verdict(Presentable):
             "caveats": list(self.caveats),
             **({} if self.claim.notion is None else {"proved": self.proved and self.proved.to_dict()}),
             **({} if self.detectable is None else {"detectable": dict(vars(self.detectable))}),
+            **({} if self.as_floats is None else {"as_floats": self.as_floats.to_dict(self.claim)}),
             **({"cached": self.cached} if self.cached else {}),
         }
 

@@ -13,6 +13,7 @@ from veridp.audit.case import AuditCase, run_again, run_once
 from veridp.audit.caveats import look_for_caveats, reused_noise
 from veridp.audit.explored import compare_with_ledger
 from veridp.audit.findings import Findings
+from veridp.audit.floats import look_at_floats
 from veridp.audit.witness import rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt
@@ -185,6 +186,7 @@ def _explore_first(findings: Findings) -> None:
     if not findings.exact and not findings.proved:
         _sample_only(findings)
         findings.step("confirm", sampled.confirm_exactly)
+    _look_at_floats(findings)
     findings.step("caveats", look_for_caveats)
 
 
@@ -193,11 +195,17 @@ def _try_other_sizes(findings: Findings) -> None:
         findings.step("other sizes", explored.try_other_sizes, OTHER_SIZES_TIME_SHARE)
 
 
+def _look_at_floats(findings: Findings) -> None:
+    if not findings.refuted and "floats" not in findings.closed:
+        findings.step("floats", look_at_floats)
+
+
 def _sample_only(findings: Findings) -> None:
     """Plain events, then StatDP where they refute nothing, then DP-Sniper, also where the claim is refuted by then.
 
     Otherwise more seconds, in which it is refuted, could cost the better bound of an attack.
     """
+    _look_at_floats(findings)
     findings.step("events", sampled.try_events, sampled.QUICK_SHARE)
     if not findings.refuted:
         findings.step("statdp", sampled.look_quickly, sampled.QUICK_SHARE)

@@ -15,7 +15,19 @@ from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
-from veridp.claim import LOSS_ERROR, Claim, Detectable, Evidence, Interval, Remark, Standing, Verdict, Witness, number
+from veridp.claim import (
+    LOSS_ERROR,
+    Claim,
+    Detectable,
+    Evidence,
+    FloatCost,
+    Interval,
+    Remark,
+    Standing,
+    Verdict,
+    Witness,
+    number,
+)
 from veridp.errors import CutShort, EnginesDisagree
 from veridp.notions import Notion, PrivacyBounds
 
@@ -47,6 +59,7 @@ class Findings:
         self.smallest_mass: float | None = None
         self.results: dict[str, object] = {}  # what engines that sampled returned, by their names
         self.detectable: Detectable | None = None
+        self.as_floats: FloatCost | None = None
         self.finished = True
         self.exact = False  # whether the exact engine can speak of this mechanism
         self.running = ""  # the step under way
@@ -230,6 +243,7 @@ class Findings:
             proved=self.bound,
             subject=case.mechanism,
             results=dict(self.results),
+            as_floats=self.as_floats,
         )
 
     def _look_at(self) -> tuple[Remark, ...]:

@@ -44,7 +44,7 @@ def compare_runs(findings: Findings) -> None:
             return
         findings.finished = findings.finished and result.finished
         findings.searched += result.searched
-        inside = [one for one in result.found if _in_domain(case, one.pair)]
+        inside = [one for one in result.found if in_domain(case, one.pair)]
         findings.candidates = [one.pair for one in inside]
         findings.remarks += [
             candidate.remark
@@ -56,7 +56,7 @@ def compare_runs(findings: Findings) -> None:
         found.append(f"{count_text(len(candidates), 'candidate')} on {count_text(result.pairs, 'pair')}")
         found.extend(f"candidate: {candidate}" for candidate in candidates)
         costliest = result.costliest
-        if costliest is not None and _in_domain(case, costliest.pair):
+        if costliest is not None and in_domain(case, costliest.pair):
             sides = f"{data_text(costliest.left)} against {data_text(costliest.right)}"
             found.append(f"{costliest.cost_text} between {sides}, where {case.claim} is claimed")
             if costliest.epsilon > 0:
@@ -95,7 +95,7 @@ def confirmed_by_samples(findings: Findings) -> str:
     )
 
 
-def _in_domain(case: AuditCase, pair: Pair) -> bool:
+def in_domain(case: AuditCase, pair: Pair) -> bool:
     """Whether both inputs hold values of the domain alone: no other refute a claim."""
     domain: Any = case.mechanism.domain
     relation = case.mechanism.adjacency

@@ -59,7 +59,7 @@ def sources_of(function: Any) -> Sources | None:
 
     Generators in the same state draw the same numbers, not independent ones: they are not adopted.
     """
-    if type(function).__module__ == "veridp.mechanism.adapters":
+    if type(function).__module__.startswith("veridp.mechanism.adapters."):
         return None
     search = _Search(function)
     slots = search.slots()

@@ -16,7 +16,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Claim, Remark, Standing, Verdict, Witness, data_text, number, with_assumptions
+from veridp.claim import Claim, FloatCost, Remark, Standing, Verdict, Witness, data_text, number, with_assumptions
 from veridp.errors import BadInput
 
 # --------------------------------------------------------------------------------------------------------------- audit
@@ -62,6 +62,8 @@ def _lines(verdict: Verdict) -> list[str]:
         lines.append(f"    {number(verdict.epsilon.upper)}-DP is proved {verdict.scope}")
     if verdict.witness is not None:
         lines += _witness_lines(verdict.witness, verdict.claim)
+    if verdict.as_floats is not None:
+        lines += _float_lines(verdict.as_floats)
     if verdict.alignment:
         lines += ["proof, where it costs most", f"    {verdict.alignment}"]
     if verdict.look_at:
@@ -87,6 +89,14 @@ def _witness_lines(witness: Witness, claim: Claim) -> list[str]:
         f"    probability {witness.left_probability} on left, {witness.right_probability} on right",
         *_exceeded(witness),
     ]
+
+
+def _float_lines(cost: FloatCost) -> list[str]:
+    witness = cost.witness
+    event = (
+        [] if witness is None else [f"    {witness}", "    round the output to a grid, or use a mechanism that does"]
+    )
+    return ["as floats", f"    {cost}", *event, *(f"    {fault}" for fault in cost.faults)]
 
 
 def _exceeded(witness: Witness) -> list[str]:

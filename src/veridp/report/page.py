@@ -215,6 +215,11 @@ def _headline(verdict: Verdict) -> str:
             f"state it with {escape(options)}, or in the decorator.</p>"
         )
     lines += [f'<p class="warning"><b>Depends on:</b> {escape(caveat)}</p>' for caveat in verdict.caveats]
+    if verdict.as_floats is not None:
+        cost = "; ".join(
+            map(str, filter(None, (verdict.as_floats, verdict.as_floats.witness, *verdict.as_floats.faults)))
+        )
+        lines.append(f'<p class="note"><b>As floats:</b> {escape(cost)}</p>')
     if not verdict.finished:
         lines.append('<p class="warning"><b>Cut short.</b> The search ended before its work was done.</p>')
     return (

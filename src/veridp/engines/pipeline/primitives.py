@@ -20,7 +20,7 @@ import numpy as np
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair, pair_of_claim
 from veridp.claim import Claim
 from veridp.kernel.site import Site
-from veridp.mechanism.adapters import _opendp_claim, _opendp_metric
+from veridp.mechanism.adapters.opendp_measurements import opendp_claim, opendp_metric
 
 TOLERANCE = 1e-9  # relative, by which a distance may exceed a sensitivity that was computed in floats
 Recorded = Callable[[Callable[[], Any], Callable[[Any, Site], "Primitive"]], Any]
@@ -45,7 +45,7 @@ class Primitive:
     def distance(self, other: Primitive) -> float:
         """How far apart the two arguments are, in the metric of the library; inf where that is not known."""
         if self.name.startswith("opendp"):
-            return _opendp_distance(_opendp_metric(self.machine), self.argument, other.argument)
+            return _opendp_distance(opendp_metric(self.machine), self.argument, other.argument)
         return _largest_difference(self.argument, other.argument)
 
     @property
@@ -61,7 +61,7 @@ class Primitive:
             return None
         if self.name.startswith("opendp"):
             try:
-                return pair_of_claim(Claim.stated(**_opendp_claim(self.machine, distance, None)))
+                return pair_of_claim(Claim.stated(**opendp_claim(self.machine, distance, None)))
             except Exception:  # BadInput, or an error of opendp's own: the map says nothing for this distance
                 return None
         return self._diffprivlib_cost(distance)

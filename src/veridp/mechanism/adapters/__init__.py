@@ -1,0 +1,12 @@
+"""Mechanisms from what is not a plain function: objects of other libraries, batched functions, and commands.
+
+Each adapter returns a Mechanism. What the library itself says (its claim, its neighbours, its domain) is taken over
+where it can be known; every adapter lets you say it yourself by the options of `veridp.mechanism`. No library is
+imported here.
+"""
+
+from veridp.mechanism.adapters.diffprivlib_objects import diffprivlib, is_diffprivlib
+from veridp.mechanism.adapters.foreign import Command, batched, command, unseeded
+from veridp.mechanism.adapters.opendp_measurements import is_opendp, opendp
+
+__all__ = ["Command", "batched", "command", "diffprivlib", "is_diffprivlib", "is_opendp", "opendp", "unseeded"]

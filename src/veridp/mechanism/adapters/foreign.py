@@ -1,0 +1,227 @@
+"""Mechanisms whose randomness is their own: batched functions, functions of other libraries, and other programs.
+
+They can be sampled and not explored, and their draws do not follow from a seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import random
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from veridp.adjacency import adjacency
+from veridp.errors import BadInput, BadOutput, MechanismFailed, MechanismHung
+from veridp.mechanism.declared import Mechanism
+
+# ------------------------------------------------------------------------------------------------------------- command
+# A mechanism that is another program: JSON lines in, JSON lines out.
+
+
+TAIL = 300  # characters of its last words that an error repeats
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to be started; it answers each line of JSON, the data, with one line of JSON, an output."""
+
+    words: tuple[str, ...]
+    seconds: float
+
+    @classmethod
+    def from_line(cls, line: str | Sequence[str], seconds: float) -> Command:
+        """The command that a line, split as a shell would, or a sequence of words gives."""
+        words = tuple(shlex.split(line) if isinstance(line, str) else line)
+        if not words or not all(isinstance(word, str) for word in words):
+            raise BadInput(f"{line!r} is not a command; give for instance ['python3', 'mechanism.py']")
+        return cls(words, seconds)
+
+    @property
+    def __name__(self) -> str:
+        return shlex.join(self.words)
+
+    def outputs(self, data: Any, count: int) -> list[Any]:
+        """`count` outputs on the data, from one run of the program."""
+        line = json.dumps(data, default=_plain) + "\n"
+        lines = self._answer(line * count).splitlines()
+        if len(lines) != count:
+            raise BadOutput(
+                f"{self.__name__} wrote {len(lines)} lines for {count} of input; "
+                f"it has to write one line of JSON for each line that it reads"
+            )
+        return [self._read(number, text) for number, text in enumerate(lines, start=1)]
+
+    def _answer(self, text: str) -> str:
+        try:
+            run = subprocess.run(  # noqa: S603 - the user's own command, without a shell
+                self.words, input=text, capture_output=True, text=True, timeout=self.seconds, check=False
+            )
+        except OSError as error:
+            raise BadInput(f"{self.__name__}: {error.strerror}; give a program that can be started") from None
+        except subprocess.TimeoutExpired:
+            raise MechanismHung(
+                f"{self.__name__} did not answer within {self.seconds:g} s; give it longer with seconds=…, "
+                f"or let it end when its input does"
+            ) from None
+        if run.returncode:
+            raise MechanismFailed(f"{self.__name__} ended with status {run.returncode}: {run.stderr.strip()[-TAIL:]}")
+        return run.stdout
+
+    def _read(self, number: int, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise BadOutput(
+                f"{self.__name__}, line {number} of its output: {text[:TAIL]!r} is not JSON ({error.msg})"
+            ) from None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays in the words of JSON."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise BadInput(f"{value!r} cannot be written as JSON; give data made of numbers, strings, lists and dictionaries")
+
+
+# ---------------------------------------------------------------------------------- batched functions, commands
+
+
+def batched(function: Callable[[Any, int], Any], **options: Any) -> Mechanism:
+    """The mechanism of a function `f(data, n)` that returns n outputs at once, with randomness of its own."""
+    if not callable(function):
+        raise BadInput(f"{function!r} is not a function of (data, n)")
+    return foreign(_Batched(function), **options)
+
+
+def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechanism:
+    """The mechanism of a function whose sources of randomness cannot be adopted: sampled, never explored.
+
+    It is run once for each output. NumPy's and Python's global generators are seeded from `rng` for each block of
+    outputs, so that what is drawn from these follows from the seed; draws from anywhere else do not.
+    """
+    given = function if isinstance(function, Mechanism) else Mechanism(function, **resolved(options))
+
+    @functools.wraps(given.function)
+    def once(rng: Any, data: Any, **arguments: Any) -> Any:
+        if stands_in(rng):
+            rng.refuse(f"{given.name} draws its noise out of sight, not from rng")
+        return given.bind(**arguments).bound()(rng, data)
+
+    def many(rng: Any, data: Any, count: int, **arguments: Any) -> list[Any]:
+        run = given.bind(**arguments).bound()
+        with _global_randomness_from(rng):
+            return [run(rng, data) for _ in range(count)]
+
+    if not given.roles.natural:
+        others = [p.replace(kind=p.KEYWORD_ONLY) for p in (given.parameters or {}).values()]
+        first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in ("rng", given.roles.data)]
+        once.__signature__ = inspect.Signature([*first, *others])  # type: ignore[attr-defined]
+
+    return replace(given, function=once, vectorised=many)
+
+
+@contextmanager
+def _global_randomness_from(rng: Any) -> Iterator[None]:
+    """Seeds the global generators of NumPy and Python from `rng` for the body, and restores their states."""
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002 - they are what the user's code draws from
+    np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
+    random.seed(int(rng.integers(2**62)))
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])
+
+
+def command(line: str | Sequence[str], *, seconds: float = 60.0, **options: Any) -> Mechanism:
+    """The mechanism of a command: for each line of JSON that it reads, the data, it writes one, an output.
+
+    The command is started anew for each block of samples and given that many lines; it may take `seconds` for a block.
+    A string is split as a shell would; no shell runs it.
+    """
+    return foreign(Command.from_line(line, seconds), **options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batched:
+    function: Callable[[Any, int], Any]
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def outputs(self, data: Any, count: int) -> Any:
+        return self.function(data, count)
+
+
+@dataclass(frozen=True, eq=False)
+class Unseeded:
+    """A callable of another library with randomness of its own, run once for each output."""
+
+    function: Callable[[Any], Any]
+    scalar: bool
+    library: str
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.function, "__name__", f"{self.library}_{type(self.function).__name__.lower()}"))
+
+    def outputs(self, data: Any, count: int) -> list[Any]:
+        given = single(data) if self.scalar else data
+        return [self.function(given) for _ in range(count)]
+
+
+def single(data: Any) -> Any:
+    """The number itself, where data is a list or array of one."""
+    return data[0] if isinstance(data, list | tuple | np.ndarray) and len(data) == 1 else data
+
+
+@dataclass(frozen=True, eq=False)
+class _Once:
+    """One output as a function of `(rng, data)`, from a source of many."""
+
+    source: Any
+
+    @property
+    def __name__(self) -> str:
+        return str(self.source.__name__)
+
+    def __call__(self, rng: Any, data: Any) -> Any:
+        if stands_in(rng):
+            rng.refuse(f"{self.__name__} draws its noise out of sight, not from rng")
+        return self.source.outputs(data, 1)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Many:
+    """Many outputs as a function of `(rng, data, count)`, from a source of them."""
+
+    source: Any
+
+    def __call__(self, rng: Any, data: Any, count: int) -> Any:
+        return self.source.outputs(data, count)
+
+
+def stands_in(rng: Any) -> bool:
+    """Whether this is a stand-in for a generator; one may pass for a real one by its class."""
+    return type(rng) is not Generator
+
+
+def foreign(source: Any, **options: Any) -> Mechanism:
+    return Mechanism(_Once(source), **{"vectorised": _Many(source), **resolved(options)})
+
+
+def resolved(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a mechanism, where an adjacency may be a name."""
+    if "adjacency" in options:
+        options = {**options, "adjacency": adjacency(options["adjacency"])}
+    return options

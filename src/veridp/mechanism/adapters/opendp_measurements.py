@@ -1,0 +1,154 @@
+"""Measurements of OpenDP as mechanisms, and queries of its context, which are measurements in the making."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from veridp.adjacency import Adjacency, Scaled, adjacency
+from veridp.errors import BadInput
+from veridp.mechanism.adapters.foreign import Unseeded, foreign
+from veridp.mechanism.declared import Mechanism
+from veridp.notions import MAKERS, Notion, RenyiDP, ZeroConcentrated
+
+DELTA = 1e-6  # where a library claims what no notion here says, the δ at which its ε is taken
+
+
+def is_opendp(found: Any) -> bool:
+    """Whether this is a Measurement of OpenDP; asks its class alone, so that nothing is imported."""
+    return any(f"{kind.__module__}.{kind.__name__}" == "opendp.mod.Measurement" for kind in type(found).__mro__)
+
+
+# For each input metric of OpenDP, the relations whose neighbours have a distance in it, and that distance; the first is
+# the one that is meant by the metric. Under L1 and L2 one entry moves, which is a part of their neighbours.
+ORDERED_RECORDS = {"add-remove": 1, "replace": 2}
+DISTANCES: dict[str, dict[str, int]] = {
+    "SymmetricDistance": {"add-remove-unordered": 1, "replace-unordered": 2, **ORDERED_RECORDS},
+    "InsertDeleteDistance": ORDERED_RECORDS,
+    "ChangeOneDistance": {"replace-unordered": 1, "replace": 1},
+    "HammingDistance": {"replace": 1},
+    "DiscreteDistance": {"any": 1},
+    "AbsoluteDistance": {"linf": 1, "l1": 1, "monotone": 1},
+    "L1Distance": {"l1": 1},
+    "L2Distance": {"l1": 1},
+    "LInfDistance": {"linf": 1, "l1": 1, "monotone": 1},
+    "LInfDistance, monotonic": {"monotone": 1, "l1": 1},
+}
+
+
+def opendp(measurement: Any, *, delta: float | None = None, **options: Any) -> Mechanism:
+    """The measurement of OpenDP as a mechanism, with the claim that its own privacy map makes.
+
+    The output measure is the notion of the claim: ε for MaxDivergence, (ε, δ) for its approximate variant, ρ for
+    ZeroConcentratedDivergence, and a bound at each of many orders for RenyiDivergence. With `delta` it is (ε, δ) at
+    this δ; so are SmoothedMaxDivergence and approximate zCDP, at a δ of 1e-6 where none is given.
+
+    Neighbours, domain and size come from its input metric and domain: SymmetricDistance counts added and removed
+    records, ChangeOneDistance and HammingDistance replaced ones; data of a known size cannot lose a record, so that
+    their neighbours have one replaced.
+    """
+    if not is_opendp(measurement):
+        raise BadInput(f"{measurement!r} is not an opendp Measurement; build one with opendp.measurements.make_…")
+    known = _opendp_input(measurement, options)
+    relation = adjacency(known["adjacency"])
+    stated = any(name in options for name in ("epsilon", *MAKERS))
+    claimed = {} if stated else opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
+    function = Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
+    return foreign(function, **{**claimed, **known, "adjacency": relation})
+
+
+def _is_scalar(domain: Any) -> bool:
+    return str(domain).startswith("AtomDomain")
+
+
+def opendp_metric(measurement: Any) -> str:
+    """The input metric, by its name in DISTANCES."""
+    name, _, details = str(measurement.input_metric).partition("(")
+    return f"{name}, monotonic" if details.startswith("monotonic") else name
+
+
+def _opendp_input(measurement: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with the adjacency, domain and size that the metric and domain of the inputs stand for."""
+    domain, metric = measurement.input_domain, opendp_metric(measurement)
+    atoms = domain if _is_scalar(domain) else getattr(domain, "element_domain", domain)
+    size = 1 if _is_scalar(domain) else getattr(domain, "size", None)
+    if metric not in DISTANCES and "adjacency" not in options:
+        raise BadInput(
+            f"opendp's {measurement.input_metric} is not supported; state neighbours and claim with "
+            f"adjacency=… and epsilon=…"
+        )
+    meant = [name for name in DISTANCES.get(metric, ()) if size is None or not adjacency(name).extra]
+    known: dict[str, Any] = {"size": size}  # without a size, the usual one is assumed
+    known |= {"adjacency": meant[0]} if meant else {}
+    if "domain" not in options:
+        known |= _opendp_values(atoms)
+    return known | options
+
+
+def _opendp_distance(measurement: Any, relation: Adjacency) -> float:
+    """The largest distance between neighbours under the relation, in the input metric."""
+    scaled = isinstance(relation, Scaled)
+    name, factor = (relation.relation.name, relation.factor) if scaled else (relation.name, 1)  # type: ignore[attr-defined]
+    distance = DISTANCES.get(opendp_metric(measurement), {}).get(name)
+    if distance is None:
+        raise BadInput(
+            f"opendp's {measurement.input_metric} does not bound the distance of neighbours under {relation}, so its "
+            f"map makes no claim about them; give the claim too, with epsilon=…"
+        )
+    return distance * factor
+
+
+def _opendp_values(atoms: Any) -> dict[str, Any]:
+    """The domain, and that it is assumed where the numbers have no bounds."""
+    kind = str(getattr(atoms, "carrier_type", ""))
+    if kind == "bool":
+        return {"domain": [False, True]}
+    bounds = kind.startswith(("i", "u", "f")) and getattr(atoms, "bounds", None)
+    low, high = bounds or (-10, 10)
+    assumed = frozenset() if bounds else frozenset({"domain"})
+    if kind.startswith(("i", "u")):
+        least = max(int(low), 0) if kind.startswith("u") else int(low)
+        return {"domain": range(least, int(high) + 1), "assumed": assumed}
+    if kind.startswith("f"):
+        return {"domain": (float(low), float(high)), "assumed": assumed}
+    raise BadInput(f"opendp's {atoms} has no values that can be listed here; give some with domain=[…]")
+
+
+def opendp_claim(measurement: Any, distance: float, delta: float | None) -> dict[str, Any]:
+    """The claim of the measurement's own map at this distance of inputs, as keywords."""
+    kind = str(measurement.input_metric.distance_type)
+    loss = measurement.map(float(distance) if kind.startswith("f") else math.ceil(distance))
+    measure, failure = str(measurement.output_measure), 0.0
+    if measure.startswith("Approximate("):
+        measure, (loss, failure) = measure.removeprefix("Approximate(").removesuffix(")"), loss
+    if measure == "MaxDivergence":
+        return {"epsilon": float(loss), **({"delta": float(failure)} if failure else {})}
+    if measure == "SmoothedMaxDivergence":
+        return _at_delta(loss.epsilon, delta, failure)
+    if measure not in OPENDP_NOTIONS:
+        raise BadInput(
+            f"opendp's {measurement.output_measure} has no counterpart here; cast the measurement, or state its claim "
+            f"with epsilon=… and delta=…, rho=… or rdp=…"
+        )
+    notion = OPENDP_NOTIONS[measure](loss)
+    if delta is None and not failure:
+        return {notion.keyword: notion.stated}
+    return _at_delta(notion.epsilon, delta, failure)
+
+
+OPENDP_NOTIONS: dict[str, Callable[[Any], Notion]] = {
+    "ZeroConcentratedDivergence": ZeroConcentrated,
+    "RenyiDivergence": RenyiDP.of,
+}
+
+
+def _at_delta(epsilon_at: Callable[[float], float], delta: float | None, failure: float) -> dict[str, Any]:
+    """(ε, δ) of a guarantee that holds but for an event of probability `failure`, which is a part of this δ.
+
+    δ = failure + (1 - failure) δ' for (ε, δ') of the guarantee itself: Bun and Steinke (TCC 2016), Lemma 8.8.
+    """
+    total = failure + (1 - failure) * DELTA if delta is None else delta
+    if not total > failure:
+        raise BadInput(f"the measurement alone has δ = {failure:g}; give a larger delta than {total:g}")
+    return {"epsilon": float(epsilon_at((total - failure) / (1 - failure))), "delta": total}
