@@ -4,8 +4,10 @@ Two tables. The first: reports of OUE and OLH over a hundred values, in Parquet 
 by a plain NumPy pass over the same files in the same process (read by pyarrow, `unpackbits` and the hash as array
 arithmetic), with the ratio of their rates on one thread, the rate on two, and the most memory that was
 held. The second: one sampling job on 1 and 2 workers of a local Ray and a local Dask cluster, against the same job in
-this process; efficiency is the time here, divided by workers times the time there. Clusters that are not installed are
-left out. Starting a cluster, compiling and writing the files are not counted.
+this process. Efficiency is the time here, divided by workers times the time there: on a machine that others use too it
+says how many cores were free. Overhead is what the cluster adds to the processor seconds of the job: those of this
+process and of all that it started, servers included, against those of the job here. Clusters that are not installed
+are left out. Starting a cluster, compiling and writing the files are not counted.
 
 Rates vary with the machine, and what else it does; ratios are of one run and hardly do.
 """
@@ -19,11 +21,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import psutil
 import pyarrow
 from numpy.typing import NDArray
 from pyarrow import parquet
@@ -37,7 +41,7 @@ from veridp.sampling.cluster import DaskExecutor, RayExecutor
 SIZE = 100
 ORACLES: dict[str, Oracle] = {"OUE": OUE(SIZE, 1.0), "OLH": OLH(SIZE, 2.0)}
 FILES = 8
-REPEATS = 3  # of which the best counts; both sides take turns
+REPEATS = 2  # of which the best counts; both sides take turns
 LEAST_RATE = 0.7  # of the plain pass
 
 
@@ -157,10 +161,27 @@ def dask(workers: int) -> Iterator[Executor]:
         yield DaskExecutor(client)
 
 
+def processor_seconds() -> float:
+    """Of this process and of all that it started and that are still there."""
+    total = 0.0
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        with suppress(psutil.Error):  # it may have ended
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def measured(job: Callable[[], object]) -> tuple[float, float]:
+    """The seconds, and the processor seconds, that a job takes."""
+    start = processor_seconds()
+    elapsed = seconds(job)
+    return elapsed, processor_seconds() - start
+
+
 def show_clusters(runs: int) -> None:
     print(f"\n{runs:.3g} runs, one by one\n")
-    print("| cluster | workers | seconds | here | efficiency |")
-    print("|---|---|---|---|---|")
+    print("| cluster | workers | tasks | seconds | here | efficiency | processor seconds | here | overhead |")
+    print("|---|---|---|---|---|---|---|---|---|")
 
     def job(executor: Executor | None, count: int = runs) -> Any:
         workers = 1 if executor is None else None
@@ -170,20 +191,37 @@ def show_clusters(runs: int) -> None:
         for workers in (1, 2):
             try:
                 with started(workers) as executor:
-                    job(executor, 10_000)  # loads veridp there
-                    assert job(executor) == job(None)
-                    turns = [(seconds(lambda: job(executor)), seconds(lambda: job(None))) for _ in range(REPEATS)]
+                    job(executor, 100_000)  # loads veridp there
+                    assert job(executor, 100_000) == job(None, 100_000)
+                    with counted_tasks(executor) as tasks:
+                        turns = [(measured(lambda: job(executor)), measured(lambda: job(None))) for _ in range(REPEATS)]
             except ImportError as missing:
-                print(f"| {name} | {workers} | | | {missing} |")
+                print(f"| {name} | {workers} | | | | | | | {missing} |")
                 continue
-            there, here = (min(side) for side in zip(*turns, strict=True))
-            print(f"| {name} | {workers} | {there:.1f} | {here:.1f} | {here / there / workers:.0%} |")
+            (there, here), (used, needed) = (
+                [min(turn[side][which] for turn in turns) for side in (0, 1)] for which in (0, 1)
+            )
+            cells = (f"{there:.1f}", f"{here:.1f}", f"{here / there / workers:.0%}", f"{used:.1f}", f"{needed:.1f}")
+            print(f"| {name} | {workers} | {tasks[0] // REPEATS} | {' | '.join(cells)} | {used / needed - 1:.1%} |")
+
+
+@contextmanager
+def counted_tasks(executor: Executor) -> Iterator[list[int]]:
+    """How many tasks the executor is given."""
+    count, submit = [0], executor.submit
+
+    def counting(*arguments: Any) -> Any:
+        count[0] += 1
+        return submit(*arguments)
+
+    with patch.object(executor, "submit", counting):
+        yield count
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--reports", type=float, default=1e7, help="of each oracle")
-    parser.add_argument("--runs", type=float, default=4e5, help="of the mechanism that clusters sample")
+    parser.add_argument("--runs", type=float, default=1e6, help="of the mechanism that clusters sample")
     parser.add_argument("--folder", type=Path, help="where to keep the files; a temporary folder if not given")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
+from veridp.budget.child_process import THREADED
+
 # No test depends on how busy the machine is: generated inputs may take as long as they do.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -27,6 +29,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["VERIDP_CACHE"] = "off"  # no test takes a verdict from another run; those of the cache name a folder
 
 Run = Callable[..., "Result"]
+
+
+@pytest.fixture(autouse=True)
+def _no_threads_that_a_fork_waits_for() -> Iterator[None]:
+    """Fail a test that loads a library whose threads forked processes wait for: later tests would not fork.
+
+    Such tests run in a Python process of their own.
+    """
+    yield
+    assert sys.modules.keys().isdisjoint(THREADED), "run this in a Python process of its own"
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ The loop is given as a system: states, whose symbols stand for any real numbers,
 neighbour, take the same steps; the certificate says by how much the symbols differ between the two runs in each state
 (a *place* is a state and a phase: what has moved so far), and how the noise of each step is shifted. If every step
 leads from places whose differences are as stated to such places again, then by induction so does every run, however
-many queries there are.
+many queries there are. Where the certificate states a size, phases count the queries too: then differences and shifts
+may depend on how many were asked, and what is left may grow with their number.
 """
 
 from __future__ import annotations
@@ -30,7 +31,24 @@ Phases = Mapping[str, Sequence[tuple[int, str]]]  # from each phase: by how much
 
 
 def _phases(certificate: InductionCertificate) -> list[Phases]:
-    """How queries move under the adjacency, step by step, for each polytope of differences; the first phase is first.
+    """How queries move, step by step, for each polytope of differences; the first phase is first.
+
+    For one size, a phase is that of the adjacency and how many queries were asked: from the last, none follows.
+    """
+    phases = _phases_of_every_size(certificate)
+    return phases if certificate.size is None else [_counted(each, certificate.size) for each in phases]
+
+
+def _counted(phases: Phases, size: int) -> Phases:
+    return {
+        f"{phase} after {k}": [(by, f"{following} after {k + 1}") for by, following in moves if k < size]
+        for k in range(size + 1)
+        for phase, moves in phases.items()
+    }
+
+
+def _phases_of_every_size(certificate: InductionCertificate) -> list[Phases]:
+    """How queries move under the adjacency.
 
     linf: any query up or down. monotone: all up, or all down, or not at all. l1: one query moves, and the phase tells
     how long ago that was, up to twice the period of the loop.
@@ -63,7 +81,8 @@ def check_neighbours(certificate: InductionCertificate) -> str:
         for m, move in enumerate(alignment.moves):
             if move.phase is not None and move.phase not in phases:
                 raise CertificateFlaw(f"/alignments/{a}/moves/{m}/phase", f"{certificate.adjacency} has no such phase")
-    return f"queries that move one after the other as {certificate.adjacency} has it, however many there are"
+    many = "however many there are" if certificate.size is None else f"{certificate.size} of them"
+    return f"queries that move one after the other as {certificate.adjacency} has it, {many}"
 
 
 # ------------------------------------------------------------------------------------------------------ the system
@@ -140,6 +159,8 @@ def _taken(certificate: InductionCertificate, a: int) -> Iterator[_Taken]:
         for s, step in enumerate(certificate.steps):
             if step.source != state:
                 continue
+            if step.when == "end" and certificate.size is not None and phases[phase]:
+                continue  # queries follow
             ways = phases[phase] if step.when == "step" else [(0, phase)]
             for by, following in ways:
                 yield table.taken(s, step, None if state is None else phase, by, following)
@@ -255,7 +276,8 @@ def check_induction(certificate: InductionCertificate) -> str:
             where = f"state {each.source.state} in phase {each.source.phase!r}"
             left, taken = text_of(each.source.left), text_of(each.move.cost + rest)
             raise CertificateFlaw(each.place, f"from {where}, {left} is left, but it takes {taken}")
-    return "no step takes more than what is left, so that no run does, however long"
+    long = ", however long" if certificate.size is None else ""
+    return f"no step takes more than what is left, so that no run does{long}"
 
 
 def check_epsilon(certificate: InductionCertificate) -> str:

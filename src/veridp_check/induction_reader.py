@@ -1,4 +1,5 @@
-"""Reading a certificate for every size: a loop as a finite system of states and steps, and how each is carried over.
+"""Reading a certificate for every size, or step by step for one: a loop as a finite system of states and steps, and
+how each is carried over.
 
 Part of the checker.
 """
@@ -26,6 +27,7 @@ from veridp_check.noise import NoiseDraw
 
 WHEN = ("start", "step", "end")
 MAX_PERIOD = 10_000  # steps
+MAX_SIZE = 10_000  # queries, where they are counted
 QUERY = 0  # the index of the query among the data of an expression; the symbols of the state follow it
 
 
@@ -88,7 +90,7 @@ class InductionAlignment:
 
 @dataclass(frozen=True)
 class InductionCertificate(Stated):
-    """What a certificate for every size says."""
+    """What a certificate for every size says; or one for one size, in whose phases queries are counted."""
 
     period: int
     noises: tuple[NoiseDraw, ...]
@@ -100,9 +102,10 @@ class InductionCertificate(Stated):
 def read_induction(document: object) -> InductionCertificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
     field = DocumentNode(document).fields(*HEADER, "period", "noises", "states", "steps", "alignments")
-    for name in ("size", "domain"):
-        if field[name].value is not None:
-            raise field[name].flaw("null is needed: an induction is for every size, and for all numbers")
+    if field["domain"].value is not None:
+        raise field["domain"].flaw("null is needed: an induction is for all numbers")
+    if field["size"].value is not None:
+        field["size"].whole(least=1, most=MAX_SIZE)
     noises = tuple(noise_in(node) for node in field["noises"].entries())
     states = tuple(_state(node) for node in field["states"].entries())
     steps = tuple(_step(node, states, noises) for node in field["steps"].entries())

@@ -75,7 +75,19 @@ class _Cover:
         rest = [value for other, value in region.items() if other != key]
         behind = [one for one in regions if key in one and _front(one[key]) != _front(edge)]
         facet = [on_plane(value, edge) for value in (*part, *rest)]
-        return self.covers(facet, [[on_plane(v, edge) for k, v in one.items() if k != key] for one in behind])
+        others = [[on_plane(v, edge) for k, v in one.items() if k != key] for one in behind]
+        return _asks_no_more(others, facet) or self.covers(facet, others)
+
+
+def _asks_no_more(regions: Sequence[Positive], facet: Positive) -> bool:
+    """Whether all that one of the regions asks is asked in the facet too, so that it covers the facet by itself."""
+    mine = _planes(facet)
+    if mine is None:
+        return True  # nothing is left of the facet
+    for planes in map(_planes, regions):
+        if planes is not None and all(k in mine and _front(mine[k]) == _front(v) for k, v in planes.items()):
+            return True
+    return False
 
 
 def on_plane(value: LinearExpression, plane: LinearExpression) -> LinearExpression:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas
 import pytest
 from tests.conftest import Run
+from tests.sampling.on_cluster import plain
 
 import veridp
 from veridp.errors import BadInput
@@ -46,15 +47,6 @@ def leaky(rng, data):
 
 def above(rng, data):
     return bool(data[0] + rng.laplace(scale=2.0) > 0.5)
-
-
-def plain(result: Any) -> Any:
-    """All that the result says, except how long it took."""
-    if isinstance(result, dict):
-        return {name: plain(value) for name, value in result.items() if "seconds" not in name}
-    if isinstance(result, list | tuple):
-        return [plain(value) for value in result]
-    return plain(result.to_dict()) if hasattr(result, "to_dict") else result
 
 
 SEARCHES: dict[str, Any] = {

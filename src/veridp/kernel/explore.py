@@ -75,10 +75,15 @@ def walk(
     functions: bool = False,
     retries: bool = False,
     run_type: type[Run] | None = None,
+    choosing: bool = False,
 ) -> Iterator[Path]:
-    """The paths, one at a time, as they are found, by runs of a type."""
+    """The paths, one at a time, as they are found, by runs of a type.
+
+    With `choosing`, branches that only choose an entry of the output are no forks: the entry stays undecided.
+    """
     loops = Loops.of(mechanism.bound()) if retries else None
-    listed = partial(_listed, mechanism, data, max_paths, defer, partial(run_type or Run, functions=functions))
+    make = partial(run_type or Run, functions=functions, choosing=choosing)
+    listed = partial(_listed, mechanism, data, max_paths, defer, make)
     return listed(None) if loops is None else iter(_settled(listed, loops))
 
 
@@ -156,7 +161,10 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
     token, noted = RUN.set(run), RAISED.set(raised)
     try:
         with watched_entropy(entropy), run.watched(), _silent_stop():
-            output = map_leaves(lambda leaf: replaced(leaf, run.marks), function(run, _copied(data)))
+            returned = function(run, _copied(data))
+            for entries, place, leaf in run.chosen:
+                entries[place] = leaf
+            output = map_leaves(lambda leaf: replaced(leaf, run.marks), returned)
             if not defer:
                 output = map_leaves(decided, output)
     except RunStopped:

@@ -79,8 +79,8 @@ class Replayed:
 class Listing:
     """The paths of a mechanism on one input, as they are listed: enough of them is kept to replay them."""
 
-    def __init__(self, mechanism: Mechanism, data: Any, defer: bool) -> None:
-        self.mechanism, self.data, self.defer = mechanism, data, defer
+    def __init__(self, mechanism: Mechanism, data: Any, defer: bool, choosing: bool = False) -> None:
+        self.mechanism, self.data, self.defer, self.choosing = mechanism, data, defer, choosing
         self.count = 0
         self.sample: list[Path] = []  # every `stride`-th path
         self.signatures: set[tuple[int, ...]] | None = set()  # None once there are too many
@@ -140,6 +140,7 @@ class Listing:
 class _Replayer:
     def __init__(self, listing: Listing, rng: np.random.Generator) -> None:
         self.mechanism, self.data, self.defer = listing.mechanism, listing.data, listing.defer
+        self.choosing = listing.choosing
         floats = {name: float(value) for name, value in self.mechanism.arguments.items() if type(value) is Written}
         self.plain, self.explored = self.mechanism.bind(**floats).bound(), seeing_stand_ins(self.mechanism.bound())
         self.loops = loops = Loops.of(self.mechanism.bound()) if listing.retries else None
@@ -370,7 +371,7 @@ class _Replayer:
 
     def _told(self, point: ReplayPoint) -> tuple[ValuedRun, Any, Trace]:
         """The run of stand-ins that know their values: its output there, and its instructions."""
-        run = ValuedRun(point, self.mechanism.name, self.loops)
+        run = ValuedRun(point, self.mechanism.name, self.loops, self.choosing)
         with traced() as trace:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)

@@ -14,12 +14,14 @@ from typing import Any, NoReturn
 
 from veridp.budget import check
 from veridp.errors import CutShort, Interruption, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.kernel.branches import ChosenEntry, chosen_entry
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import (
     Affine,
     Condition,
     Decider,
     Key,
+    Select,
     affine,
     in_arguments,
     is_integer,
@@ -82,8 +84,12 @@ class Way:
 class Run(StandInGenerator, Decider):
     """One run: the generator that the mechanism draws from, and what its symbols ask for their truth."""
 
-    def __init__(self, way: Way, begun: Results, functions: bool = True, loops: Loops | None = None) -> None:
+    def __init__(
+        self, way: Way, begun: Results, functions: bool = True, loops: Loops | None = None, choosing: bool = False
+    ) -> None:
         self.functions, self.loops = functions, loops
+        self.choosing = choosing  # whether branches that choose an entry of the output leave it undecided
+        self.chosen: list[tuple[list[Any], int, Any]] = []  # such entries: the list, the place and what stands there
         self.stages = list(way.stages) if way.last is None else [*way.stages, way.last]
         self.given = len(self.stages)
         self.place = 0  # how many stages have been gone through
@@ -183,6 +189,10 @@ class Run(StandInGenerator, Decider):
     # ------------------------------------------------------------------------------------------------- forks
 
     def decide(self, condition: Condition) -> bool:
+        if self.choosing and condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
+            found = chosen_entry(sys._getframe(1))
+            if found is not None:
+                return self.leave_undecided(condition, *found)
         if self.next is not None and self.next.asked is condition:
             return self._answer() == 0  # type: ignore[no-any-return]
         if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
@@ -197,8 +207,15 @@ class Run(StandInGenerator, Decider):
         ]
         return (self._fork([_option(way) for way in ways]) == 0) is equal
 
+    def leave_undecided(self, condition: Condition, entries: list[Any], entry: ChosenEntry) -> bool:
+        """Go the first way, which appends its value; what stands there in the end is a choice between both."""
+        then, other = entry.then, entry.other
+        leaf = condition if (then, other) == (True, False) and type(then) is type(other) is bool else None
+        self.chosen.append((entries, len(entries), Select.of(condition, then, other) if leaf is None else leaf))
+        return True
+
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
-        options = [_being_first_extreme(values, index, largest) for index in range(len(values))]
+        options = [being_first_extreme(values, index, largest) for index in range(len(values))]
         possible = [index for index, option in enumerate(options) if option is not None]
         return possible[0] if len(possible) == 1 else self._fork(options)  # one alone is no matter of chance
 
@@ -438,7 +455,7 @@ def _option(way: Condition) -> Option | None:
     return Option((way,) if asked is None else tuple(asked))
 
 
-def _being_first_extreme(values: Sequence[Affine | Number], index: int, largest: bool) -> Option | None:
+def being_first_extreme(values: Sequence[Affine | Number], index: int, largest: bool) -> Option | None:
     """The option that this value is the first extreme: beyond all before it, and at least as far as all after."""
     conditions = []
     for other, value in enumerate(values):

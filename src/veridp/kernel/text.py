@@ -19,6 +19,7 @@ from typing import Any
 
 from veridp.kernel.expressions import Affine
 from veridp.kernel.site import is_inner
+from veridp.kernel.stand_ins import Symbolic
 
 MARK = re.compile("\ue000([0-9]+)\ue001")
 _IN_TEXT = (ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Return)
@@ -87,7 +88,7 @@ def goes_into_output(frame: FrameType | None) -> bool:
 
 @lru_cache(maxsize=256)
 def _is_returned(file: str, place: Any) -> bool:
-    chain = _nodes_around(file, place)
+    chain = nodes_around(file, place)
     for inner, outer in itertools.pairwise(chain):
         if isinstance(outer, ast.Return) or (isinstance(outer, ast.Lambda) and inner is outer.body):
             return not any(map(_formats_text, ast.walk(outer)))
@@ -135,7 +136,7 @@ def _passes_on(inner: ast.AST, outer: ast.AST) -> bool:
     return _writes(outer) or isinstance(outer, ast.keyword)
 
 
-def _nodes_around(file: str, place: Any) -> list[ast.AST]:
+def nodes_around(file: str, place: Any) -> list[ast.AST]:
     """The nodes that contain this place of a file (lines and columns, as code objects tell them), innermost first."""
     line, last_line, column, last_column = place
     tree = _parsed("".join(linecache.getlines(file)))
@@ -162,4 +163,5 @@ def _down_to(node: ast.AST, first: tuple[int, int], last: tuple[int, int]) -> It
 
 def replaced(leaf: Any, marks: Mapping[str, WrittenNumber]) -> Any:
     """The leaf of an output, with numbers where it is a text with marks."""
-    return NoisyText.of(leaf, marks) if isinstance(leaf, str) and has_mark(leaf) else leaf
+    written = isinstance(leaf, str) and not isinstance(leaf, Symbolic)
+    return NoisyText.of(leaf, marks) if written and has_mark(leaf) else leaf

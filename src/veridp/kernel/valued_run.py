@@ -10,12 +10,13 @@ from fractions import Fraction
 from typing import Any
 
 from veridp.errors import ExplorationDisagrees, Nondeterministic
+from veridp.kernel.branches import ChosenEntry
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.expressions import Affine, Condition, Select, is_whole, settle
 from veridp.kernel.loops import Added, LoopHead, Loops, Visit
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Fork, Option, Step
-from veridp.kernel.run import Run, Way
+from veridp.kernel.run import Run, Way, being_first_extreme
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in, is_constant, value_of
 from veridp.kernel.text import NoisyText, WrittenNumber
 from veridp.kernel.weights import Weight
@@ -27,6 +28,7 @@ EXACT_INTEGERS = 2.0**53  # below it, floats hold all integers
 CLEAR_SLACK = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
 # Of a draw, in its units: code may add to it what cancels in the paths.
 LEAST_MAGNITUDE = 4 * UNIT_ROUNDOFF / CLEAR_SLACK
+NOT_TAKEN = Option((), weight=0)  # a way whose conditions do not hold here, whatever they are
 Place = Mapping[Symbol, float]
 
 
@@ -42,8 +44,8 @@ class ReplayPoint:
 class ValuedRun(Run):
     """A run of the stand-ins that know their values: every question is answered by these."""
 
-    def __init__(self, point: ReplayPoint, name: str, loops: Loops | None) -> None:
-        super().__init__(Way(), {}, loops=loops)
+    def __init__(self, point: ReplayPoint, name: str, loops: Loops | None, choosing: bool = False) -> None:
+        super().__init__(Way(), {}, loops=loops, choosing=choosing)
         self.name = name
         self.done: list[Step] = []  # what it did, also in rounds of a loop that came back
         self.draws, self.left = point.draws, list(reversed(point.picks))
@@ -101,6 +103,11 @@ class ValuedRun(Run):
         self._asked.add(id(condition))
         return super().decide(condition)
 
+    def leave_undecided(self, condition: Condition, entries: list[Any], entry: ChosenEntry) -> bool:
+        """Go as the plain run does, with no fork; both ways are to be compared."""
+        self._asked.discard(id(condition))
+        return self._holds(condition)
+
     @property
     def undecided(self) -> list[Condition]:
         """The comparisons whose truth was never asked for."""
@@ -114,12 +121,29 @@ class ValuedRun(Run):
         if is_chosen(options):
             return [self.left.pop() if self.left else 0]
         for index, option in enumerate(options):
-            if all(map(self._holds, option.conditions)):
+            if option.weight and all(map(self._holds, option.conditions)):
                 return [index]
             if len(options) == 2 and len(option.conditions) == 1:  # a question: the other answer is its negation
                 return [1]
         self.unclear = True
         return [0]
+
+    def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
+        """As of any run; but where all options would be n² differences, only that of the extreme here is made."""
+        sign = 1 if largest else -1
+        first: dict[object, tuple[Number, int]] = {}  # of values whose differences are constants, one can be the first
+        for index, value in enumerate(values):
+            terms, constant = (value.terms, value.constant) if isinstance(value, Affine) else ({}, value)
+            key = frozenset(terms.items())
+            if key not in first or sign * constant > sign * first[key][0]:
+                first[key] = constant, index
+        possible = sorted(index for _, index in first.values())
+        if len(possible) == 1:
+            return possible[0]
+        known = {i: self._evaluated(v)[0] if isinstance(v, Affine) else float(v) for i, v in enumerate(values)}
+        here = max(possible, key=lambda index: sign * known[index])
+        taken = being_first_extreme(values, here, largest)
+        return possible[self._take(tuple(taken if index == here and taken else NOT_TAKEN for index in possible))]
 
     def _holds(self, condition: Condition) -> bool:
         slack, magnitude = self._evaluated(condition.slack)

@@ -5,23 +5,28 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import queue
+import subprocess
+import sys
+import threading
 import types
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from typing import Any
+from typing import IO, Any
 
 import cloudpickle
 
-from veridp.errors import BadInput, extra
+from veridp.errors import BadInput, WorkerLost, extra
 from veridp.sampling.worker_processes import TaskResults
 
 NAMES = "processes, ray, ray://host:port, dask://host:port"
 SENT_ONCE = 10_000  # bytes: a longer argument is put where all workers fetch it, and not sent with each task
 KEPT = 2  # such arguments that are kept there
+ATTEMPTS = 3  # how often a task may end the process that a worker runs it in
 
 
 @contextmanager
@@ -61,13 +66,87 @@ def _on_worker(needed: str, function: bytes, *arguments: Any) -> tuple[bool, Any
         found = "no veridp"
     if found != f"veridp {needed}":
         return False, f"{platform.node()} has {found}"
-    import cloudpickle
+    from veridp.sampling.cluster import run_apart
 
-    return True, cloudpickle.dumps(cloudpickle.loads(function)(*arguments))
+    return True, run_apart(function, arguments)
 
 
 ON_WORKER = types.FunctionType(_on_worker.__code__, {"__builtins__": __builtins__}, "_on_worker")
 ON_WORKER.__module__ = "__main__"  # where it is not found: cloudpickle, whosever copy of it, then pickles it by value
+
+
+# A worker of Ray or Dask has threads, which draw from global randomness and hold locks: there, code that is watched for
+# such draws cannot be, and work that may have to be stopped cannot be forked. So tasks run beside it, in a process that
+# has nothing else to do. It ends with its worker.
+
+
+class _TaskProcess:
+    """A process that runs one task at a time for this one."""
+
+    def __init__(self) -> None:
+        code = f"import sys; sys.path[:] = {sys.path!r}; from veridp.sampling.cluster import serve_tasks; serve_tasks()"
+        words = [sys.executable, "-c", code]
+        self.process: Any = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+
+    def result(self, content: bytes) -> bytes:
+        """The pickled result of a pickled function and its arguments; EOFError where the process ends over it."""
+        try:
+            _send(self.process.stdin, content)
+            return _received(self.process.stdout)
+        except (OSError, EOFError):
+            self.process.kill()
+            self.process.wait()
+            raise EOFError from None
+
+
+_idle: list[_TaskProcess] = []
+
+
+def run_apart(function: bytes, arguments: Sequence[Any]) -> bytes:
+    """On a worker: the pickled result of the pickled function, called in a process beside this one.
+
+    One that ends, as code can make it do, is replaced; WorkerLost where that happens over and over.
+    """
+    content = cloudpickle.dumps((function, tuple(arguments)))
+    for _ in range(ATTEMPTS):
+        process = _idle.pop() if _idle else _TaskProcess()  # threads of a worker have one each
+        with suppress(EOFError):
+            result = process.result(content)
+            _idle.append(process)
+            return result
+    raise WorkerLost(f"a task ended its process {ATTEMPTS} times")
+
+
+def serve_tasks() -> None:
+    """All that such a process does: one task after the other, until its worker ends."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what code prints is no answer
+    tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def receive() -> None:
+        with suppress(EOFError):
+            while True:
+                tasks.put(_received(sys.stdin.buffer))
+        os._exit(1)
+
+    threading.Thread(target=receive, daemon=True).start()
+    while True:
+        function, arguments = pickle.loads(tasks.get())  # noqa: S301 - from our own parent
+        _send(answers, cloudpickle.dumps(cloudpickle.loads(function)(*arguments)))
+
+
+def _send(stream: IO[bytes], content: bytes) -> None:
+    stream.write(len(content).to_bytes(8, "big") + content)
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> bytes:
+    """The next message; EOFError where none comes any more."""
+    length = stream.read(8)
+    content = stream.read(int.from_bytes(length, "big"))
+    if len(length) < 8 or len(content) < int.from_bytes(length, "big"):
+        raise EOFError
+    return content
 
 
 def needed_version() -> str:

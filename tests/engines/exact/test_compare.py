@@ -10,11 +10,14 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import special, stats
 
 import veridp
 from veridp.adjacency import adjacency
 from veridp.catalogue.local import bloom_filter
 from veridp.engines.exact import compare
+from veridp.engines.exact.distribution import law, replayed_paths
+from veridp.engines.exact.space import loss_between
 from veridp.errors import BadInput, NotExact
 from veridp.kernel.expressions import unknowns
 
@@ -436,3 +439,67 @@ def test_sums_of_laplace_noise_cost_what_one_costs_to_the_last_digit(count: int,
     """The loss tends to distance/scale far out, and never exceeds it."""
     comparison = compare(lambda rng, x: x + sum(rng.laplace(scale=scale) for _ in range(count)), place, place + 1)
     assert comparison.epsilon == float(1 / Fraction(scale))
+
+
+# ------------------------------------------------------------------------------------------- outputs that are alike
+
+
+def bars(rng, counts):
+    """Every count against one noisy bar."""
+    bar, said = rng.laplace(scale=2.0), []
+    for count in counts:
+        if count + rng.laplace() >= bar:
+            said.append("high")
+        else:
+            said.append("low")
+    return said
+
+
+def named(rng, counts):
+    """Two bars, so that the entries fall into two independent parts; keys of a dict are leaves too."""
+    bars = [rng.laplace(scale=2.0), rng.laplace(scale=3.0)]
+    return {f"count {k}": count + rng.laplace() > bars[k % 2] for k, count in enumerate(counts)}
+
+
+@pytest.mark.parametrize(
+    ("function", "left", "right"),
+    [
+        (bars, [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]),
+        (bars, [0, 1, 0, 1, 2], [1, 1, 1, 1, 2]),
+        (named, [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]),
+    ],
+)
+def test_outputs_in_another_order_are_taken_together(function: Any, left: list[float], right: list[float]) -> None:
+    """Against each output by itself: the same losses, and events that hold what they are said to."""
+    few = veridp.exact.compare(function, left, right)
+    single = loss_between(*(replayed_paths(veridp.mechanism(function), data) for data in (left, right)))
+    assert few.epsilon == pytest.approx(max(single.supremum, single.backward), rel=1e-12)
+    for epsilon in (0.0, 0.1, 0.4):
+        expected = max(one.delta(epsilon).upper for one in (single, single.reversed))
+        assert few.delta(epsilon) == pytest.approx(expected, rel=1e-9)
+    outputs = list({str(one): one for one in veridp.sample(function, left, 3000, seed=1)}.values())
+    held = [[row.event.holds(one) for row in few.table] for one in outputs]
+    assert {sum(each) for each in held} == {1}  # they are disjoint, and hold all outputs
+    laws = [law(function, data) for data in (left, right)]
+    for place, row in enumerate(few.table):
+        inside = [one for one, each in zip(outputs, held, strict=True) if each[place]]
+        for mine, probability in zip((row.left, row.right), laws, strict=True):
+            assert mine == pytest.approx(sum(map(probability.probability, inside)), rel=1e-9)
+
+
+def test_two_to_the_forty_outputs_are_not_listed() -> None:
+    left, right = [0.0] * 40, [1.0] + [0.0] * 39
+    comparison = veridp.exact.compare(bars, left, right)
+    assert len(comparison.table) == 80
+    assert sum(row.left for row in comparison.table) == pytest.approx(1)
+    assert sum(row.right for row in comparison.table) == pytest.approx(1)
+
+    def log_probability(data: list[float], highs: int) -> float:
+        """Of `highs` entries that are high, the first not among them, by integration over the bar."""
+        bar = np.linspace(-60, 60, 24_001)
+        logs = -np.abs(bar) / 2 - np.log(4) + stats.laplace.logsf(bar) * highs
+        logs += stats.laplace.logcdf(bar - data[0]) + stats.laplace.logcdf(bar) * (39 - highs)
+        return float(special.logsumexp(logs) + np.log(bar[1] - bar[0]))
+
+    losses = [log_probability(left, highs) - log_probability(right, highs) for highs in range(40)]
+    assert comparison.loss.supremum == pytest.approx(max(losses), abs=1e-6)

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.budget.child_process import contained
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, as_floats_note, number
-from veridp.engines.exact.distribution import factors_of, replayed_paths, within_floats
+from veridp.engines.exact.distribution import factors_of, only_path_of, replayed_paths, within_floats
 from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.functions import FunctionReader
 from veridp.engines.exact.loss import Atom, Mixture, Peak, PrivacyLoss, Product
 from veridp.engines.exact.normal_bounds import least_mu, least_rho
+from veridp.engines.exact.pieces import Factor, factors, leaves_alike
 from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
 from veridp.errors import BadInput, MechanismFailed, NotExact
+from veridp.kernel.loops import Loops
 from veridp.kernel.output import Raised
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.result import LowerBound
@@ -446,6 +448,9 @@ def _delta_lower(loss: PrivacyLoss, epsilon: float) -> float:
 
 def _loss(mechanism: Mechanism, left: Any, right: Any, readers: Sequence[FunctionReader]) -> PrivacyLoss:
     sides = list(zip((left, right), readers, strict=True))
+    alike = _alike_factors(mechanism, left, right)
+    if alike is not None:
+        return loss_of_factors(*alike)
     (mine, listed), (theirs, listed_there) = (factors_of(mechanism, data, reader) for data, reader in sides)
     for listing in (listed, listed_there):
         listing.replay()
@@ -457,6 +462,21 @@ def _loss(mechanism: Mechanism, left: Any, right: Any, readers: Sequence[Functio
             f"{mechanism.name} {outputs[0]} in every run on {left!r} and {right!r}; give other inputs"
         )
     return loss_of_factors(mine, theirs)
+
+
+def _alike_factors(mechanism: Mechanism, left: Any, right: Any) -> tuple[list[Factor], list[Factor]] | None:
+    """The factors where entries of the output can be exchanged, so that few outputs stand for many; else None."""
+    if Loops.of(mechanism.bound()) is not None:
+        return None  # one that retries has several paths
+    (mine, listed), (theirs, listed_there) = (only_path_of(mechanism, data) for data in (left, right))
+    if mine is None or theirs is None or not (groups := leaves_alike(mine, theirs)):
+        return None
+    factors_left, factors_right = factors([mine], alike=groups), factors([theirs], alike=groups)
+    if not in_step(factors_left, factors_right):
+        factors_left, factors_right = (factors([path], split=False, alike=groups) for path in (mine, theirs))
+    for listing in (listed, listed_there):
+        listing.replay()
+    return factors_left, factors_right
 
 
 def _sizes(left: Any, right: Any) -> str:

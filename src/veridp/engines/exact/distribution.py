@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -75,13 +76,32 @@ def factors_of(
     return _listed(mechanism, data, lambda paths: factors(paths, split), reader)
 
 
+def only_path_of(mechanism: Mechanism, data: Any) -> tuple[Path | None, Listing]:
+    """The only path on this data, where branches that choose entries of its output leave these undecided.
+
+    None where there are several, or where it has functions of noise, which a reader would have to remember.
+    """
+
+    def only(paths: Iterator[Path]) -> Path | None:
+        first = list(itertools.islice(paths, 2))
+        return first[0] if len(first) == 1 else None
+
+    path, listing = _listed(mechanism, data, only, FunctionReader(), choosing=True)
+    return None if any(map(has_functions, listing.sample)) else path, listing
+
+
 def _listed(
-    mechanism: Mechanism, data: Any, read: Callable[[Iterator[Path]], Read], reader: FunctionReader | None = None
+    mechanism: Mechanism,
+    data: Any,
+    read: Callable[[Iterator[Path]], Read],
+    reader: FunctionReader | None = None,
+    choosing: bool = False,
 ) -> tuple[Read, Listing]:
     """What is read from the paths; code that does more with an undecided value than to release it is explored fully."""
 
     def explored(listing: Listing) -> tuple[Read, Listing]:
-        paths = walk(mechanism, data, defer=listing.defer, functions=reader is not None, retries=True)
+        functions, chooses = reader is not None, listing.choosing
+        paths = walk(mechanism, data, defer=listing.defer, functions=functions, retries=True, choosing=chooses)
         watched = listing.watch(paths)
         if Loops.of(mechanism.bound()) is not None:
             watched = Retries(list(watched), _mass).accepted()
@@ -89,7 +109,7 @@ def _listed(
         return read(known if reader is None else reader.read(known)), listing
 
     try:
-        return explored(Listing(mechanism, data, defer=True))
+        return explored(Listing(mechanism, data, defer=True, choosing=choosing))
     except (MechanismFailed, NotAffine):
         return explored(Listing(mechanism, data, defer=False))
 

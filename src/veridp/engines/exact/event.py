@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, Groups, factors
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
@@ -88,6 +89,7 @@ class ExactEvent(OutputEvent):
     equal: tuple[tuple[str, int, Any], ...] = ()  # single leaves, by name and position, that must have a value
     within: tuple[tuple[LinearEntry, tuple[NumberSpan, ...]], ...] = ()
     either: tuple[ExactEvent, ...] = field(default=())  # or, instead of all that: one of these
+    any_order: Groups = ()  # groups of leaves whose values may stand in any order
 
     def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Which of the outputs belong to it."""
@@ -107,10 +109,17 @@ class ExactEvent(OutputEvent):
         places += [place for entry, _ in self.within for place, _ in entry.terms]
         if max(places, default=-1) >= len(shown.leaves):
             return False
-        wanted = [] if self.template is None else list(zip(self.template.leaves, shown.leaves, strict=True))
-        wanted += [(value, shown.leaves[position]) for _, position, value in self.equal]
-        for value, leaf in wanted:
-            holds = holds & equals(value, leaf, columns)
+        wanted = {} if self.template is None else dict(enumerate(self.template.leaves))
+        also = [(position, value) for _, position, value in self.equal]
+        for group in self.any_order:
+            values = {**wanted, **dict(also)}
+            for key, count in Counter(leaf_key(values[place]) for place in group).items():
+                value = next(values[place] for place in group if leaf_key(values[place]) == key)
+                holds = holds & (sum(equals(value, shown.leaves[place], columns) * 1 for place in group) == count)
+        ordered = {place for group in self.any_order for place in group}
+        for position, value in (*wanted.items(), *also):
+            if position not in ordered:
+                holds = holds & equals(value, shown.leaves[position], columns)
         for entry, spans in self.within:
             number = entry.value(shown, columns)
             if number is None:
@@ -122,10 +131,15 @@ class ExactEvent(OutputEvent):
     @property
     def is_one_output(self) -> bool:
         """Whether it holds for a single output alone."""
-        return self.template is not None and not self.template.slots
+        return self.template is not None and not self.template.slots and not self.any_order
 
     def __and__(self, other: ExactEvent) -> ExactEvent:
-        return ExactEvent(self.template or other.template, self.equal + other.equal, self.within + other.within)
+        return ExactEvent(
+            self.template or other.template,
+            self.equal + other.equal,
+            self.within + other.within,
+            any_order=self.any_order + other.any_order,
+        )
 
     def _by_spans(self) -> list[tuple[tuple[NumberSpan, ...], list[LinearEntry]]]:
         table: dict[tuple[NumberSpan, ...], list[LinearEntry]] = {}
@@ -144,7 +158,19 @@ class ExactEvent(OutputEvent):
             bare = len(self.template.leaves) == 1 and self.template.slots
             form = [] if bare and known else [output_is(self.template)]
             parts = form + known
-        return " and ".join(parts) or "any output"
+        orders = [f"in any order of entries {_ranges(group)}" for group in self.any_order]
+        return ", ".join([" and ".join(parts) or "any output", *orders])
+
+
+def _ranges(group: Sequence[int]) -> str:
+    """The places in words, those in a row by their ends."""
+    runs: list[list[int]] = []
+    for place in group:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _sentence(entries: list[LinearEntry], spans: tuple[NumberSpan, ...]) -> str:
@@ -209,7 +235,7 @@ def pieces_within(paths: Sequence[Path], event: ExactEvent) -> list[list[Distrib
     The probability of the event is the product over the factors of the sums over their pieces. Ends of spans are
     taken as the rational numbers that the floats denote; lattice points within 1e-6 of an end belong to the span.
     """
-    if event.either:
+    if event.either or event.any_order:
         raise NotExact("an event of several alternatives is enclosed one alternative at a time; take them one by one")
     parts = factors(paths)
     if not all(_speaks_apart(event, factor) for factor in parts):

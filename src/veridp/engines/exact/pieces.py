@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.output import Kind, Slot, Template, constant, leaf_names, tree_of
+from veridp.kernel.output import Kind, Slot, Template, constant, leaf_key, leaf_names, tree_of
 from veridp.kernel.path import Path, entries_of, kind_of_expression, outline_of, symbols_of
-from veridp.kernel.symbols import Noise, Relation, Symbol
+from veridp.kernel.symbols import Noise, Relation, Symbol, drawn_in
 from veridp.numerics.components import components
 from veridp.numerics.rational import echelon
 
@@ -31,6 +32,7 @@ from veridp.numerics.rational import echelon
 MOST_PIECES = 200_000
 Relations = tuple[tuple[tuple[Number, ...], Number], ...]
 Leaf = Any  # a constant, an Affine, or (while deferred) a Condition or a Select
+Groups = tuple[tuple[int, ...], ...]  # of leaves, by their places
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,7 @@ class Factor:
     positions: tuple[int, ...] | None  # which leaves of the output it tells; None for the whole output
     classes: dict[ClassKey, list[DistributionPiece]]
     outline: Template | None = None  # of the whole output, where this is a part of it: a slot for each leaf
+    alike: Groups = ()  # groups of its leaves; a class holds whatever puts the values within a group in another order
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,52 +94,102 @@ class Factor:
         return () if self.outline is None else leaf_names(self.outline.tree)
 
 
-def factors(paths: Iterable[Path], split: bool = True) -> list[Factor]:
+def factors(paths: Iterable[Path], split: bool = True, alike: Groups = ()) -> list[Factor]:
     """The law of the output as independent factors: where a single path decides nothing these may be several.
 
-    Each path is let go when it has been read.
+    Each path is let go when it has been read. Leaves of a single path that are `alike` are not told apart.
     """
     remaining = iter(paths)
     first = list(itertools.islice(remaining, 2))
     if len(first) == 1 and split:
-        return _split(first[0])
+        return _split(first[0], alike)
     every = itertools.chain(first, remaining)
-    return [Factor(None, _by_class((path.output, path.weight, path.conditions) for path in every))]
+    classes = _by_class(((path.output, path.weight, path.conditions) for path in every), alike)
+    if not alike:
+        return [Factor(None, classes)]
+    places = outline_of(first[0].output).places  # keys of a dict count among its leaves
+    return [Factor(None, classes, alike=tuple(tuple(places[k] for k in group) for group in alike))]
 
 
-def _split(path: Path) -> list[Factor]:
+def _split(path: Path, alike: Groups) -> list[Factor]:
     """The path's leaves, grouped by the noise that they share."""
     leaves = entries_of(path.output)
     groups = components([*map(symbols_of, leaves), *(condition.slack.terms for condition in path.conditions)])
     if len(groups) == 1 or not leaves:
-        return factors([path], split=False)
+        return factors([path], split=False, alike=alike)
     answer: list[Factor] = []
     outline = outline_of(path.output)
     for group in groups:
         positions = [k for k in group if k < len(leaves)]
         conditions = [path.conditions[k - len(leaves)] for k in group if k >= len(leaves)]
         chosen = tuple(leaves[position] for position in positions)
-        classes = _by_class([(chosen, path.weight if not answer else 1, conditions)])
+        together = [[positions.index(place) for place in each if place in positions] for each in alike]
+        here = tuple(tuple(each) for each in together if len(each) > 1)
+        classes = _by_class([(chosen, path.weight if not answer else 1, conditions)], here)
         places = tuple(outline.places[position] for position in positions)  # keys of a dict count among its leaves
-        answer.append(Factor(places, classes, outline))
+        answer.append(Factor(places, classes, outline, here))
     return answer
+
+
+def leaves_alike(left: Path, right: Path) -> Groups:
+    """Groups of undecided leaves that can be exchanged, on either side, without a change of the output's law.
+
+    They ask the same of noise that they share with others, and of noise of their own that is distributed alike. So
+    outputs that have the same values in another order are equally likely, and only how often each value occurs counts.
+    """
+    if outline_of(left.output) != outline_of(right.output):
+        return ()
+    groups: dict[object, list[int]] = {}
+    sides = [_forms_of_leaves(path) for path in (left, right)]
+    for place, forms in enumerate(zip(*sides, strict=True)):
+        if None not in forms:
+            groups.setdefault(forms, []).append(place)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
+def _forms_of_leaves(path: Path) -> list[object | None]:
+    """What each leaf asks, with its own noise named by order and distribution; None for one of another kind."""
+    leaves = entries_of(path.output)
+    named: Counter[Symbol] = Counter(symbol for leaf in leaves for symbol in set(symbols_of(leaf)))
+    named.update(symbol for condition in path.conditions for symbol in set(drawn_in(condition.slack.terms)))
+    return [_form_of_leaf(leaf, [s for s in symbols_of(leaf) if named[s] == 1]) for leaf in leaves]
+
+
+def _form_of_leaf(leaf: Leaf, own: Sequence[Symbol]) -> object | None:
+    values: tuple[Any, ...] = (True, False)
+    if isinstance(leaf, Select):
+        leaf, values = leaf.condition, (leaf.then, leaf.other)
+    if not isinstance(leaf, Condition) or any(isinstance(value, Affine | Condition | Select) for value in values):
+        return None
+    if leaf.relation not in (Relation.AT_LEAST, Relation.ABOVE) or leaf.slack.functions:
+        return None
+    mine = sorted(symbol for symbol in own if isinstance(symbol, Noise))
+    names: dict[Symbol, object] = {noise: (rank, noise.distribution) for rank, noise in enumerate(mine)}
+    terms = frozenset((names.get(symbol, symbol), coefficient) for symbol, coefficient in leaf.slack.terms.items())
+    return leaf.relation, leaf.slack.constant, terms, tuple(leaf_key(constant(value)) for value in values)
 
 
 # ----------------------------------------------------------------------------------- deciding what was deferred
 
 
-def _expanded(leaves: Sequence[Leaf], given: Iterable[Condition]) -> list[tuple[tuple[Condition, ...], list[Leaf]]]:
-    """Every way to decide the leaves, with the conditions that lead there."""
+def _expanded(
+    leaves: Sequence[Leaf], given: Iterable[Condition], alike: Groups = ()
+) -> list[tuple[tuple[Condition, ...], list[Leaf]]]:
+    """Every way to decide the leaves, with the conditions that lead there; of leaves alike, in one order alone."""
+    before = {place: group[k] for group in alike for k, place in enumerate(group[1:])}
     ways: list[tuple[tuple[Condition, ...], list[Leaf]]] = [(tuple(given), [])]
-    for leaf in leaves:
+    for place, leaf in enumerate(leaves):
         if not isinstance(leaf, Condition | Select):
             for _, values in ways:
                 values.append(leaf)
             continue
+        options = list(_ways(leaf))
+        last = leaf_key(constant(options[-1][1])) if place in before else None
         ways = [
             ((*conditions, *more), [*values, value])
             for conditions, values in ways
-            for more, value in _ways(leaf)
+            for more, value in options
+            if last is None or leaf_key(constant(values[before[place]])) != last or leaf_key(constant(value)) == last
             if has_room(conditions, more)
         ]
         if len(ways) > MOST_PIECES:
@@ -174,18 +227,30 @@ def _ways(leaf: Leaf) -> Iterator[tuple[tuple[Condition, ...], Leaf]]:
 # ----------------------------------------------------------------------------------------------------------- classes
 
 
-def _by_class(ways: Iterable[tuple[Any, Number, Iterable[Condition]]]) -> dict[ClassKey, list[DistributionPiece]]:
-    """The classes of outputs, each of which its conditions lead to with its weight."""
+def _by_class(
+    ways: Iterable[tuple[Any, Number, Iterable[Condition]]], alike: Groups = ()
+) -> dict[ClassKey, list[DistributionPiece]]:
+    """The classes of outputs, each of which its conditions lead to with its weight.
+
+    Of outputs that differ in the order of leaves alike, one stands for all, with a weight of as many.
+    """
     classes: dict[ClassKey, list[DistributionPiece]] = {}
     for output, weight, conditions in ways:
         reading = _Reading(output)
         if not reading.deferred:
             classes.setdefault(reading.key, []).append(DistributionPiece(weight, tuple(conditions), reading.free))
             continue
-        for more, values in _expanded(entries_of(output), conditions):
+        for more, values in _expanded(entries_of(output), conditions, alike):
             reading = _Reading(output, values)
-            classes.setdefault(reading.key, []).append(DistributionPiece(weight, more, reading.free))
+            times = math.prod(_orders([values[place] for place in group]) for group in alike)
+            classes.setdefault(reading.key, []).append(DistributionPiece(weight * times, more, reading.free))
     return classes
+
+
+def _orders(values: Sequence[Leaf]) -> int:
+    """In how many orders these values can stand, of which there are two at most."""
+    first = leaf_key(constant(values[0]))
+    return math.comb(len(values), sum(leaf_key(constant(value)) == first for value in values))
 
 
 class _Reading:

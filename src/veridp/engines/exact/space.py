@@ -246,12 +246,15 @@ class _Class:
     factor: Factor
 
     def event(self) -> ExactEvent:
-        positions = self.factor.positions
+        positions, leaves = self.factor.positions, self.key.template.leaves
+        groups = [g for g in self.factor.alike if len({leaf_key(leaves[place]) for place in g}) > 1]
         if positions is None:
-            return ExactEvent(template=self.key.template)
-        leaves = enumerate(self.key.template.leaves)
-        constants = [(positions[place], leaf) for place, leaf in leaves if not isinstance(leaf, Slot)]
-        return ExactEvent(equal=tuple((self._name(place), place, leaf) for place, leaf in constants))
+            return ExactEvent(template=self.key.template, any_order=tuple(groups))
+        constants = [(positions[place], leaf) for place, leaf in enumerate(leaves) if not isinstance(leaf, Slot)]
+        return ExactEvent(
+            equal=tuple((self._name(place), place, leaf) for place, leaf in constants),
+            any_order=tuple(tuple(positions[place] for place in group) for group in groups),
+        )
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from veridp.adjacency import Adjacency, Phases
 from veridp.budget import Deadline
@@ -77,7 +77,7 @@ class Induction(ProofForEverySize):
     def certificate(self) -> dict[str, Any]:
         """The proof as a document that `veridp check` verifies without the search."""
 
-        return induction_certificate_of(self)
+        return induction_certificate_of(self, None)
 
     restriction = ""  # it holds for all numbers
 
@@ -108,8 +108,8 @@ def prove_for_every_size(
 
 
 def _induction(mechanism: Mechanism) -> Induction:
-    system = _system(mechanism)
-    loops = [_Alignment(system, phases).solved() for phases in phases_of(mechanism.adjacency, system.period)]
+    system = system_in_rationals(mechanism)
+    loops = [StepAlignment(system, phases).solved() for phases in phases_of(mechanism.adjacency, system.period)]
     cost = max(loop.cost for loop in loops)
     return _confirmed(Induction(mechanism, float(cost), cost, system, tuple(loops)))
 
@@ -129,7 +129,8 @@ def _confirmed(induction: Induction) -> Induction:
     return induction
 
 
-def _system(mechanism: Mechanism) -> LoopSystem:
+def system_in_rationals(mechanism: Mechanism) -> LoopSystem:
+    """Its steps, with decimal arguments for the rationals that they write down, where its code takes these."""
     try:
         return system_of(rational_arguments(mechanism))
     except NotInductive:
@@ -168,9 +169,12 @@ class AlignedLoop:
 
 
 @dataclass(eq=False)
-class _Alignment:
+class StepAlignment:
+    """The search for an alignment of all steps, where queries move as the phases say."""
+
     system: LoopSystem
     phases: Phases
+    counted: bool = False  # whether phases count the queries, and end with them
     program: LinearProgram = field(default_factory=LinearProgram)
     columns: dict[object, int] = field(default_factory=dict)
 
@@ -197,8 +201,12 @@ class _Alignment:
         for step in self.system.steps[state].values():
             for by, following in self.phases[phase]:
                 yield StepShift(place, step, by, None if step.target is None else (step.target, following))
-        for step in self.system.exits[state].values():
+        for step in self.system.exits[state].values() if self.may_end(phase) else ():
             yield StepShift(place, step, 0, None)
+
+    def may_end(self, phase: str) -> bool:
+        """Whether the queries may end in this phase: in any, unless phases count them."""
+        return not self.counted or not self.phases[phase]
 
     # --------------------------------------------------------------------------------------- the linear program
 
@@ -316,14 +324,31 @@ def _left(moves: Sequence[AlignedMove]) -> dict[Place, Fraction]:
 # docs/certificates.md tells the format field by field.
 
 
-def induction_certificate_of(proof: Induction) -> dict[str, Json]:
+class ProofBySteps(Protocol):
+    """What such a certificate is written from."""
+
+    @property
+    def mechanism(self) -> Mechanism: ...
+
+    @property
+    def exact_epsilon(self) -> Fraction | None: ...
+
+    @property
+    def system(self) -> LoopSystem: ...
+
+    @property
+    def loops(self) -> tuple[AlignedLoop, ...]: ...
+
+
+def induction_certificate_of(proof: ProofBySteps, size: int | None) -> dict[str, Json]:
     """The certificate of the proof. Nothing is checked here: `veridp_check.checker` believes nothing of it."""
-    return _Writer(proof).document()
+    return _Writer(proof, size).document()
 
 
 @dataclass
 class _Writer:
-    proof: Induction
+    proof: ProofBySteps
+    size: int | None
     states: dict[State, int] = field(default_factory=dict)
     steps: dict[LoopStep, int] = field(default_factory=dict)
     rows: dict[tuple[int, object], int] = field(default_factory=dict)
@@ -338,7 +363,7 @@ class _Writer:
             *(s for state in self.states for s in self._steps("end", state, system.exits[state].values())),
         ]
         return {
-            **header("induction", proof.mechanism, None, None, proof.exact_epsilon),
+            **header("induction", proof.mechanism, self.size, None, proof.exact_epsilon or Fraction(0)),
             "period": system.period,
             "noises": self.noises,
             "states": [_state(state) for state in self.states],

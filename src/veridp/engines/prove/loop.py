@@ -27,9 +27,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.errors import NotInductive
+from veridp.kernel.branches import empty_lists, only_collects
 from veridp.kernel.decimals import Written
 from veridp.kernel.explore import walk
-from veridp.kernel.expressions import RUN, unknown
+from veridp.kernel.expressions import RUN, decided, unknown
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.path import Path
 from veridp.kernel.site import Site
@@ -103,7 +104,7 @@ class _Reader(TextReader):
         if isinstance(loop.iter, ast.Call) and not self._is_plain_enumerate(loop.iter):
             self.refuse(loop, f"'{ast.unparse(loop.iter)}'")
         self.targets = self._targets(loop)
-        self.lists = {name for name in _empty_lists(body[: body.index(loop)]) if _only_collects(self.definition, name)}
+        self.lists = {name for name in empty_lists(body[: body.index(loop)]) if only_collects(self.definition, name)}
         if len(self.lists) > 1 or not isinstance(body[-1], ast.Return):
             self.refuse(body[-1], "several lists, or a function that does not end with return")
         for statement in body[1:] if ast.get_docstring(self.definition) is not None else body:
@@ -344,28 +345,6 @@ def _read(statement: ast.AST) -> set[str]:
     return names | {target.id for target in augmented if isinstance(target, ast.Name)}
 
 
-def _empty_lists(statements: Sequence[ast.stmt]) -> set[str]:
-    """The names that are set to an empty list before the loop."""
-    found = set()
-    for node in statements:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=[])):
-                found.add(name)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.List(elts=[])):
-                found.add(name)
-    return found
-
-
-def _only_collects(function: ast.FunctionDef, name: str) -> bool:
-    """Whether the list is set once, only ever appended to, and returned by itself."""
-    nodes = list(ast.walk(function))
-    appended = [n.value for n in nodes if isinstance(n, ast.Attribute) and n.attr == "append"]
-    returned = [n.value for n in nodes if isinstance(n, ast.Return)]
-    allowed = sum(isinstance(node, ast.Name) and node.id == name for node in [*appended, *returned])
-    uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
-    return sum(map(_is_store, uses)) == 1 and len(uses) - 1 == allowed
-
-
 # --------------------------------------------------------------------------------------------------- runs, in steps
 
 
@@ -408,6 +387,8 @@ class _Marking:
     def __next__(self) -> Any:
         frame, run, loop = sys._getframe(1), RUN.get(), self.steps.loop
         local = dict(frame.f_locals)
+        for entries in (local[name] for name in loop.collecting if name in local):
+            entries[:] = map(decided, entries)  # in this step, not when they are returned: nothing reads them before
         collected = {name: len(local.pop(name)) for name in loop.collecting if name in local}
         kept = {name: value for name, value in local.items() if name not in loop.skipped}
         self.steps.marks.append(Mark(len(run.steps), kept, collected))  # type: ignore[union-attr]

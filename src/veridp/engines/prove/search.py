@@ -38,6 +38,7 @@ from veridp.engines.prove.records import mapped, summarised, unsummarised
 from veridp.engines.prove.redrawn import RedrawnProof, prove_redrawn
 from veridp.engines.prove.regions import between, is_on_data
 from veridp.engines.prove.sampled_rounds import prove_by_rounds
+from veridp.engines.prove.stepwise import prove_by_steps
 from veridp.engines.prove.weights import WeightedEvents, weighted_events
 from veridp.errors import (
     BadInput,
@@ -91,6 +92,9 @@ def prove(
     and where the mechanism cannot be explored or proved with open data, the data over its domain are gone through one
     by one, if that is a list of values; the proof then says that it holds for these alone.
 
+    A loop over the queries that has some thousands of paths or more is proved step by step, without listing them, where
+    its text can be read as such; one that knew all paths might find a smaller ε.
+
     Raises CutShort where the `seconds` or the memory do not suffice: half a proof proves nothing.
     """
     bound = as_mechanism(mechanism, **arguments).stating(size=size)
@@ -143,6 +147,8 @@ def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
         return _value_by_value(mechanism, size, delta)
     if listed and not _is_one_number(mechanism) and _tells_from_floats(mechanism, size):
         return prove_on_values(mechanism, size, delta)
+    if not delta and (stepwise := prove_by_steps(mechanism, size)) is not None:
+        return stepwise
     data = _open_data(mechanism, size)
     try:
         found = explored(mechanism, data)
