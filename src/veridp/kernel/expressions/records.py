@@ -150,9 +150,9 @@ def step_of_record(function: PureFunction, value: Affine, plain: bool = False) -
 
 def folded(value: Any) -> Any:
     """A truth value or a choice that one record decides as a function of it; None where it is none, or not to be."""
-    if isinstance(value, Condition):
+    if type(value) is Condition:
         return _folded_choice(value, 1, 0, "i", value.numpy)
-    if not isinstance(value, Select):
+    if type(value) is not Select:  # isinstance would decide on one of an integer and a float
         return value
     condition, sides = value.condition, [folded(side) for side in (value.then, value.other)]
     if not isinstance(condition, Condition) or any(side is None or kind_of(side) is None for side in sides):
