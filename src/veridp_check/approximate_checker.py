@@ -5,8 +5,9 @@ left part give an output o by its events i, and the right part by its events j. 
 
 - Every event of it is carried into events of the right with the same output, as couplings do. With shares λ of an event
   of weight w, and a shift of loss L, the share has a probability of at most e^cost times that of the noise that it
-  becomes, plus λ w E[(1 - e^(cost - L))₊], which is paid. Where L is at most `pure` <= cost, nothing is paid, and
-  e^cost may be taken down to e^pure.
+  becomes, plus λ w E[(1 - e^(cost - L))₊; the event], which is paid. Where L is at most `pure` <= cost, nothing is
+  paid, and e^cost may be taken down to e^pure. Where more comes into an event of the right than its weight, shares of
+  the excess are given up: their probability is paid.
 - It has no numbers: then P_left[o] - e^cost P_right[o] is paid, where it is above 0.
 - It is given up: P_left[o] is paid.
 
@@ -16,6 +17,12 @@ costs and what they pay (basic composition). A part that is the same on both sid
 Noise that an event only compares with constants is integrated out first, as finite choices are: the weight of the event
 is multiplied by its probability, or by rationals just above it on the left, and just below it on the right. So an event
 may be carried into one that draws less noise, or more.
+
+Where one noise moves, by Δ, conditions on it alone leave it between two numbers. Let f be its density. Of normal and of
+Laplace noise, L = ln f(η)/f(η + Δ) nowhere falls as η moves in the direction of Δ, and exceeds the cost just beyond a
+number t: cost·σ²/Δ - Δ/2 of normal noise; of Laplace noise of scale b, for |cost| < |Δ|/b, (cost·b - Δ)/2 for Δ > 0 and
+-(cost·b + Δ)/2 for Δ < 0. So what is paid is P[η in I] - e^cost P[η in I + Δ], where I is what lies beyond t of that
+interval; times the probability of the conditions on other noise alone. Conditions on several draws only make it less.
 """
 
 from __future__ import annotations
@@ -43,6 +50,8 @@ from veridp_check.document import CertificateFlaw, LinearCondition, decimal_of, 
 from veridp_check.enclosures import exp_above, exp_below
 from veridp_check.noise import OPAQUE, NoiseDraw, probability_bounds
 from veridp_check.shifts import check_kept, count
+
+SYMMETRIC = ("normal", "laplace")
 
 
 def check_couplings(certificate: Cases) -> str:
@@ -114,7 +123,7 @@ def _is_alone(condition: LinearCondition) -> bool:
 def _paid(use: CouplingUse, lefts: Sequence[IntegratedPiece], rights: Sequence[IntegratedPiece]) -> Fraction:
     """A rational that is not below what the coupling pays."""
     shared, load = [Fraction(0)] * len(lefts), [Fraction(0)] * len(rights)
-    total = Fraction(0)
+    total, least = Fraction(0), [Fraction(1)] * len(rights)  # what a share of probability 1 becomes at least
     for t, transport in enumerate(use.coupling.transports):
         source = lefts[transport.source]
         place = f"{use.place}/transports/{t}"
@@ -122,10 +131,9 @@ def _paid(use: CouplingUse, lefts: Sequence[IntegratedPiece], rights: Sequence[I
         amount = source.high * transport.share
         shared[transport.source] += transport.share
         load[transport.target] += amount * factor
+        least[transport.target] = min(least[transport.target], factor)
         total += amount * paid
-    for j, amount in enumerate(load):
-        if amount > rights[j].low:
-            raise CertificateFlaw(f"{use.place}/transports", f"more comes into event {j} than its weight, for the cost")
+    total += sum(max(amount - rights[j].low, Fraction(0)) / least[j] for j, amount in enumerate(load))
     others = by_output([right.piece for right in rights])
     for output, found in by_output([left.piece for left in lefts]).items():
         mine = [i for i in found if lefts[i].high]
@@ -153,7 +161,39 @@ def _carried(
     if not bound.squared and not bound.lost and bound.pure <= cost:
         return exp_above(bound.pure - cost), Fraction(0)
     moving = [noise for noise, move in zip(carried.noises, shift.moves, strict=True) if move]
-    return Fraction(1), delta_above(cost, bound, moving)
+    return Fraction(1), min(delta_above(cost, bound, moving), _paid_within(left, carried.noises, shift.moves, cost))
+
+
+def _paid_within(left: EventPiece, noises: Sequence[NoiseDraw], moves: Sequence[Fraction], cost: Fraction) -> Fraction:
+    """What is paid for a shift of one noise, within the conditions on each noise alone; 1 where that is not known."""
+    found = Fraction(1)
+    for row, noise, move in zip(left.rows, noises, moves, strict=True):
+        own = [c for _, c in left.conditions if _is_alone(c) and set(c.slack.noise) == {row}]
+        if move and (noise.kind not in SYMMETRIC or sum(map(bool, moves)) > 1):
+            return Fraction(1)
+        ends = ends_of(noise, row, own)
+        found *= delta_within(noise, move, ends, cost) if move else probability_bounds(noise, *ends)[1]
+    return found
+
+
+def delta_within(
+    noise: NoiseDraw, move: Fraction, ends: tuple[Fraction | None, Fraction | None], cost: Fraction
+) -> Fraction:
+    """A rational just above E[(1 - e^(cost - L))₊], where it lies between the ends, of normal or Laplace noise."""
+    scale, (low, high) = noise.parameters[0], ends
+    if noise.kind == "laplace" and cost >= abs(move) / scale:
+        return Fraction(0)
+    if noise.kind == "normal":
+        turn = cost * scale**2 / move - move / 2
+    else:
+        turn = (cost * scale - move) / 2 if move > 0 else -(cost * scale + move) / 2
+    if move > 0:
+        low = turn if low is None else max(low, turn)
+    else:
+        high = turn if high is None else min(high, turn)
+    most = probability_bounds(noise, low, high)[1]
+    moved = (None if end is None else end + move for end in (low, high))
+    return max(most - exp_below(cost) * probability_bounds(noise, *moved)[0], Fraction(0))
 
 
 def _given_up(use: CouplingUse, mine: Sequence[IntegratedPiece], theirs: Sequence[IntegratedPiece]) -> Fraction:

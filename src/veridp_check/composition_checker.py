@@ -13,6 +13,11 @@ one of them is what it is on the other with the noise shifted by at most d, what
 loss of such a shift grows with it, and losses of steps compose adaptively as if they were independent (Zhu, Dong and
 Wang 2022, Theorem 10): they are bounded by those of T independent shifts by d.
 
+Several numbers may be released together as a vector y_t, with a vector v_t(record) whose Euclidean norm is at most C,
+and independent normal noise of one σ on each: then neighbours have sums that differ by a vector of a norm of at most
+d = C, or 2C where a record is replaced. Normal noise is the same in all directions: in coordinates whose first axis has
+the direction of that vector, this is one number, shifted by no more than d, and others that are not shifted at all.
+
 With sampling. Let a record that two neighbours differ in take part with probability q. Given all else that is drawn,
 the outputs of both are mixtures (1 - q) A + q B and (1 - q) A + q B', where A is what comes out where the record does
 not take part. Each two of A, B and B' differ by shifts as above, by no more than d: the larger of max(|low|, |high|)
@@ -54,12 +59,18 @@ BELOW = Fraction(1, 1 << 120)  # far more than the error of an upper bound of a 
 
 @dataclass(frozen=True)
 class NoisyStep:
-    """`count` numbers, one after the other: noise, and between which numbers lies what a record adds."""
+    """`count` numbers, one after the other: noise, and between which numbers lies what a record adds.
+
+    Or as many vectors of numbers that are released together: then `squared_norm` is that of the largest vector that a
+    record adds.
+    """
 
     noise: NoiseDraw
     low: Fraction
     high: Fraction
     count: int
+    squared_norm: Fraction | None = None
+    numbers: int = 1
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,18 @@ def read_composition(document: object) -> CompositionCertificate:
 
 
 def step_in(node: DocumentNode, noises: tuple[NoiseDraw, ...]) -> NoisyStep:
-    field = node.fields("noise", "low", "high", "count")
+    is_vector = isinstance(node.value, dict) and "squared_norm" in node.value
+    field = node.fields("noise", *(("squared_norm", "numbers") if is_vector else ("low", "high")), "count")
     row = field["noise"].whole()
     if row >= len(noises):
         raise field["noise"].flaw(f"there is no noise {row}")
+    if is_vector:
+        squared, numbers = field["squared_norm"].rational(), field["numbers"].whole(least=1)
+        if squared < 0:
+            raise field["squared_norm"].flaw("a square is not negative")
+        if noises[row].kind != "normal":
+            raise field["noise"].flaw(f"normal noise is needed for a vector, not {noises[row].kind}")
+        return NoisyStep(noises[row], ZERO, ZERO, field["count"].whole(least=1), squared, numbers)
     low, high = field["low"].rational(), field["high"].rational()
     if low > high:
         raise field["high"].flaw(f"{text_of(high)} is below {text_of(low)}")
@@ -138,7 +157,7 @@ def check_steps(certificate: CompositionCertificate) -> str:
             raise CertificateFlaw(
                 f"/steps/{k}/noise", f"the loss of {step.noise.kind} noise need not grow with a shift"
             )
-    total = sum(step.count for step in certificate.steps)
+    total = sum(step.count * step.numbers for step in certificate.steps)
     return f"{count(total, 'number')} released, one after the other"
 
 
@@ -150,8 +169,16 @@ def shift_of(step: NoisyStep, is_replaced: bool, sampling: Sampling | None) -> F
     return replaced if sampling is None or sampling.fixed else max(added, replaced)
 
 
-def _shift(certificate: CompositionCertificate, step: NoisyStep) -> Fraction:
-    return shift_of(step, _is_replaced(certificate), certificate.sampling)
+def loss_of(step: NoisyStep, is_replaced: bool, sampling: Sampling | None) -> ShiftLoss | None:
+    """The loss of one of its numbers, or of one of its vectors; None where the noise must not be moved."""
+    if step.squared_norm is None:
+        return step.noise.loss(shift_of(step, is_replaced, sampling))
+    unit = step.noise.loss(Fraction(1))
+    return unit and ShiftLoss(squared=unit.squared * step.squared_norm * (4 if is_replaced else 1))
+
+
+def _loss(certificate: CompositionCertificate, step: NoisyStep) -> ShiftLoss | None:
+    return loss_of(step, _is_replaced(certificate), certificate.sampling)
 
 
 @dataclass(frozen=True)
@@ -166,7 +193,7 @@ class _Losses:
     def of(cls, certificate: CompositionCertificate) -> _Losses:
         total, moving, prices = ShiftLoss(), list[NoiseDraw](), Counter[Fraction]()
         for k, step in enumerate(certificate.steps):
-            loss = step.noise.loss(_shift(certificate, step))
+            loss = _loss(certificate, step)
             if loss is None:
                 raise CertificateFlaw(f"/steps/{k}/noise", f"{step.noise.kind} noise must not be moved")
             total += ShiftLoss(loss.pure * step.count, loss.squared * step.count)
@@ -216,7 +243,7 @@ def check_notions(certificate: CompositionCertificate) -> str:
         raise CertificateFlaw(f"/{stated[0]}", "nothing follows for this notion from a sample of the records")
     rho, total = ZERO, _Losses.of(certificate).bound
     for step in certificate.steps:
-        loss = step.noise.loss(_shift(certificate, step)) or ShiftLoss()
+        loss = _loss(certificate, step) or ShiftLoss()
         rho += step.count * (loss.pure**2 + loss.squared) / 2
     if certificate.rho is not None and certificate.rho < rho:
         raise CertificateFlaw("/rho", f"ρ is {decimal_of(rho)}, not less")

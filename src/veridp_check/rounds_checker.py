@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.composition_checker import NoisyStep, Sampling, sampling_in, shift_of, step_in
+from veridp_check.composition_checker import NoisyStep, Sampling, loss_of, sampling_in, step_in
 from veridp_check.document import (
     HEADER,
     RECORDS,
@@ -122,7 +122,7 @@ def _rate(each: SampledRound) -> Fraction:
 def _squared(certificate: RoundsCertificate, k: int, each: SampledRound) -> Fraction:
     total = Fraction(0)
     for j, step in enumerate(each.steps):
-        loss = step.noise.loss(shift_of(step, certificate.is_replaced, each.sampling))
+        loss = loss_of(step, certificate.is_replaced, each.sampling)
         if loss is None or loss.pure or loss.lost:
             raise CertificateFlaw(f"/rounds/{k}/steps/{j}/noise", "it must not be moved")
         total += loss.squared * step.count

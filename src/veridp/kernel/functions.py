@@ -88,7 +88,17 @@ PRODUCT = PureFunction("(·) * (·)", partial(_plainly, np.multiply), countable=
 QUOTIENT = PureFunction("(·) / (·)", partial(_plainly, np.divide), countable=True)
 POWER = PureFunction("(·) ** (·)", partial(_plainly, np.power))
 ARCTAN2 = PureFunction("arctan2(·, ·)", partial(_plainly, np.arctan2))
-HYPOT = PureFunction("hypot(·, ·)", partial(_plainly, np.hypot))
+
+
+def _norm(*values: Any) -> Any:
+    return _plainly(np.linalg.norm, np.stack(np.broadcast_arrays(*values)), None, 0)
+
+
+@lru_cache(maxsize=256)
+def norm_of(entries: int) -> PureFunction:
+    """The Euclidean norm of a vector of so many entries."""
+    name = f"norm({', '.join('·' * entries)})"
+    return PureFunction(name, _norm, least=0)
 
 
 def _floor_at_least(level: Fraction, strict: bool) -> ArgumentBound:

@@ -126,7 +126,7 @@ def _symbolic(values: Any) -> bool:
 
 def _checked(ufunc: np.ufunc, lowest: int, value: Any) -> Any:
     """A function of the math module that raises below, and at, the number where it begins."""
-    if not value > lowest and not (ufunc is np.sqrt and value == lowest):
+    if not (value >= lowest if ufunc is np.sqrt else value > lowest):
         raise ValueError("math domain error")
     return numpy_function(ufunc, [value]).as_python()
 

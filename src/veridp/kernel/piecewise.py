@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from flint import fmpq, fmpq_poly
+
 from veridp.kernel.distributions import Number
 
 MAX_POWER = 16  # of a record
@@ -98,6 +100,40 @@ def chosen(slack: Sequence[Piece], holds: Callable[[Number], bool], then: Pieces
         part.within(piece, piece.terms) for part in parts for piece in (then if holds(part.at(part.inside)) else other)
     ]
     return _simple(found)
+
+
+def is_never_negative(pieces: Sequence[Piece]) -> bool:
+    """Whether no value of the function is below 0, decided exactly."""
+    return all(_never_falls_below(piece) for piece in pieces)
+
+
+def _never_falls_below(piece: Piece) -> bool:
+    if not piece.terms or piece.range[0] >= 0:
+        return True
+    powers = range(max(piece.terms) + 1)
+    whole = fmpq_poly([fmpq(*Fraction(piece.terms.get(power, 0)).as_integer_ratio()) for power in powers])
+    simple = whole / whole.gcd(whole.derivative())  # with the same roots, each once
+    chain = [simple, simple.derivative()]
+    while chain[-1].degree() > 0:
+        chain.append(-(chain[-2] % chain[-1]))
+
+    def changes(x: fmpq) -> int:
+        """By how much this falls between two numbers is how many roots lie between them (Sturm 1829)."""
+        values = [value for value in (each(x) for each in chain) if value]
+        return sum((one > 0) != (other > 0) for one, other in itertools.pairwise(values))
+
+    pending = [tuple(fmpq(*Fraction(end).as_integer_ratio()) for end in (piece.low, piece.high))]
+    while pending:
+        low, high = pending.pop()
+        if whole(low) < 0 or whole(high) < 0:
+            return False
+        middle = (low + high) / 2
+        inside = changes(low) - changes(high) - (not whole(high)) if low < high else 0
+        if inside > 1 or (inside == 1 and not (whole(low) and whole(high))):
+            pending += [(low, middle), (middle, high)]
+        elif inside == 0 and whole(middle) < 0:
+            return False
+    return True
 
 
 def signs(piece: Piece) -> Iterator[Piece]:

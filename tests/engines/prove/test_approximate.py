@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
+from scipy.stats import laplace, norm
 
 import veridp
 from veridp.claim import Standing
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
 from veridp.engines.prove.coupling import CouplingProof
+from veridp_check.approximate_checker import delta_within
 from veridp_check.checker import check
+from veridp_check.noise import NoiseDraw
 
 DELTA = 1e-3
 THRESHOLD = 1 + math.log(1 / (2 * DELTA))  # 7.2146080984
@@ -45,14 +50,15 @@ def test_only_the_delta_of_the_tail_is_enough():
 
 
 def test_what_is_given_up_lowers_epsilon():
-    """On 2 the key has probability e^(2 - τ)/2 and on 1 e^(1 - τ)/2, with numbers at a ratio of e: no less than ε = 1
-    for them; unless they are given up, which takes a δ of 0.00272."""
-    mechanism, given_up = key_released_above(THRESHOLD), math.exp(2 - THRESHOLD) / 2
-    for delta, epsilon in ((0.9 * given_up, None), (1.001 * given_up, 0.0)):
-        found = prove(mechanism, 1, delta=delta, domain=[1, 2]).epsilon
-        assert found == 0.0 if epsilon == 0.0 else 0.9 < found < 1
-        between = compare(veridp.mechanism(mechanism), [2], [1]).epsilon_at(delta)
-        assert between <= found + 1e-9
+    """On 2 the key has probability p = e^(2 - τ)/2, on 1 p/e; its numbers have a ratio of e: δ(ε) = p (1 - e^(ε-1))."""
+    mechanism, likely = key_released_above(THRESHOLD), math.exp(2 - THRESHOLD) / 2
+    for share in (0.1, 0.5, 0.63):
+        found = prove(mechanism, 1, delta=share * likely, domain=[1, 2]).epsilon
+        assert found == pytest.approx(1 + math.log(1 - share), abs=1e-8)
+        assert compare(veridp.mechanism(mechanism), [2], [1]).epsilon_at(share * likely) == pytest.approx(
+            found, abs=1e-8
+        )
+    assert prove(mechanism, 1, delta=0.64 * likely, domain=[1, 2]).epsilon == 0.0
 
 
 def counted(records, key):
@@ -83,9 +89,9 @@ def noisy_keys_with_normal_noise(rng, records):
 
 
 def test_keys_of_records():
-    """The neighbour draws noise for a key more, or for one less."""
+    """The neighbour draws noise for a key more, or for one less; a key of three records costs most, as above."""
     proof = prove(stability_histogram, 2, delta=2 * DELTA, domain=["a", "b"], adjacency="add-remove")
-    assert proof.epsilon == pytest.approx(1.0)
+    assert proof.epsilon == pytest.approx(1 + math.log(1 - 2 * DELTA / (math.exp(3 - THRESHOLD) / 2)), abs=1e-8)
     assert isinstance(proof, CouplingProof)
     assert proof.certificate["kind"] == "approximate"
     assert check(proof.certificate).verified
@@ -98,11 +104,26 @@ def test_selected_partitions_cost_what_is_left_after_delta():
 
 
 def test_normal_noise_above_a_threshold():
-    proof = prove(noisy_keys_with_normal_noise, 2, delta=1e-3, domain=["a"], adjacency="add-remove")
-    assert math.isfinite(proof.epsilon)
-    pairs = [(["a"] * n, ["a"] * m) for n, m in ((2, 1), (1, 2), (1, 0), (3, 2))]
-    between = max(compare(noisy_keys_with_normal_noise, *pair).epsilon_at(1e-3) for pair in pairs)
-    assert between <= proof.epsilon + 1e-9
+    """Two inputs reach it; other keys, whose noise does not move, cost nothing more."""
+    pairs = [(["a"] * n, ["a"] * m) for n, m in ((2, 3), (3, 2))]
+    between = max(compare(noisy_keys_with_normal_noise, *pair).epsilon_at(2e-3) for pair in pairs)
+    for domain in (["a"], ["a", "b"]):
+        proof = prove(noisy_keys_with_normal_noise, 2, delta=2e-3, domain=domain, adjacency="add-remove")
+        assert proof.epsilon == pytest.approx(between, abs=1e-8)
+
+
+@pytest.mark.parametrize(("kind", "density"), [("normal", norm(scale=2)), ("laplace", laplace(scale=2))])
+def test_what_a_shift_pays_between_two_numbers(kind, density):
+    """Beside numerical integration."""
+    noise = NoiseDraw(0, kind, (Fraction(2),))
+    for move in (Fraction(3, 2), Fraction(-3, 2)):
+        for ends in ((None, None), (1, None), (None, 1), (-1, 3)):
+            low, high = (-40.0 if ends[0] is None else ends[0]), (40.0 if ends[1] is None else ends[1])
+            for cost in (Fraction(0), Fraction(1, 4), Fraction(1)):
+                x = np.linspace(low, high, 20_001)
+                more = np.maximum(density.pdf(x) - math.exp(cost) * density.pdf(x + float(move)), 0.0)
+                found = delta_within(noise, move, tuple(None if e is None else Fraction(e) for e in ends), cost)
+                assert float(found) == pytest.approx(np.trapezoid(more, x), abs=1e-5)
 
 
 def leaks_the_count(rng, counts):
@@ -118,7 +139,7 @@ def test_a_leak_is_paid_with_its_probability():
 
 
 def certificate_of_a_key():
-    proof = prove(key_released_above(THRESHOLD), 1, delta=2 * DELTA, domain=[0, 1, 2])
+    proof = prove(key_released_above(THRESHOLD), 1, delta=1.1 * DELTA, domain=[0, 1, 2])
     return proof.certificate
 
 
@@ -129,7 +150,7 @@ def pays_less(document):
 
 def costs_less(document):
     for coupling in document["couplings"]:
-        coupling["cost"] = "1/2"
+        coupling["cost"] = "1/4"
 
 
 def carries_nothing(document):
@@ -161,7 +182,7 @@ def below_zero(document):
     ("edit", "place"),
     [
         (lambda document: document.update(delta="1/1000000"), "/pairs"),
-        (lambda document: document.update(epsilon="1/2"), "/pairs"),
+        (lambda document: document.update(epsilon="1/4"), "/pairs"),
         (lambda document: document["pairs"].pop(), "/pairs"),
         (lambda document: document.update(kind="coupling"), "/delta"),
         (pays_less, "/couplings"),

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from flint import arb
@@ -32,11 +33,15 @@ from veridp.engines.prove.divergence import LARGEST_EPSILON, GroupLoss, least_wh
 from veridp.engines.prove.events import WeightedEvent
 from veridp.engines.prove.opaque import has_opaque
 from veridp.kernel.expressions import Condition
+from veridp.kernel.noise import Laplace, Normal
 from veridp.kernel.output import Template
 from veridp.kernel.retries import ends_of
 from veridp.kernel.symbols import Noise
+from veridp_check.approximate_checker import delta_within
+from veridp_check.noise import NoiseDraw
 
 CHANCE_ROUNDING = 1e-11  # relative, of a probability that was computed in floats
+WEIGHT_EXCESS = 1e-9  # relative, that may be paid: more than what such rounding makes of two weights that are the same
 
 
 @dataclass(frozen=True)
@@ -116,28 +121,55 @@ def _ways(output: Template, left: OutputPart, right: OutputPart) -> list[_Way]:
 
 
 def _shifted(sources: Mapping[int, WeightedEvent], targets: Mapping[int, WeightedEvent]) -> _Way | None:
-    """Each event shifted into one of its own that is no less likely; None where that cannot be."""
+    """Each event shifted into one of its own; None where that cannot be. What it has more than that one is paid."""
     transports: list[Transport] = []
-    losses: list[tuple[float, GroupLoss]] = []
+    losses: list[_ShiftedEvent] = []
     free = dict(targets)
     for i, source in sources.items():
         tasks = {j: shift_problem(source, target, NO_DIFFERENCE, (), with_delta=True) for j, target in free.items()}
-        tasks = {j: task for j, task in tasks.items() if task is not None and source.weight <= free[j].weight}
+        enough = source.weight * (1 - Fraction(WEIGHT_EXCESS))
+        tasks = {j: task for j, task in tasks.items() if task is not None and enough <= free[j].weight}
         known = [task for task in tasks.values() if task is not None]
         best = min(zip(tasks, cheapest(known), strict=True), key=lambda each: each[1].cost, default=None)
         if best is None or math.isinf(best[1].cost) or not isinstance(best[1].form, CornerShifts):
             return None
-        del free[best[0]]
+        excess = max(source.weight - free.pop(best[0]).weight, Fraction(0))
         transports.append(Transport(i, best[0], Fraction(1), best[1]))
-        moves = best[1].shift.moves or ()
-        moving = tuple(noise for noise, move in zip(source.noises, moves, strict=True) if move)
-        losses.append((float(source.weight), GroupLoss(loss_of(source.noises, moves), moving)))
+        losses.append(_ShiftedEvent(source, tuple(best[1].shift.moves or ()), float(excess)))
+    return _Way(lambda epsilon: sum(each.paid(epsilon) for each in losses), tuple(transports))
 
-    def paid(epsilon: float) -> float:
-        at = arb(min(epsilon, LARGEST_EPSILON))
-        return sum(weight * max(float(loss.delta(at)), 0.0) for weight, loss in losses)
 
-    return _Way(paid, tuple(transports))
+@dataclass(frozen=True)
+class _ShiftedEvent:
+    """An event whose noise is moved, and how much more likely it is than what it becomes."""
+
+    source: WeightedEvent
+    moves: tuple[Fraction, ...]
+    excess: float
+
+    @cached_property
+    def loss(self) -> GroupLoss:
+        moving = tuple(noise for noise, move in zip(self.source.noises, self.moves, strict=True) if move)
+        return GroupLoss(loss_of(self.source.noises, self.moves), moving)
+
+    def paid(self, epsilon: float) -> float:
+        whole = max(float(self.loss.delta(arb(min(epsilon, LARGEST_EPSILON)))), 0.0)
+        share = min(whole, self._within(Fraction(epsilon))) if epsilon <= LARGEST_EPSILON else whole
+        return float(self.source.weight) * share + self.excess
+
+    def _within(self, epsilon: Fraction) -> float:
+        """What is paid within the conditions on each noise alone, where one of them moves; else 1."""
+        found = 1.0
+        for noise, move in zip(self.source.noises, self.moves, strict=True):
+            own = [c for c in self.source.conditions if set(c.slack.terms) == {noise}]
+            if not move:
+                found *= _chance(noise, own) * (1 + CHANCE_ROUNDING) if own else 1.0
+            elif len(self.loss.moving) > 1 or not isinstance(noise.distribution, Laplace | Normal):
+                return 1.0
+            else:
+                drawn = NoiseDraw(0, noise.distribution.kind, (Fraction(noise.distribution.scale),))
+                found *= float(delta_within(drawn, move, ends_of(noise, own), epsilon)) * (1 + CHANCE_ROUNDING)
+        return found
 
 
 def _integrated(piece: WeightedEvent, way: int) -> WeightedEvent:

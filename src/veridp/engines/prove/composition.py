@@ -27,7 +27,15 @@ from veridp.engines.prove.certificate import header, noise_document
 from veridp.engines.prove.divergence import PRECISION, GroupLoss, least_epsilon, root_above
 from veridp.engines.prove.events import entry_of
 from veridp.engines.prove.explanation import Blame
-from veridp.engines.prove.noisy_steps import NoisySteps, RecordSample, ReleaseStep, noisy_steps_of, step_shift
+from veridp.engines.prove.noisy_steps import (
+    NoisySteps,
+    RecordSample,
+    ReleaseStep,
+    noisy_steps_of,
+    shift_text,
+    step_documents,
+    step_loss,
+)
 from veridp.errors import INTERRUPTING, BadInput, ExplorationDisagrees
 from veridp.kernel.distributions import Distribution, LossBound
 from veridp.kernel.expressions import Affine, Condition
@@ -70,7 +78,7 @@ class CompositionProof(Proof):
         """ρ of zCDP and μ of Gaussian DP as rationals, rounded up; None where there is a sample, or none follows."""
         if self.noisy.sample is not None:
             return {"rho": None, "mu": None}
-        bounds = [_step_loss(self.mechanism, step, None) for step in self.noisy.steps]
+        bounds = [step_loss(self.mechanism, step, None) for step in self.noisy.steps]
         squares = sum((bound.pure**2 + bound.squared for bound in bounds), start=Fraction(0))
         mu = None if self.loss.bound.pure else root_above(self.loss.bound.squared)
         return {"rho": squares / 2, "mu": mu}
@@ -81,9 +89,7 @@ class CompositionProof(Proof):
             raise BadInput(f"{self}: there is nothing to certify; prove another size, adjacency or mechanism")
         rows: dict[Distribution, int] = {}
         steps: list[Any] = []
-        for step in self.noisy.steps:
-            row = rows.setdefault(step.distribution, len(rows))
-            told = {"noise": row, "low": str(step.low), "high": str(step.high), "count": 1}
+        for told in step_documents(self.noisy.steps, rows):
             if steps and {**steps[-1], "count": 1} == told:
                 steps[-1]["count"] += 1
             else:
@@ -129,12 +135,11 @@ class CompositionProof(Proof):
             why_not = step.distribution.price.why_not
             return Blame("output", why_not, step.site.file, step.site.line, self.epsilon)
         step = max(self.noisy.steps, key=lambda each: sum(vars(self._lost(each)).values()))
-        shift = number_text(step_shift(self.mechanism, step, self.noisy.sample))
-        sentence = f"what one record adds here differs by up to {shift}, under {step.distribution} noise"
+        sentence = f"{shift_text(self.mechanism, step, self.noisy.sample)}, under {step.distribution} noise"
         return Blame("output", sentence, step.site.file, step.site.line, self.epsilon)
 
     def _lost(self, step: ReleaseStep) -> LossBound:
-        return _step_loss(self.mechanism, step, self.noisy.sample)
+        return step_loss(self.mechanism, step, self.noisy.sample)
 
     @property
     def explained(self) -> str:
@@ -144,14 +149,10 @@ class CompositionProof(Proof):
         return f"{self.extent}: {' and '.join(parts) or 'no loss'}"
 
 
-def _step_loss(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> LossBound:
-    return step.distribution.shift_loss(step_shift(mechanism, step, sample))
-
-
 def _loss(mechanism: Mechanism, noisy: NoisySteps) -> GroupLoss:
     total, moving, prices = LossBound(), list[Noise](), Counter[Fraction]()
     for rank, step in enumerate(noisy.steps):
-        if (loss := _step_loss(mechanism, step, noisy.sample)) != LossBound():
+        if (loss := step_loss(mechanism, step, noisy.sample)) != LossBound():
             total += loss
             moving.append(Noise(rank, step.distribution, step.site))
             prices[loss.pure] += 1

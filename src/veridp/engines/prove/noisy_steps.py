@@ -6,25 +6,26 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from veridp.engines.prove.cases import certified_word, interval_of
 from veridp.engines.prove.events import entry_of, rational_arguments
+from veridp.engines.prove.norm_clipping import ClippedEntry, clipped_entry, is_upper_limit, squared_norm
 from veridp.errors import NotExplorable
 from veridp.kernel import functions as f
-from veridp.kernel.distributions import Distribution
+from veridp.kernel.distributions import Distribution, LossBound
 from veridp.kernel.explore import walk
-from veridp.kernel.expressions import Affine, function_of, range_of, unknowns
+from veridp.kernel.expressions import Affine, Condition, function_of, is_sure, range_of, unknowns
 from veridp.kernel.noise import Laplace, Normal
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Fork, Path, Step, entries_of, leaves, outline_of
 from veridp.kernel.releases import AdaptiveRun, KnownRelease, Released, in_order, is_of_data
 from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import Site
-from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in
+from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, number_text
 from veridp.kernel.text import NoisyText
 from veridp.kernel.weights import Weight
 from veridp.mechanism import Mechanism
@@ -39,19 +40,30 @@ POWER = re.compile(r"\(·\)\*\*[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
+class ClippedVector:
+    """Numbers that are released together: what a record adds to them is a vector whose norm has a known bound."""
+
+    numbers: int
+    squared: Fraction  # of the largest norm, for noise of factor 1
+    first: int = field(compare=False)  # among the draws that decide nothing, the noise of its first number
+
+
+@dataclass(frozen=True)
 class ReleaseStep:
     """A number that is released: its noise, and between which numbers lies what one record adds, for noise of factor
-    1."""
+    1; or of which vector what one record adds is an entry."""
 
     distribution: Distribution
     low: Fraction
     high: Fraction
     site: Site = field(compare=False)
     constant: Fraction = field(default=Fraction(0), compare=False)  # what is added beside the records, for this size
+    vector: ClippedVector | None = None
 
-    def with_constant_of(self, larger: ReleaseStep) -> ReleaseStep:
-        """The step, whose records also add what the constant of one record more has more."""
-        more = larger.constant - self.constant
+    def with_added(self, more: Fraction) -> ReleaseStep:
+        """The step, whose records add so much more."""
+        if more and self.vector is not None:
+            raise NotSteps
         return replace(self, low=self.low + more, high=self.high + more)
 
 
@@ -80,6 +92,7 @@ class StepOfRecords(NamedTuple):
     step: ReleaseStep
     records: frozenset[int]
     function: object
+    value: Affine | None = None  # what one of them adds for noise of factor 1, where no range is known of it
 
 
 class NotSteps(Exception):
@@ -134,7 +147,12 @@ class PathReader:
         output = outline_of(self.path.output), tuple(self._leaf(leaf) for leaf in entries)
         if self.plain & self.released.keys():
             raise NotSteps
-        return {self.rank[index]: self._step(released) for index, released in sorted(self.released.items())}, output
+        found = {self.rank[index]: self._step(released) for index, released in sorted(self.released.items())}
+        vectors = self._vectors({rank: step.value for rank, step in found.items() if step.value is not None})
+        for rank, vector in vectors.items():
+            step = replace(found[rank].step, vector=vector)
+            found[rank] = StepOfRecords(step, *found[rank][1:3])
+        return found, output
 
     def _leaf(self, leaf: Any) -> object:
         if not isinstance(leaf, Affine):
@@ -178,6 +196,11 @@ class PathReader:
         if isinstance(symbol, Derived):
             if not self.by_record and is_of_data(symbol) and not _is_total(symbol):
                 raise NotSteps  # where it is no number, no clipping makes it one
+            limits = is_upper_limit(symbol)
+            if any(map(_may_be_infinite, (s for each in symbol.expressions for s in each.terms))) and not (
+                limits and len(symbol.expressions[0].terms) == 1 and min(symbol.expressions[0].terms.values()) > 0
+            ):
+                raise NotSteps
             arguments = (self.key(a) if isinstance(a, Affine) else a for a in symbol.arguments)
             return "function", symbol.function.name, tuple(arguments)
         if isinstance(symbol, KnownRelease):
@@ -216,12 +239,29 @@ class PathReader:
         if len(keys) != 1:
             raise NotSteps
         low, high = _range(forms[0])
-        if low is None or high is None:
-            raise NotSteps
-        ends = sorted((Fraction(low) / factor, Fraction(high) / factor))
         constant = Fraction(released.total.constant) / factor if self.whole else Fraction(0)
+        known = low is not None and high is not None
+        ends = sorted((Fraction(low) / factor, Fraction(high) / factor)) if known else [Fraction(0)] * 2
         step = ReleaseStep(released.distribution, ends[0], ends[1], released.site, constant)
-        return StepOfRecords(step, frozenset(map(entry_of, added)), keys.pop())
+        value = None if known else forms[0] * (1 / factor)
+        return StepOfRecords(step, frozenset(map(entry_of, added)), keys.pop(), value)
+
+    def _vectors(self, values: dict[int, Affine]) -> dict[int, ClippedVector]:
+        """The vectors that these values are the entries of, clipped by their norms."""
+        groups: dict[Symbol, dict[int, ClippedEntry]] = {}
+        for rank, value in values.items():
+            entry = clipped_entry(value)
+            if entry is None:
+                raise NotSteps
+            groups.setdefault(entry.norm, {})[rank] = entry
+        found: dict[int, ClippedVector] = {}
+        for entries in groups.values():
+            squared = squared_norm(entries.values())
+            if squared is None:
+                raise NotSteps
+            vector = ClippedVector(len(entries), squared, min(entries))
+            found |= dict.fromkeys(entries, vector)
+        return found
 
 
 def _is_total(function: Derived) -> bool:
@@ -230,11 +270,19 @@ def _is_total(function: Derived) -> bool:
     if of in (f.QUOTIENT, f.RECIPROCAL):
         divisor = function.arguments[-1]
         low, high = range_of(divisor) if isinstance(divisor, Affine) else (divisor, divisor)
-        return (low is not None and low > 0) or (high is not None and high < 0)
+        return (low is not None and low > 0) or (high is not None and high < 0) or _may_be_infinite(function)
     if of == f.SQRT:
         low, _ = range_of(function.arguments[0])
-        return low is not None and low >= 0
-    return of in TOTAL or of.name.startswith(("max(·, ", "min(·, ")) or POWER.fullmatch(of.name) is not None
+        return (low is not None and low >= 0) or is_sure(Condition(function.arguments[0], Relation.AT_LEAST))
+    named = of.name.startswith(("max(·, ", "min(·, ")) or POWER.fullmatch(of.name) is not None
+    return named or of in (*TOTAL, f.norm_of(len(function.arguments)))
+
+
+def _may_be_infinite(symbol: Symbol) -> bool:
+    """Whether it is a reciprocal of what may be 0 but is not negative, as NumPy has it."""
+    if not isinstance(symbol, Derived) or symbol.function != f.RECIPROCAL:
+        return False
+    return range_of(symbol.arguments[0])[0] == 0
 
 
 @dataclass(frozen=True)
@@ -302,12 +350,52 @@ def _steps(readings: Sequence[Sequence[StepReading]], sizes: Sequence[int]) -> N
     }
     pairs = zip(readings[0][0].steps, readings[-1][0].steps, strict=True)
     if len(everything) == len(sizes) > 1:
-        found = [first.with_constant_of(last) for first, last in pairs if first is not None and last is not None]
+        both = [(first, last) for first, last in pairs if first is not None and last is not None]
+        found = [first.with_added(last.constant - first.constant) for first, last in both]
     else:
         found = [step for step in busy[0].steps if step is not None]
     if len(samples) != 1 or any(not isinstance(step.distribution, Laplace | Normal) for step in found):
         raise NotSteps
+    check_vectors(found)
     return NoisySteps(tuple(found), samples.pop())
+
+
+def check_vectors(steps: Iterable[ReleaseStep]) -> None:
+    """Raise NotSteps where a vector has noise of several kinds, or not normal noise."""
+    noises: dict[int, Distribution] = {}
+    for step in steps:
+        if step.vector is not None:
+            known = noises.setdefault(step.vector.first, step.distribution)
+            if known != step.distribution or not isinstance(known, Normal):
+                raise NotSteps
+
+
+def step_loss(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> LossBound:
+    """A bound on the loss of a step; of one number of a vector, its share."""
+    if step.vector is None:
+        return step.distribution.shift_loss(step_shift(mechanism, step, sample))
+    farthest = step.vector.squared * (1 if mechanism.adjacency.extra else 4)
+    return LossBound(squared=step.distribution.shift_loss(Fraction(1)).squared * farthest / step.vector.numbers)
+
+
+def shift_text(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> str:
+    """What a record adds in a step, and by how much it differs at most."""
+    if step.vector is None:
+        return f"what one record adds here differs by up to {number_text(step_shift(mechanism, step, sample))}"
+    most = math.sqrt(step.vector.squared) * (1 if mechanism.adjacency.extra else 2)
+    return f"the vector that one record adds here differs by up to {most:.6g}"
+
+
+def step_documents(steps: Iterable[ReleaseStep], rows: dict[Distribution, int]) -> Iterator[dict[str, Any]]:
+    """The steps for a certificate, and the rows of their noise; a vector has one of its own."""
+    vectors = set[int]()
+    for step in steps:
+        row = rows.setdefault(step.distribution, len(rows))
+        if step.vector is None:
+            yield {"noise": row, "low": str(step.low), "high": str(step.high), "count": 1}
+        elif step.vector.first not in vectors:
+            vectors.add(step.vector.first)
+            yield {"noise": row, "squared_norm": str(step.vector.squared), "numbers": step.vector.numbers, "count": 1}
 
 
 def step_shift(mechanism: Mechanism, step: ReleaseStep, sample: RecordSample | None) -> Fraction:
@@ -352,15 +440,11 @@ def noisy_steps_of(mechanism: Mechanism, size: int) -> tuple[NoisySteps, dict[in
 
 
 def _is_worth_it(path: Path) -> bool:
-    """Whether its data are sampled, or used together with released numbers: else there are other proofs."""
+    """Whether its data are sampled, or used in functions or with released numbers: else there are other proofs."""
     if any(not fork.implied and fork.option.weight != 1 for fork in path.forks) or _asks_uniform(path):
         return True
     seen = in_order(leaf for leaf in leaves(path.output) if isinstance(leaf, Affine))
-    return any(isinstance(symbol, Derived) and _is_mixed(symbol) for symbol in seen)
-
-
-def _is_mixed(function: Derived) -> bool:
-    return len({isinstance(symbol, Unknown) for symbol in drawn_in([function])}) == 2
+    return any(isinstance(symbol, Derived) and is_of_data(symbol) for symbol in seen)
 
 
 def _asks_uniform(path: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -32,8 +32,11 @@ from veridp.engines.prove.noisy_steps import (
     ReleaseStep,
     StepOfRecords,
     chance_of,
+    check_vectors,
     sample_of,
-    step_shift,
+    shift_text,
+    step_documents,
+    step_loss,
 )
 from veridp.errors import BadInput, NotExplorable
 from veridp.kernel.distributions import Distribution
@@ -102,8 +105,7 @@ def _read(found: RoundsPath, names: dict[object, int], state_names: dict[object,
 def _for_one_record(found: StepOfRecords) -> StepOfRecords:
     """The step, to the function of which a share of the constant belongs."""
     constant = found.step.constant / len(found.records)
-    low, high = found.step.low + constant, found.step.high + constant
-    return StepOfRecords(replace(found.step, low=low, high=high), found.records, (found.function, constant))
+    return StepOfRecords(found.step.with_added(constant), found.records, (found.function, constant))
 
 
 def _keyed(state: object, reader: PathReader) -> object:
@@ -127,6 +129,7 @@ def _rounds(readings: Sequence[Sequence[_Reading]], sizes: Sequence[int], ways: 
             same &= (known.step, known.function) == (step.step, step.function)
     if not same or any(not isinstance(each.step.distribution, Normal) for each in steps.values()):
         raise NotSteps
+    check_vectors(each.step for each in steps.values())
     for place in range(len(first.chances)):
         own_steps = tuple(each.step for rank, each in sorted(steps.items()) if first.rounds[rank] == place)
         if own_steps:
@@ -171,15 +174,7 @@ class RoundsProof(Proof):
         rows: dict[Distribution, int] = {}
         rounds = []
         for each, loss in zip(self._alike, self.losses, strict=True):
-            steps = [
-                {
-                    "noise": rows.setdefault(step.distribution, len(rows)),
-                    "low": str(step.low),
-                    "high": str(step.high),
-                    "count": 1,
-                }
-                for step in each.steps
-            ]
+            steps = list(step_documents(each.steps, rows))
             sample = each.sample and {"of": "fixed" if each.sample.fixed else "each", "rate": str(each.sample.rate)}
             ends = {"first": str(loss.first), "last": str(loss.last)}
             rounds.append({"sampling": sample, "steps": steps, "count": loss.count, **ends})
@@ -220,8 +215,7 @@ class RoundsProof(Proof):
         sample, step = max(found, key=lambda one: _squared(self.mechanism, *one))
         if not self.epsilon:
             return None
-        shift = number_text(step_shift(self.mechanism, step, sample))
-        sentence = f"what one record adds here differs by up to {shift}, under {step.distribution} noise"
+        sentence = f"{shift_text(self.mechanism, step, sample)}, under {step.distribution} noise"
         if math.isinf(self.epsilon):
             sentence = step.distribution.price.why_not
         return Blame("output", sentence, step.site.file, step.site.line, self.epsilon)
@@ -233,7 +227,7 @@ class RoundsProof(Proof):
 
 
 def _squared(mechanism: Mechanism, sample: RecordSample | None, step: ReleaseStep) -> Fraction:
-    return step.distribution.shift_loss(step_shift(mechanism, step, sample)).squared
+    return step_loss(mechanism, step, sample).squared
 
 
 def _delta(

@@ -16,7 +16,7 @@ from veridp.kernel.expressions.affine import (
 )
 from veridp.kernel.expressions.comparison import in_arguments, sign_of
 from veridp.kernel.expressions.decider import RUN, Decider, Key
-from veridp.kernel.expressions.records import bounded_extreme, function_of, is_of_record, range_of
+from veridp.kernel.expressions.records import bounded_extreme, function_of, is_of_record, is_sure, range_of
 from veridp.kernel.expressions.ufuncs import numpy_function
 from veridp.kernel.expressions.undecided import Condition, Select
 
@@ -34,6 +34,7 @@ __all__ = [
     "in_arguments",
     "is_integer",
     "is_of_record",
+    "is_sure",
     "is_whole",
     "numpy_function",
     "range_of",

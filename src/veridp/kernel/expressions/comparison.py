@@ -18,6 +18,7 @@ from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions.affine import OPERATIONS, Affine, affine, held_as
 from veridp.kernel.expressions.arithmetic import is_positive, parts_of, terms_sum
 from veridp.kernel.expressions.decider import RUN
+from veridp.kernel.expressions.records import is_sure
 from veridp.kernel.expressions.undecided import Condition
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, drawn_in, has_no_atoms
@@ -42,6 +43,9 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
     # a comparison does not wrap around, so its difference is no integer of NumPy's
     difference = Affine(slack, {s: -c for s, c in total.items()} if turned else total, "f", numpy)
     condition = Condition(difference, relation)
+    for asked, answer in ((condition, True), (condition.negated(), False)):
+        if is_sure(asked):
+            return held_as(answer, numpy)
     if difference.functions:
         weighed = _weighed(condition)
         if weighed is True or weighed is False:  # a condition passes for a truth value
@@ -56,8 +60,8 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
         if isinstance(rewritten, bool):
             return held_as(rewritten, numpy)
         if rewritten is not None and len(rewritten) == 1:
-            asked = rewritten[0].slack
-            condition = Condition(Affine(asked.constant, asked.terms, "f", numpy), rewritten[0].relation)
+            inner = rewritten[0].slack
+            condition = Condition(Affine(inner.constant, inner.terms, "f", numpy), rewritten[0].relation)
     run = RUN.get()
     if run is not None:
         run.compared(condition)

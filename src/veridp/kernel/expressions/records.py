@@ -21,7 +21,17 @@ from veridp.kernel.expressions.affine import (
 )
 from veridp.kernel.expressions.decider import RUN, current_run
 from veridp.kernel.expressions.undecided import Condition, Select
-from veridp.kernel.piecewise import MAX_PIECES, MAX_POWER, Piece, Pieces, chosen, joined, plus, times
+from veridp.kernel.piecewise import (
+    MAX_PIECES,
+    MAX_POWER,
+    Piece,
+    Pieces,
+    chosen,
+    is_never_negative,
+    joined,
+    plus,
+    times,
+)
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Derived, PureFunction, Relation, Symbol, Unknown, drawn_in
 
@@ -73,6 +83,18 @@ def _function(value: Linear, record: Unknown) -> Pieces:
             scaled = [Piece(*p.bounds, {power: a * c for power, a in p.terms.items()}) for p in symbol.function]
             total = joined(total, scaled, plus)
     return total
+
+
+def is_sure(condition: Condition) -> bool:
+    """Whether it asks that a function of one record, of a power above 1, is at least 0, which it always is."""
+    record = record_of(condition) if condition.relation is Relation.AT_LEAST else None
+    return record is not None and _never_negative(record, record.ends, linear(condition.slack))
+
+
+@lru_cache(maxsize=4096)
+def _never_negative(record: Unknown, ends: object, value: Linear) -> bool:
+    pieces = _function(value, record)
+    return any(max(piece.terms, default=0) > 1 for piece in pieces) and is_never_negative(pieces)
 
 
 @lru_cache(maxsize=4096)
@@ -128,9 +150,9 @@ def step_of_record(function: PureFunction, value: Affine, plain: bool = False) -
 
 def folded(value: Any) -> Any:
     """A truth value or a choice that one record decides as a function of it; None where it is none, or not to be."""
-    if isinstance(value, Condition):
+    if type(value) is Condition:
         return _folded_choice(value, 1, 0, "i", value.numpy)
-    if not isinstance(value, Select):
+    if type(value) is not Select:  # isinstance would decide on one of an integer and a float
         return value
     condition, sides = value.condition, [folded(side) for side in (value.then, value.other)]
     if not isinstance(condition, Condition) or any(side is None or kind_of(side) is None for side in sides):

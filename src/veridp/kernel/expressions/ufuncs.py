@@ -59,6 +59,9 @@ def _apply(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
 
 def _called(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """What a function of NumPy makes of the numbers in its arguments, entry by entry."""
+    if function is np.linalg.norm and _is_euclidean(arguments, named):
+        entries = [settle(value) for value in np.asarray(arguments[0], dtype=object).flat]
+        return derived(functions.norm_of(len(entries)), entries, "f", True)
     holes: list[Affine] = []
 
     def form(value: Any) -> Any:
@@ -81,6 +84,14 @@ def _called(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -
         for place in range(np.size(probe))
     ]
     return Vector.of(entries, shape) if shape else entries[0]
+
+
+def _is_euclidean(arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether the norm of these arguments is the root of the sum of all squares."""
+    of, *options = arguments
+    plain = not named and all(option in (None, False) for option in options)
+    entries = np.asarray(of, dtype=object)
+    return plain and 0 < entries.ndim <= 2 and any(isinstance(settle(value), Affine) for value in entries.flat)
 
 
 _LOGICAL: dict[np.ufunc, Callable[..., Any]] = {
@@ -150,7 +161,7 @@ _STEPS: dict[np.ufunc, Callable[[Affine], Any]] = {
 _FROM_ZERO_ON = (np.log, np.log2, np.log10, np.sqrt)  # from -1 on: log1p
 
 
-_OF_TWO = {np.arctan2: functions.ARCTAN2, np.hypot: functions.HYPOT}
+_OF_TWO = {np.arctan2: functions.ARCTAN2, np.hypot: functions.norm_of(2)}
 
 
 def numpy_function(ufunc: np.ufunc, values: Sequence[Any]) -> Any:

@@ -439,7 +439,6 @@ _COMPUTED = (  # of numbers alone, with answers of a shape that depends on shape
     np.quantile,
     np.prod,
     np.cumprod,
-    np.linalg.norm,
     np.linalg.det,
     np.interp,
     np.cov,
@@ -452,4 +451,19 @@ _ALLOWED = (  # those that move entries, or are made of the ones above
         np.atleast_1d, np.atleast_2d, np.copy, np.shape, np.ndim, np.size, np.result_type,
 )  # fmt: skip
 FUNCTIONS |= {function: _computed(function) for function in _COMPUTED}
+_any_norm = _computed(np.linalg.norm)
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """The norm; the Euclidean one of rows or columns is that of each of them."""
+    boxed = boxed_array(x)
+    if ord not in (None, 2) or boxed.ndim > 2 or not isinstance(axis, int) or boxed.ndim == 1:
+        return _any_norm(x, ord, axis, keepdims)
+    rows = [Vector.of(list(row)) for row in np.moveaxis(boxed, axis, -1)]
+    entries = [_any_norm(row) if any_symbolic([row]) else np.linalg.norm(ordinary(row)) for row in rows]
+    shape = (len(rows), 1) if axis in (1, -1) else (1, len(rows))
+    return Vector.of(entries, shape if keepdims else (len(rows),))
+
+
+FUNCTIONS[np.linalg.norm] = _norm
 FUNCTIONS |= {function: _by_numpy(function) for function in _ALLOWED}
