@@ -233,7 +233,7 @@ def _examined_in_order(
     remaining, waiting = iter(records), deque[tuple[list[object], Future[list[Examined]]]]()
     if executor is None:
         for record in remaining:
-            yield record, *examine([record])
+            yield record, examine([record])[0]
         return
     while True:
         while len(waiting) < MOST_PARTS_AHEAD and (part := list(itertools.islice(remaining, RECORDS_TOGETHER))):
