@@ -203,6 +203,9 @@ def checked(world: World) -> list[str]:
     faults = list(world.faults)
     records = {}
     for number in range(world.begun):
+        if not world.state(number).exists():
+            faults.append(f"client {number} has no state")
+            continue
         record = Record.unpacked(world.state(number).read_bytes())
         session = decode(record.invitation, Invitation).session
         if session in records:
@@ -272,14 +275,12 @@ def _tend_for(world: World, seconds: float) -> None:
 @contextlib.contextmanager
 def database_of(number: int) -> Iterator[servers.Postgres | None]:
     """PostgreSQL for two rounds of three, where it is installed."""
-    if number % 3 == 0:
-        yield None
-        return
-    try:
-        with servers.postgres() as found:
-            yield found
-    except FileNotFoundError:
-        yield None
+    with contextlib.ExitStack() as stack:
+        found = None
+        if number % 3:
+            with contextlib.suppress(FileNotFoundError):
+                found = stack.enter_context(servers.postgres())
+        yield found
 
 
 def main() -> int:

@@ -202,6 +202,30 @@ def compared(few: dict[str, RequestCost], many: dict[str, RequestCost], what: st
     return [name for name, cost in many.items() if cost.work > MOST_GROWTH * few[name].work + 10]
 
 
+def partitions(url: str, rows: int, parts: int = 16) -> str:
+    """What it is worth to PostgreSQL that a table is in partitions: the pages that one change by key touches."""
+    database, found = Database.open(url), {}
+    with database.writer.begin() as connection:
+        for name, kind in (("whole", ""), ("parted", "PARTITION BY HASH (id)")):
+            connection.execute(text(f"CREATE TABLE {name} (id bytea PRIMARY KEY, opening bytea) {kind}"))
+        for part in range(parts):
+            place = f"FOR VALUES WITH (MODULUS {parts}, REMAINDER {part})"
+            connection.execute(text(f"CREATE TABLE parted_{part} PARTITION OF parted {place}"))
+        for name in ("whole", "parted"):
+            rows_of = "SELECT sha256(int8send(i)), :opening FROM generate_series(1, :rows) AS i"
+            given = {"opening": bytes(OPENING_BYTES), "rows": rows}
+            connection.execute(text(f"INSERT INTO {name} {rows_of}"), given)
+            connection.execute(text("ANALYZE"))
+            pages = []
+            for number in range(1, rows, rows // 50):
+                changed = f"UPDATE {name} SET opening = '' WHERE id = sha256(int8send({number}))"  # noqa: S608
+                plan = connection.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {changed}")).scalar_one()
+                pages.append(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+            found[name] = statistics.mean(pages)
+    database.close()
+    return f"a change by key among {rows} rows: {found['whole']:.1f} pages, in {parts} partitions {found['parted']:.1f}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -216,7 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.only != "sqlite":
         with servers.postgres() as cluster:
             few, many = (measured(cluster.new_database(), rows) for rows in (given.few, given.rows))
+            parted = partitions(cluster.new_database(), given.rows)
         grown += compared(few, many, "pages")
+        print(parted)
     print(f"requests whose cost grows with the rows: {', '.join(grown) or 'none'}")
     return 1 if grown else 0
 

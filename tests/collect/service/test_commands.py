@@ -19,7 +19,7 @@ from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.attacks import new_session, play_honest
-from veridp.collect.service.http_client import Server, task_at
+from veridp.collect.service.http_client import Server, join, task_at
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
@@ -239,3 +239,25 @@ def test_tasks_are_listed_closed_opened_again_and_deleted(veridp: Command, serve
     assert server.admin("PUT", f"/tasks/{task.name}", json.loads(task.to_json())).status_code == 410  # nor made again
     assert all(each["task"] != task.name for each in veridp("tasks", *url, "--json"))
     assert "2 accepted" in veridp("verify-log", str(tmp_path / "log"))
+
+
+def test_a_client_that_ended_after_it_paid_goes_on(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before it keeps its invitation. The budget has nothing left for another report, but this one is paid."""
+    task = server.new_task(minimum_batch=1)
+    (token,) = server.put(task, 1)
+    ledger, state = Ledger.create(tmp_path / "ledger.db", Claim(1.0)), tmp_path / "state"
+
+    def killed(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with Server(server.url, token, Deadline(60)) as asked:
+        with monkeypatch.context() as patched:
+            patched.setattr(Client, "commit", killed)
+            with pytest.raises(KeyboardInterrupt):
+                join(asked, task.name, "cat", state, ledger)
+        assert (len(ledger.statement().entries), state.exists()) == (1, False)
+        assert join(asked, task.name, "cat", state, ledger).accepted
+    assert len(ledger.statement().entries) == 1
+    assert server.status(task)["accepted"] == 1

@@ -49,7 +49,7 @@ from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
 MESSAGE_TYPE = "application/msgpack"
-TOKENS_TOGETHER = 1000  # that are written in one transaction
+TOKENS_TOGETHER = 4000  # that are written in one transaction: clients of SQLite wait for it, some 20 ms
 LOG_SECONDS = 5.0  # after which decided sessions are in the log, if nobody asks before
 CHECKED = Known()  # a commitment of the due form, and no verdict
 STATUS = {

@@ -121,9 +121,16 @@ def client_ledger() -> Ledger:
 
 def pay(ledger: Ledger, task: Task, session: bytes) -> None:
     """Enter the cost of a session into the ledger, once; BudgetSpent where not enough is left."""
+    if not paid(ledger, task, session):
+        ledger.spend(Claim(task.protocol.epsilon), f"collect {task.name}, session {session.hex()}")
+
+
+def paid(ledger: Ledger, task: Task, session: bytes = b"") -> bool:
+    """Whether the ledger has the cost of a session of the task: of this one, or of any if none is named."""
     what = f"collect {task.name}, session {session.hex()}"
-    if all(entry.what != what for entry in ledger.statement().entries):
-        ledger.spend(Claim(task.protocol.epsilon), what)
+    return any(
+        entry.what == what or (not session and entry.what.startswith(what)) for entry in ledger.statement().entries
+    )
 
 
 def join(
@@ -160,7 +167,8 @@ def join(
             return client.verdict
         task.protocol.choose(value, random.SystemRandom())  # an invalid value must not begin a session
         path = f"/tasks/{quote(name, safe='')}"
-        if client.invitation is None and ledger.statement().left.epsilon < exactly(cost):  # do not begin in vain
+        begun = client.invitation is not None or paid(ledger, task)  # it may have ended before it kept the invitation
+        if not begun and ledger.statement().left.epsilon < exactly(cost):  # do not begin in vain
             left = float(ledger.statement().left.epsilon)
             raise BudgetSpent(
                 f"{ledger.path}: the task costs ε = {cost:.6g}, and {left:.6g} is left; not taking part. "
