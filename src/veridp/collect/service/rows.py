@@ -8,7 +8,6 @@ from functools import lru_cache
 from sqlalchemy import Connection, Row
 
 MOST_PARAMETERS = 32_000  # of a statement of SQLite
-NO_SCANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 
 Columns = Mapping[str, str]  # the type in PostgreSQL of each column
 

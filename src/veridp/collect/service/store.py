@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,7 +49,7 @@ from veridp.collect.messages import (
     promise,
 )
 from veridp.collect.service.keys import NonceKeys, make_private
-from veridp.collect.service.rows import NO_SCANS, Columns, execute
+from veridp.collect.service.rows import Columns, execute
 from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes
 from veridp.collect.service.tally import SHARDS, SessionTally
 from veridp.collect.task import Checks, Session, SessionStage, Task
@@ -61,6 +62,8 @@ from veridp.errors import BadInput
 MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
 BUSY_MS = 60_000
 CONNECT_SECONDS = 10
+SCANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")  # what plans of PostgreSQL go without
+OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,10 @@ class Database:
         if backend == "sqlite":
             if not (create or Path(parsed.database or "").is_file()):
                 raise BadInput(f"there is no database {parsed.database!r}; use the URL of the server")
+            if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+                raise BadInput(
+                    f"SQLite {sqlite3.sqlite_version} is too old; use PostgreSQL, or a Python with SQLite 3.35 or newer"
+                )
             make_private(_file(parsed.database))
             database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
         elif backend == "postgresql":
@@ -155,7 +162,7 @@ def upgrade(connection: Connection) -> None:
 def _by_index(connection: Any, record: object) -> None:
     """Let PostgreSQL find rows by an index alone: a plan made while a table is small is used when it is large."""
     with connection.cursor() as cursor:
-        cursor.execute("; ".join(f"SET {setting} = off" for setting in NO_SCANS))
+        cursor.execute("; ".join(f"SET {setting} = off" for setting in SCANS))
     connection.commit()
 
 

@@ -45,7 +45,7 @@ class SessionTally:
     reports: dict[str, list[Report]] = field(default_factory=lambda: defaultdict(list))  # by task
 
     def step(self, task: Task, taken: str) -> None:
-        self.steps[task.name, taken] += 1
+        self.steps[task.name, str(taken)] += 1
 
     def note(self, task: Task, session: Session) -> None:
         """A session with a commitment, or with a verdict."""
