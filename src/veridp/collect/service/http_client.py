@@ -128,9 +128,7 @@ def pay(ledger: Ledger, task: Task, session: bytes) -> None:
 def paid(ledger: Ledger, task: Task, session: bytes = b"") -> bool:
     """Whether the ledger has the cost of a session of the task: of this one, or of any if none is named."""
     what = f"collect {task.name}, session {session.hex()}"
-    return any(
-        entry.what == what or (not session and entry.what.startswith(what)) for entry in ledger.statement().entries
-    )
+    return any(entry.what.startswith(what) for entry in ledger.statement().entries)
 
 
 def join(
