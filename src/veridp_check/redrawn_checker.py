@@ -135,6 +135,8 @@ def check_epsilon(certificate: RedrawnCertificate) -> str:
 
 def _growth(certificate: RedrawnCertificate, start: Fraction, end: Fraction) -> Fraction:
     """A rational just above ln C(end)/C(start), or 0 where that is below 0; its bound where C is too small."""
+    if start == end:
+        return Fraction(0)
     low, high = certificate.low, certificate.high
     (least, _), (_, most) = (
         probability_bounds(certificate.noises[0], None if low is None else low - x, None if high is None else high - x)

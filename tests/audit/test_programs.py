@@ -13,6 +13,7 @@ import pytest
 from veridp.audit import sampled
 from veridp.audit.audit import _explore_first
 from veridp.audit.case import AuditCase
+from veridp.audit.explored import compare_exactly
 from veridp.audit.findings import Findings
 from veridp.audit.programs import compare_runs, confirm_candidates, confirmed_by_samples
 from veridp.budget import Deadline, within
@@ -128,3 +129,17 @@ def test_no_input_of_another_size_than_the_stated_one_refutes_a_claim() -> None:
     with within(findings.deadline):
         confirm_candidates(findings)
     assert math.isclose(findings.lower, 2.0, rel_tol=1e-9)
+
+
+def test_what_tells_not_all_outputs_apart_leaves_the_question_to_samples() -> None:
+    """Of two numbers in a text the exact engine reads the first, which does not depend on the data."""
+
+    def report(rng: np.random.Generator, data: list[float]) -> str:
+        return f"code {rng.laplace():.2f}, balance {data[0] + rng.laplace(scale=0.1):.1f}"
+
+    mechanism = as_mechanism(report).claiming(1.0).stating(adjacency="l1", size=1)
+    findings = Findings(AuditCase.of(mechanism, None, 0.05, 0), Deadline(600.0), None)
+    with within(findings.deadline):
+        compare_exactly(findings)
+    assert findings.lower == 0.0
+    assert not findings.exact

@@ -63,6 +63,11 @@ def test_moves_under_each_adjacency() -> None:
             assert check(document(**stated, data=factors)).verified is (epsilon > loss)
 
 
+def test_numbers_beyond_the_interval_cost_nothing() -> None:
+    """All of [0, 1] lies below [2, 3], where every number has the law of 2."""
+    assert check(document(low="2", high="3", epsilon="0")).verified
+
+
 @pytest.mark.parametrize(
     ("changed", "place"),
     [

@@ -225,6 +225,47 @@ def bounded_laplace_mean(data):
     return MEAN_OF_FOUR.randomise(sum(data) / len(data))
 
 
+class GaussianDiscrete:
+    """Discrete Gaussian noise by rejection from discrete Laplace noise, both from coins of probability exp(-γ)."""
+
+    def __init__(self, scale):
+        self.scale = scale
+        self._rng = random.SystemRandom()
+
+    def _falls(self, gamma):
+        """1 with probability exp(-gamma)."""
+        while gamma > 1:
+            gamma -= 1
+            if not self._falls(1):
+                return 0
+        count = 1
+        while self._rng.random() <= gamma / count:
+            count += 1
+        return count % 2
+
+    def randomise(self, value):
+        tau, sigma2 = 1 / (1 + math.floor(self.scale)), self.scale**2
+        while True:
+            size = 0
+            while self._falls(tau):
+                size += 1
+            negative = self._rng.randrange(2)
+            if negative and not size:
+                continue
+            if self._falls((size - tau * sigma2) ** 2 / (2 * sigma2)):
+                return value - size if negative else value + size
+
+
+@world(claim=1.0, truth=math.inf, adjacency="add-remove", domain=[0, 1], size=3)
+def discrete_gaussian_count(data):
+    """Releases a count with discrete Gaussian noise of scale 1, claimed at δ = 0.
+
+    Its probabilities are proportional to exp(-k² / 2), so those of k for counts of 0 and 1 have the ratio
+    exp(k - 1/2), which has no bound: no ε holds, though (ε, δ) does for every ε.
+    """
+    return GaussianDiscrete(scale=1.0).randomise(sum(data))
+
+
 # The privacy filter of NVFlare.
 @world(claim=3.0, truth=math.inf, adjacency="l1", domain=(-1.0, 1.0), size=3)
 def sparse_vector_filter(data):

@@ -251,7 +251,7 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     """The worst pair so far as evidence, which remains if the search is cut short after it.
 
     A loss above the claim that no event shows does not settle anything, and neither does a search that could not
-    compare all pairs: then samples may.
+    compare all pairs, or did not tell all outputs apart: then samples may.
     """
     case, comparison, epsilon = findings.case, search.comparison, search.epsilon
     witness = exact_witness(comparison, case.claim)
@@ -263,7 +263,8 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     if search.incomparable:
         found.append(f"{count_text(search.incomparable, 'pair')} could not be compared exactly")
     findings.first_pairs = search.incomparable_pairs
-    settled = bool(shown) and (not search.incomparable or witness.refutes(case.claim))
+    in_full = not (search.incomparable or comparison.is_lower_bound)
+    settled = bool(shown) and (in_full or findings.met or witness.refutes(case.claim))
     findings.smallest_mass, findings.exact = 0.0, settled
     findings.report()
 

@@ -48,6 +48,23 @@ def test_a_text_with_one_number_costs_what_the_rounded_number_does() -> None:
         assert compare(whole, 0.0, 1.0).delta(epsilon) == pytest.approx(delta, abs=1e-9)
 
 
+def test_of_several_numbers_in_a_text_the_first_is_read() -> None:
+    def line(rng: Any, data: list[float]) -> str:
+        income, spending = (x + rng.laplace(0, 2.0) for x in data)
+        return f"income {income:,.2f}, spending {spending:.0f}"
+
+    def joined(rng: Any, data: list[float]) -> str:
+        return f"{data[0] + rng.laplace():.1f}-{data[1] + rng.laplace():.1f}"
+
+    comparison = compare(line, [0.0, 0.0], [1.0, 0.0])
+    assert comparison.epsilon == pytest.approx(0.5, abs=1e-9)
+    assert comparison.is_lower_bound
+    assert max(map(abs, shares_of_witness(line, comparison))) < 5
+    assert compare(line, [0.0, 0.0], [0.0, 1.0]).epsilon == 0  # its truth is 1/2: it is not read
+    with pytest.raises(NotExact, match="nothing in it tells where the first ends"):
+        compare(joined, [0.0, 0.0], [1.0, 0.0])
+
+
 def test_a_quotient_by_a_released_number_tells_the_other() -> None:
     """(c, t / c) is (c, t) renamed, also where c is cut off at 1: two numbers that move by 1, at scale 2 each."""
 

@@ -128,7 +128,14 @@ class EntryLoss(PrivacyLoss):
     ) -> None:
         self.entry, self.left, self.right, self.lattice, self.window = entry, left, right, lattice, window
 
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether both sides are written alike, and possible: then there is nothing to look at."""
+        return [p.key for p in self.left.pieces] == [p.key for p in self.right.pieces] and self.masses()[0] > 0
+
     def _reversed(self) -> EntryLoss:
+        if self._alike:
+            return self
         turned = EntryLoss(self.entry, self.right, self.left, self.lattice, self.window)
         shared = {name: getattr(self, name) for name in ("centre", "_breaks", "_width", "_places", "_errors")}
         turned.__dict__.update(shared, _sides=self._sides[::-1], _values=self._values[::-1])
@@ -326,6 +333,8 @@ class EntryLoss(PrivacyLoss):
         return int(np.argmax(self.losses - self._errors))
 
     def _supremum(self) -> float:
+        if self._alike:
+            return 0.0
         best = float(self.losses[self._best])
         if not math.isfinite(best):
             return best

@@ -227,7 +227,7 @@ def _in_whole_steps(level: Affine, step: Number, constant: Number) -> tuple[Affi
 
 
 def _text(leaf: NoisyText, path: Path, steps: dict[Symbol, Noise]) -> tuple[Affine, Renaming]:
-    """The number that is written in a text."""
+    """The number that is written in a text; of several, the first."""
     written, renaming, decimals = written_form(leaf.parts)
     number = written.number
     if number.functions:

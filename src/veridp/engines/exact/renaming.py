@@ -27,6 +27,7 @@ from veridp.kernel.text import WrittenNumber
 from veridp.numerics.rational import echelon
 
 DIGITS = r"-?[0-9][0-9,_]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"
+FOREIGN = re.compile(r"[^-+0-9,._e]")  # what no number has in it
 FIXED = re.compile(r"[,_]?(?:\.([0-9]+))?([f%])")  # formats that round to a number of decimals
 IDENTITY = PureFunction("·", float)
 Spans = tuple[NumberSpan, ...]
@@ -125,15 +126,21 @@ class WrittenEntry(LinearEntry):
 
 @dataclass(frozen=True, repr=False)
 class WrittenRenaming(Renaming, LeafPattern):
-    """A text with one number in it: as it is, or rounded to multiples of a unit, with a sign also where it is 0."""
+    """A text with a number in it: as it is, or rounded to multiples of a unit, with a sign also where it is 0.
+
+    Where there are `others`, numbers follow that are not read. What comes after the first has something in it that no
+    number has, so there is one way to find it.
+    """
 
     before: str
     after: str
     unit: float | None
+    others: bool = False
 
     def number_in(self, text: str) -> float | None:
         """The number that the text has; what is written -0 is half a unit below 0."""
-        found = re.fullmatch(f"{re.escape(self.before)}({DIGITS}){re.escape(self.after)}", text)
+        rest = "(?s:.*)" if self.others else ""
+        found = re.fullmatch(f"{re.escape(self.before)}({DIGITS}){re.escape(self.after)}{rest}", text)
         if found is None:
             return None
         number = float(found[1].replace(",", "").replace("_", ""))
@@ -146,7 +153,7 @@ class WrittenRenaming(Renaming, LeafPattern):
         return self.fits(constant, {})
 
     def __repr__(self) -> str:
-        return repr(f"{self.before}#{self.after}")
+        return repr(f"{self.before}#{self.after}{'…' * self.others}")
 
     def shown(self, entry: LinearEntry, spans: Spans) -> tuple[LinearEntry, Spans]:
         told = [NumberSpan(self._written(span.low), self._written(span.high)) for span in spans]
@@ -159,20 +166,23 @@ class WrittenRenaming(Renaming, LeafPattern):
 
 
 def written_form(parts: Sequence[str | WrittenNumber]) -> tuple[WrittenNumber, WrittenRenaming, int | None]:
-    """The one number of a text, the renaming, and to how many decimals it is rounded: None where it is not."""
+    """The first number of a text, the renaming, and to how many decimals it is rounded: None where it is not."""
     numbers = [place for place, part in enumerate(parts) if isinstance(part, WrittenNumber)]
-    if len(numbers) > 1:
-        raise NotExact("several noisy numbers are written into one text, which has no exact loss here")
-    before, after = "".join(map(str, parts[: numbers[0]])), "".join(map(str, parts[numbers[0] + 1 :]))
+    others = len(numbers) > 1
+    until = numbers[1] if others else len(parts)
+    before, after = "".join(map(str, parts[: numbers[0]])), "".join(map(str, parts[numbers[0] + 1 : until]))
+    if others and FOREIGN.search(after) is None:
+        raise NotExact("several noisy numbers are written into one text, and nothing in it tells where the first ends")
     written: WrittenNumber = parts[numbers[0]]  # type: ignore[assignment]
     if written.form in ("", "d", ","):
-        return written, WrittenRenaming(before, after, None), None
+        return written, WrittenRenaming(before, after, None, others), None
     fixed = FIXED.fullmatch(written.form)
     if fixed is None:
         raise NotExact(f"a noisy number that is written as {written.form!r} has no exact loss here")
     decimals = 6 if fixed[1] is None else int(fixed[1])
     percent = fixed[2] == "%"
-    return written, WrittenRenaming(before, "%" * percent + after, 10.0**-decimals), decimals + 2 * percent
+    after = "%" * percent + after
+    return written, WrittenRenaming(before, after, 10.0**-decimals, others), decimals + 2 * percent
 
 
 # -------------------------------------------------------------------------------------------- numbers that are not read
@@ -279,7 +289,8 @@ class Readings:
     @property
     def leaves_unread(self) -> bool:
         """Whether outputs are taken together, so that what is computed of them is a lower bound."""
-        return any(UNREAD in read for read in self.seen.values())
+        ways = [way for read in self.seen.values() for way in read]
+        return any(way == UNREAD or (isinstance(way, WrittenRenaming) and way.others) for way in ways)
 
     def _with_patterns(self, template: Template, renamings: Ways) -> Template:
         """The template with texts where numbers in them are read, and what outputs have that are taken together."""

@@ -79,7 +79,7 @@ def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool 
         check_noise(found[-1])
         text = tuple(map(str, paths))
         runs = 0 if text in known and len(values) > MANY_REPLAYED else max(RUNS // len(values), 1) if place else RUNS
-        replayed(mechanism, value, paths, defer=defer, runs=runs, seed=place)
+        replayed(mechanism, value, paths, defer=defer, runs=runs, seed=0 if runs else place)
         known.add(text)
     if all(isinstance(path.output, Raised) for paths in found for path in paths):
         raised = " or ".join(sorted({str(path.output) for paths in found for path in paths})[:MOST_SHOWN])
