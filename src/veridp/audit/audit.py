@@ -10,7 +10,7 @@ from typing import Any
 from veridp.adjacency import Adjacency, Domain
 from veridp.audit import explored, programs, sampled
 from veridp.audit.case import AuditCase, run_again, run_once
-from veridp.audit.caveats import look_for_caveats, reused_noise
+from veridp.audit.caveats import check_forks, look_for_caveats, reused_noise
 from veridp.audit.explored import compare_with_ledger
 from veridp.audit.findings import Findings
 from veridp.audit.floats import look_at_floats
@@ -162,6 +162,7 @@ def _round_witness(findings: Findings) -> None:
 
 def _look_at_randomness(findings: Findings) -> None:
     findings.remarks += reused_noise(findings.case)
+    check_forks(findings.case)
 
 
 def _explore_first(findings: Findings) -> None:
@@ -205,8 +206,8 @@ def _sample_only(findings: Findings) -> None:
 
     Otherwise more seconds, in which it is refuted, could cost the better bound of an attack.
     """
-    _look_at_floats(findings)
     findings.step("events", sampled.try_events, sampled.QUICK_SHARE)
     if not findings.refuted:
         findings.step("statdp", sampled.look_quickly, sampled.QUICK_SHARE)
+    _look_at_floats(findings)
     findings.step("sniper", sampled.attack)

@@ -3,7 +3,9 @@ comes from."""
 
 from __future__ import annotations
 
+import multiprocessing
 import time
+from contextlib import suppress
 from numbers import Real
 
 import numpy as np
@@ -12,9 +14,10 @@ from veridp.adjacency import Adjacency, Domain, Pair, adjacency
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import OutOfTime, at_most
+from veridp.budget.child_process import inside
 from veridp.claim import Remark, number, setting_text
 from veridp.engines.exact import compare
-from veridp.errors import INTERRUPTING, CutShort, VeridpError
+from veridp.errors import INTERRUPTING, CutShort, MechanismFailed, VeridpError
 from veridp.kernel.site import Site, here
 from veridp.mechanism.randomness import ON_SEED
 from veridp.sampling.sample import sample
@@ -101,6 +104,8 @@ def _cost(case: AuditCase, relation: Adjacency, pairs: list[Pair]) -> float:
 
 
 RUNS = 3  # in which a seed that does not follow from rng shows
+FORK_OUTPUTS = 64  # of either of two forked processes
+REPEATED_BY_CHANCE = 1e-9  # the probability below which equal outputs are no coincidence
 COMPARED = 32  # outputs in which two entries are compared
 SPREAD_TOLERANCE = 1e-9  # the spread of a difference without noise, relative to the noise of its parts
 
@@ -140,6 +145,46 @@ def _seeds_of_a_run(case: AuditCase, run: int) -> list[tuple[Site, str]]:
     finally:
         ON_SEED.reset(token)
     return seen
+
+
+def check_forks(case: AuditCase) -> None:
+    """Raise MechanismFailed where two forked processes draw the same outputs: samples would not be independent.
+
+    A library that fetches random numbers ahead does this, if it does not notice the fork. It is asked of mechanisms
+    with randomness of their own, and where outputs vary enough to tell.
+    """
+    if case.mechanism.vectorised is None or not inside():
+        return
+    first, second = (_drawn_in_a_fork(case, stage) for stage in (6, 7))
+    if first is None or first != second:
+        return
+    likeliest = max(first.count(output) for output in first) / len(first)
+    if likeliest ** len(first) < REPEATED_BY_CHANCE:
+        raise MechanismFailed(
+            f"{case.mechanism.name} draws the same noise in every forked process, so that parallel samples would not "
+            f"be independent; run it as a program of its own, with veridp.adapters.command"
+        )
+
+
+def _drawn_in_a_fork(case: AuditCase, stage: int) -> list[str] | None:
+    """Outputs of a forked process, with a seed of its own; None where it ended without any."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def work() -> None:
+        with suppress(VeridpError):
+            outputs = sample(case.mechanism, case.example, FORK_OUTPUTS, case.seed_of(stage), workers=1)
+            sender.send(list(map(repr, outputs)))
+
+    process = context.Process(target=work)
+    process.start()
+    sender.close()
+    try:
+        return list(receiver.recv())
+    except EOFError:
+        return None
+    finally:
+        process.join()
 
 
 def _shared_noise(case: AuditCase) -> list[Remark]:

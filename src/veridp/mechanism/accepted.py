@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -34,6 +35,10 @@ def _accepted(mechanism: Any) -> Mechanism:
         return adapters.opendp(mechanism)
     if adapters.is_diffprivlib(mechanism):
         return adapters.diffprivlib(mechanism)
+    if adapters.is_pure_ldp(mechanism):
+        return adapters.pure_ldp(mechanism)
+    if inspect.isfunction(getattr(mechanism, "py_func", None)):  # compiled by numba: the function that was compiled
+        return Mechanism(mechanism.py_func)
     if not callable(mechanism) or isinstance(mechanism, type):
         raise BadInput(f"{mechanism!r} is not a mechanism; give a function of {SHAPES}")
     return Mechanism(mechanism)

@@ -5,8 +5,22 @@ where it can be known; every adapter lets you say it yourself by the options of 
 imported here.
 """
 
+from veridp.mechanism.adapters.aggregations import is_pure_ldp, pipelinedp, pure_ldp, pydp
 from veridp.mechanism.adapters.diffprivlib_objects import diffprivlib, is_diffprivlib
 from veridp.mechanism.adapters.foreign import Command, batched, command, unseeded
 from veridp.mechanism.adapters.opendp_measurements import is_opendp, opendp
 
-__all__ = ["Command", "batched", "command", "diffprivlib", "is_diffprivlib", "is_opendp", "opendp", "unseeded"]
+__all__ = [
+    "Command",
+    "batched",
+    "command",
+    "diffprivlib",
+    "is_diffprivlib",
+    "is_opendp",
+    "is_pure_ldp",
+    "opendp",
+    "pipelinedp",
+    "pure_ldp",
+    "pydp",
+    "unseeded",
+]

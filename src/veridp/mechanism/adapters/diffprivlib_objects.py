@@ -17,19 +17,36 @@ from veridp.mechanism.declared import Mechanism
 
 
 def is_diffprivlib(found: Any) -> bool:
-    """Whether this is a mechanism of diffprivlib; asks its class alone, so that nothing is imported."""
-    return any(kind.__module__ == "diffprivlib.mechanisms.base" for kind in type(found).__mro__)
+    """Whether this is a mechanism or a model of diffprivlib; asks its class alone, so that nothing is imported."""
+    modules = {kind.__module__ for kind in type(found).__mro__}
+    return "diffprivlib.mechanisms.base" in modules or _is_model(found)
+
+
+def _is_model(found: Any) -> bool:
+    return any(kind.__module__.startswith("diffprivlib.models.") for kind in type(found).__mro__)
+
+
+def _is_tool(found: Any) -> bool:
+    return inspect.isfunction(found) and found.__module__.startswith("diffprivlib.tools.")
 
 
 def diffprivlib(machine: Any, **options: Any) -> Mechanism:
-    """The mechanism object of diffprivlib as a mechanism: its `randomise`, its (ε, δ), inputs its sensitivity apart.
+    """The object of diffprivlib as a mechanism: a mechanism with its (ε, δ) and sensitivity, a tool, or a model.
+
+    A tool is given with its arguments, as in `diffprivlib(tools.mean, epsilon=1.0, bounds=(0, 10))`; the data are its
+    array. A model is fitted to the data, rows that end with the target where it has one, and releases the numbers that
+    it learnt, or those of the attributes that `released` names.
 
     The object is copied, and its copy draws from `rng`: results follow from the seed, and an object that is affine in
     its draws can be explored like any function. The input of one that chooses among candidates is their utilities;
     if it is `monotonic`, all of them move the same way.
     """
+    if _is_tool(machine):
+        return _tool(machine, options)
     if not is_diffprivlib(machine):
-        raise BadInput(f"{machine!r} is not a diffprivlib mechanism; build one with diffprivlib.mechanisms")
+        raise BadInput(f"{machine!r} is not of diffprivlib; give one of its mechanisms, tools or models")
+    if _is_model(machine):
+        return _model(machine, options)
     declared = Mechanism(_Randomise(machine), **resolved(_diffprivlib_input(machine, options) | options))
     example = declared.adjacency.example(declared.size, declared.domain)
     return replace(declared, function=_Randomise(machine, _takes_any_generator(machine, example)))
@@ -54,11 +71,11 @@ def _diffprivlib_input(machine: Any, options: dict[str, Any]) -> dict[str, Any]:
         return known | {"adjacency": "any", "domain": [machine.value0, machine.value1]}
     if hasattr(machine, "_domain_values"):  # categories, among which every two are neighbours
         return known | {"adjacency": "any", "domain": list(machine._domain_values)}
-    if kind in NOT_OF_NUMBERS:
-        raise BadInput(
-            f"diffprivlib's {kind} randomises {NOT_OF_NUMBERS[kind]}; write f(data, n) that makes it from the data and "
-            f"returns n outputs as numbers, and use veridp.adapters.batched(f, epsilon=…)"
-        )
+    if kind == "Vector":  # noise for the gradient of an average of n losses, of which one is replaced
+        step = 2 * float(machine.data_sensitivity) / machine.n
+        relation = adjacency("l1") if step == 1 else Scaled(adjacency("l1"), step)
+        inputs = {"domain": (-10 * step, 10 * step), "assumed": frozenset({"domain"})}
+        return known | {"size": machine.dimension, "adjacency": relation} | inputs
     if not hasattr(machine, "sensitivity"):
         if "adjacency" in options:
             return known
@@ -66,9 +83,11 @@ def _diffprivlib_input(machine: Any, options: dict[str, Any]) -> dict[str, Any]:
     sensitivity = float(machine.sensitivity)
     if not sensitivity > 0:
         raise BadInput(f"{kind}: sensitivity must be > 0 for data to have neighbours, got {sensitivity:g}")
-    relation = adjacency("monotone" if getattr(machine, "monotonic", False) else "linf")
+    relation = adjacency("monotone" if getattr(machine, "monotonic", False) else "l1" if kind == "Bingham" else "linf")
     known["adjacency"] = relation if sensitivity == 1 else Scaled(relation, sensitivity)
     usual = (-10 * sensitivity, 10 * sensitivity)
+    if kind == "Bingham":
+        return known | {"size": 2, "domain": (0.0, usual[1]), "assumed": frozenset({"domain", "size"})}
     if hasattr(machine, "utility"):
         return known | {"size": len(machine.utility), "domain": usual, "assumed": frozenset({"domain"})}
     ends = getattr(machine, "lower", -math.inf), getattr(machine, "upper", math.inf)
@@ -76,9 +95,6 @@ def _diffprivlib_input(machine: Any, options: dict[str, Any]) -> dict[str, Any]:
     known["assumed"] = frozenset() if all(map(math.isfinite, ends)) else frozenset({"domain"})
     whole = any("Geometric" in base.__name__ or "Discrete" in base.__name__ for base in type(machine).__mro__)
     return known | {"domain": range(math.ceil(low), math.floor(high) + 1) if whole else (low, high)}
-
-
-NOT_OF_NUMBERS = {"Bingham": "a matrix", "Vector": "a function"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +121,69 @@ class _Randomise:
         chooses = hasattr(self.machine, "utility")
         machine = self._with_utility(list(data)) if chooses else copy.copy(self.machine)
         machine._rng = source
+        if self.__name__ == "Vector":  # randomises a function: here a linear one, of which it releases the gradient
+            gradient = np.array(data, dtype=float)
+            start = np.zeros(len(gradient))
+            return machine.randomise(lambda point: (float(gradient @ point), gradient.copy()))(start)[1]
+        if self.__name__ == "Bingham":  # randomises the first eigenvector of a matrix: here of a diagonal one
+            return machine.randomise(np.diag(np.array(data, dtype=float)))
         return machine.randomise(None if chooses else single(data))
 
     def _with_utility(self, utility: list[float]) -> Any:
         names = inspect.getfullargspec(type(self.machine)).kwonlyargs
         return type(self.machine)(**{name: getattr(self.machine, name) for name in names} | {"utility": utility})
+
+
+# --------------------------------------------------------------------------------------------------- tools and models
+
+
+def _tool(function: Any, options: dict[str, Any]) -> Mechanism:
+    """The tool on an array, of a length that all know; a histogram counts records that come and go."""
+    settings = {name: options.pop(name) for name in ("adjacency", "domain", "size") if name in options}
+    arguments = {"epsilon": 1.0, **options}
+    is_histogram = function.__name__.startswith("histogram")
+    known: dict[str, Any] = {"adjacency": "add-remove" if is_histogram else "replace"}
+    bounds = [0, 1] if function.__name__ == "count_nonzero" else arguments.get("range" if is_histogram else "bounds")
+    if bounds is None and "domain" not in settings:
+        raise BadInput(f"diffprivlib's {function.__name__} needs {'range' if is_histogram else 'bounds'}=(low, high)")
+    if "domain" not in settings:
+        known["domain"] = bounds if isinstance(bounds, list) else _widened(bounds)
+
+    def tool(data: Any, random_state: np.random.RandomState) -> Any:
+        found = function(np.asarray(data), random_state=random_state, **arguments)
+        return found[0] if is_histogram else found
+
+    tool.__name__ = tool.__qualname__ = function.__name__
+    return Mechanism(tool, float(arguments["epsilon"]), **resolved(known | settings))
+
+
+def _widened(bounds: Any) -> tuple[float, float]:
+    """An interval of twice the width around the bounds: records are clipped to these, and an audit has to see it."""
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError):
+        raise BadInput(f"bounds = {bounds!r} are not those of one column; give domain=[…] with some records") from None
+    return low - (high - low) / 2, high + (high - low) / 2
+
+
+def _model(model: Any, options: dict[str, Any]) -> Mechanism:
+    """What the model learns from rows, of a number that all know."""
+    name, released = type(model).__name__, options.pop("released", None)
+    if "domain" not in options:
+        raise BadInput(f"{name} is fitted to rows; give some as domain=[(1.0, 2.0, 0), …], the target last")
+    target = inspect.signature(model.fit).parameters.get("y")
+    has_target = target is not None and target.default is target.empty
+    parameters = model.get_params()
+
+    def fitted(data: Any, random_state: np.random.RandomState) -> Any:
+        rows = np.asarray(data, dtype=float)
+        fresh = type(model)(**{**parameters, "random_state": random_state, "accountant": None})
+        fresh.fit(rows[:, :-1], rows[:, -1]) if has_target else fresh.fit(rows)
+        names = released or sorted(key for key in vars(fresh) if key.endswith("_") and key not in PUBLIC)
+        return {key: np.asarray(getattr(fresh, key), dtype=float).tolist() for key in names}
+
+    fitted.__name__ = fitted.__qualname__ = name
+    return Mechanism(fitted, float(model.epsilon), **resolved({"adjacency": "replace", **options}))
+
+
+PUBLIC = ("n_features_in_", "n_samples_", "n_iter_", "feature_names_in_", "n_samples_seen_")  # not learnt from records

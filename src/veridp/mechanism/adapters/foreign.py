@@ -8,12 +8,16 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import random
 import shlex
 import subprocess
+import sys
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,14 +40,19 @@ class Command:
 
     words: tuple[str, ...]
     seconds: float
+    keep: bool = False  # whether it goes on to run, and answers each line at once
+    running: dict[int, _Running] = field(default_factory=dict, repr=False, compare=False)  # by the process that asks
 
     @classmethod
-    def from_line(cls, line: str | Sequence[str], seconds: float) -> Command:
+    def from_line(cls, line: str | Sequence[str], seconds: float, keep: bool = False) -> Command:
         """The command that a line, split as a shell would, or a sequence of words gives."""
         words = tuple(shlex.split(line) if isinstance(line, str) else line)
         if not words or not all(isinstance(word, str) for word in words):
             raise BadInput(f"{line!r} is not a command; give for instance ['python3', 'mechanism.py']")
-        return cls(words, seconds)
+        return cls(words, seconds, keep)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"running": {}}
 
     @property
     def __name__(self) -> str:
@@ -52,13 +61,19 @@ class Command:
     def outputs(self, data: Any, count: int) -> list[Any]:
         """`count` outputs on the data, from one run of the program."""
         line = json.dumps(data, default=_plain) + "\n"
-        lines = self._answer(line * count).splitlines()
+        lines = self._answers(line, count) if self.keep else self._answer(line * count).splitlines()
         if len(lines) != count:
             raise BadOutput(
                 f"{self.__name__} wrote {len(lines)} lines for {count} of input; "
                 f"it has to write one line of JSON for each line that it reads"
             )
         return [self._read(number, text) for number, text in enumerate(lines, start=1)]
+
+    def _answers(self, line: str, count: int) -> list[str]:
+        """The answers of the program that goes on to run, which is started once in a process."""
+        if os.getpid() not in self.running:
+            self.running[os.getpid()] = _Running(self)
+        return self.running[os.getpid()].answers(line, count)
 
     def _answer(self, text: str) -> str:
         try:
@@ -85,6 +100,54 @@ class Command:
             ) from None
 
 
+class _Running:
+    """A program that runs until its input ends."""
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - the user's own command, without a shell
+                command.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        except OSError as error:
+            raise BadInput(f"{command.__name__}: {error.strerror}; give a program that can be started") from None
+        self.end = weakref.finalize(self, _end, self.process, os.getpid())
+
+    def answers(self, line: str, count: int) -> list[str]:
+        """So many answers to the line; few are asked for at a time, so that neither side waits for room in a pipe."""
+        name, process = self.command.__name__, self.process
+        late = threading.Timer(self.command.seconds, process.kill)
+        late.start()
+        found: list[str] = []
+        try:
+            while len(found) < count:
+                asked = min(count - len(found), LINES_AHEAD)
+                process.stdin.write(line * asked)  # type: ignore[union-attr]
+                process.stdin.flush()  # type: ignore[union-attr]
+                answered = [process.stdout.readline() for _ in range(asked)]  # type: ignore[union-attr]
+                if not answered[-1]:
+                    raise BrokenPipeError
+                found += answered
+        except BrokenPipeError:
+            self.command.running.pop(os.getpid(), None)
+            self.end()
+            reason = "did not answer in time, or ended; give it longer with seconds=…, and flush each line of output"
+            raise MechanismHung(f"{name} {reason}") from None
+        finally:
+            late.cancel()
+        return found
+
+
+def _end(process: subprocess.Popen[str], owner: int) -> None:
+    """End the program, unless this is a fork of the process that started it."""
+    if os.getpid() == owner:
+        process.kill()
+        process.communicate()
+
+
+LINES_AHEAD = 64  # that a kept program is asked before its answers are read
+
+
 def _plain(value: Any) -> Any:
     """NumPy's numbers and arrays in the words of JSON."""
     if isinstance(value, np.ndarray | np.generic):
@@ -105,8 +168,8 @@ def batched(function: Callable[[Any, int], Any], **options: Any) -> Mechanism:
 def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechanism:
     """The mechanism of a function whose sources of randomness cannot be adopted: sampled, never explored.
 
-    It is run once for each output. NumPy's and Python's global generators are seeded from `rng` for each block of
-    outputs, so that what is drawn from these follows from the seed; draws from anywhere else do not.
+    It is run once for each output. The global generators of NumPy, Python and a loaded PyTorch are seeded from `rng`
+    for each block of outputs, so that what is drawn from these follows from the seed; draws from anywhere else do not.
     """
     given = function if isinstance(function, Mechanism) else Mechanism(function, **resolved(options))
 
@@ -131,24 +194,35 @@ def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechan
 
 @contextmanager
 def _global_randomness_from(rng: Any) -> Iterator[None]:
-    """Seeds the global generators of NumPy and Python from `rng` for the body, and restores their states."""
+    """Seeds the global generators of NumPy, Python and a loaded PyTorch from `rng` for the body; restores their states.
+
+    In processes that were forked, they would all go on from the same state.
+    """
+    torch = sys.modules.get("torch")
+    torch_state = None if torch is None else torch.get_rng_state()
     states = np.random.get_state(), random.getstate()  # noqa: NPY002 - they are what the user's code draws from
     np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
     random.seed(int(rng.integers(2**62)))
+    if torch is not None:
+        torch.manual_seed(int(rng.integers(2**62)))
     try:
         yield
     finally:
         np.random.set_state(states[0])  # noqa: NPY002
         random.setstate(states[1])
+        if torch is not None:
+            torch.set_rng_state(torch_state)
 
 
-def command(line: str | Sequence[str], *, seconds: float = 60.0, **options: Any) -> Mechanism:
+def command(line: str | Sequence[str], *, seconds: float = 60.0, keep: bool = False, **options: Any) -> Mechanism:
     """The mechanism of a command: for each line of JSON that it reads, the data, it writes one, an output.
 
     The command is started anew for each block of samples and given that many lines; it may take `seconds` for a block.
+    With `keep` it is started once in each process and goes on to run, for programs that take long to start: it has to
+    flush each line, and to keep nothing from one line to the next.
     A string is split as a shell would; no shell runs it.
     """
-    return foreign(Command.from_line(line, seconds), **options)
+    return foreign(Command.from_line(line, seconds, keep), **options)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,12 @@ DELTA = 1e-6  # where a library claims what no notion here says, the δ at which
 
 
 def is_opendp(found: Any) -> bool:
-    """Whether this is a Measurement of OpenDP; asks its class alone, so that nothing is imported."""
-    return any(f"{kind.__module__}.{kind.__name__}" == "opendp.mod.Measurement" for kind in type(found).__mro__)
+    """Whether this is a Measurement, or a query, of OpenDP; asks its class alone, so that nothing is imported."""
+    return _is_named(found, "opendp.mod.Measurement") or _is_named(found, "opendp.context.Query")
+
+
+def _is_named(found: Any, name: str) -> bool:
+    return any(f"{kind.__module__}.{kind.__name__}" == name for kind in type(found).__mro__)
 
 
 # For each input metric of OpenDP, the relations whose neighbours have a distance in it, and that distance; the first is
@@ -46,16 +50,29 @@ def opendp(measurement: Any, *, delta: float | None = None, **options: Any) -> M
 
     Neighbours, domain and size come from its input metric and domain: SymmetricDistance counts added and removed
     records, ChangeOneDistance and HammingDistance replaced ones; data of a known size cannot lose a record, so that
-    their neighbours have one replaced.
+    their neighbours have one replaced. A query of a context is the measurement that it would release, on any data.
     """
     if not is_opendp(measurement):
         raise BadInput(f"{measurement!r} is not an opendp Measurement; build one with opendp.measurements.make_…")
+    if _is_named(measurement, "opendp.context.Query"):
+        measurement = _resolved_query(measurement)
     known = _opendp_input(measurement, options)
     relation = adjacency(known["adjacency"])
     stated = any(name in options for name in ("epsilon", *MAKERS))
     claimed = {} if stated else opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
     function = Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
     return foreign(function, **{**claimed, **known, "adjacency": relation})
+
+
+def _resolved_query(query: Any) -> Any:
+    """The measurement of a query, with the noise that its context calibrates; nothing of its budget is spent."""
+    try:
+        found = query.resolve()
+    except ValueError as error:
+        raise BadInput(f"the query cannot be released yet: {error} End it with noise, as in .laplace()") from None
+    if not _is_named(found, "opendp.mod.Measurement"):
+        raise BadInput(f"the query is an {type(found).__name__.lower()} that answers others; give one of these")
+    return found
 
 
 def _is_scalar(domain: Any) -> bool:

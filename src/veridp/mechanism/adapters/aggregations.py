@@ -1,0 +1,111 @@
+"""Aggregations of Google's pydp and of PipelineDP, and clients of pure-ldp, as mechanisms."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from veridp.adjacency import Scaled, adjacency
+from veridp.errors import BadInput
+from veridp.mechanism.adapters.foreign import Unseeded, foreign, resolved
+from veridp.mechanism.declared import Mechanism
+
+PREFETCHED_DRAWS = 16_384  # of 8 bytes or more each: pydp fetches 64 KB of random bytes ahead
+
+# ------------------------------------------------------------------------------------------------------- Google's pydp
+
+
+def pydp(algorithm: Any, **options: Any) -> Mechanism:
+    """The algorithm or numerical mechanism of pydp as a mechanism, with its ε and δ.
+
+    A numerical mechanism adds noise to a number; neighbours are its sensitivity apart. An algorithm takes records that
+    come and go, and needs `domain`, since it does not tell its bounds. Neither can be seeded.
+    """
+    kind = type(algorithm)
+    if kind.__module__.partition(".")[0] != "pydp":
+        raise BadInput(
+            f"{algorithm!r} is not of pydp; give a pydp.algorithms.laplacian object, or a numerical mechanism"
+        )
+    known: dict[str, Any] = {"epsilon": float(algorithm.epsilon), "delta": float(getattr(algorithm, "delta", 0.0) or 0)}
+    if hasattr(algorithm, "add_noise"):
+        step = float(algorithm.l2_sensitivity if hasattr(algorithm, "l2_sensitivity") else algorithm.sensitivity)
+        relation = adjacency("linf") if step == 1 else Scaled(adjacency("linf"), step)
+        known |= {"adjacency": relation, "size": 1, "domain": (-10 * step, 10 * step), "assumed": frozenset({"domain"})}
+        return foreign(
+            Unseeded(_own_noise(algorithm.add_noise, kind.__name__), scalar=True, library=kind.__name__),
+            **known | options,
+        )
+    if "domain" not in options:
+        raise BadInput(f"pydp's {kind.__name__} does not tell its bounds; give domain=(low, high), or domain=range(…)")
+    run = _own_noise(lambda data: algorithm.quick_result(list(data)), kind.__name__)
+    named = Unseeded(run, scalar=False, library=kind.__name__)
+    return foreign(named, **known | {"adjacency": "add-remove-unordered"} | options)
+
+
+def _own_noise(function: Any, name: str) -> Any:
+    """The function with noise of its own in each process: forked ones would all use the bytes that pydp fetched ahead.
+
+    They are used up first, after which pydp fetches others.
+    """
+    numerical = importlib.import_module("pydp.algorithms.numerical_mechanisms")
+    drained = os.getpid()
+
+    def run(data: Any) -> Any:
+        nonlocal drained
+        if drained != os.getpid():
+            drained, noise = os.getpid(), numerical.LaplaceMechanism(1.0, 1.0)
+            for _ in range(PREFETCHED_DRAWS):
+                noise.add_noise(0.0)
+        return function(data)
+
+    run.__name__ = run.__qualname__ = name
+    return run
+
+
+# ---------------------------------------------------------------------------------------------------------- PipelineDP
+
+
+def pipelinedp(
+    params: Any, *, epsilon: float, delta: float = 0.0, partitions: Sequence[Any], **options: Any
+) -> Mechanism:
+    """The aggregation of PipelineDP with these `AggregateParams`, over public partitions, on its local backend.
+
+    A record is a (partition, value), and each is of a person of its own, who comes or goes. Its noise is that of pydp.
+    """
+    pipeline_dp = importlib.import_module("pipeline_dp")
+    extractors = pipeline_dp.DataExtractors(
+        privacy_id_extractor=lambda row: row[0],
+        partition_extractor=lambda row: row[1][0],
+        value_extractor=lambda row: row[1][1],
+    )
+
+    def aggregate(rows: Any) -> list[Any]:
+        budget = pipeline_dp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=delta)
+        engine = pipeline_dp.DPEngine(budget, pipeline_dp.LocalBackend())
+        found = engine.aggregate(list(enumerate(rows)), params, extractors, public_partitions=list(partitions))
+        budget.compute_budgets()
+        return [list(metrics) for _, metrics in sorted(found)]
+
+    ends = (params.min_value, params.max_value)
+    values = [0.0, 1.0] if None in ends else [float(end) for end in ends]
+    domain = [(partition, value) for partition in partitions for value in values]
+    known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "domain": domain}
+    return foreign(Unseeded(_own_noise(aggregate, "pipelinedp"), scalar=False, library="pipelinedp"), **known | options)
+
+
+# ------------------------------------------------------------------------------------------------------------ pure-ldp
+
+
+def is_pure_ldp(found: Any) -> bool:
+    """Whether this is a client of pure-ldp; asks its class alone, so that nothing is imported."""
+    return type(found).__module__.startswith("pure_ldp.") and hasattr(found, "privatise")
+
+
+def pure_ldp(client: Any, **options: Any) -> Mechanism:
+    """The client of pure-ldp as a mechanism: its `privatise`, its ε, and every two values of 1, …, d as neighbours."""
+    if not is_pure_ldp(client):
+        raise BadInput(f"{client!r} is not a client of pure-ldp; build one of pure_ldp.frequency_oracles")
+    known = {"adjacency": "any", "domain": range(1, int(client.d) + 1), "size": 1}
+    return Mechanism(client.privatise, float(client.epsilon), **resolved(known | options))
