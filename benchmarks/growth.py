@@ -24,6 +24,7 @@ from veridp.errors import VeridpError
 FAMILIES = ("svt1", "svt6", "noisy_max1", "gap_svt", "numerical_svt", "prefix_sum")
 SIZES = (5, 7, 10, 14, 20, 28, 40)
 RISING = 1.4  # times the power of the step before, as in an exponential at sizes that grow by √2
+LEAST_BASE = 1.2  # of an exponential: one that grows more slowly is not told from a power at such sizes
 NOTED = 0.1  # seconds: of less, starting takes the most
 MINUTE = 60.0
 
@@ -62,8 +63,8 @@ class Growth:
             return None
         (_, before), (last, now) = (_powers(*step) for step in itertools.pairwise(noted[-3:]))
         (size, seconds), (end, most) = noted[-2:]
-        if now > RISING * before:
-            base = (most / seconds) ** (1 / (end - size))
+        base = (most / seconds) ** (1 / (end - size))
+        if now > RISING * before and base > LEAST_BASE:
             return f"{base:.2f}^n", lambda n: most * base ** (n - end)
         return f"n^{now:.1f}", lambda n: most * (n / last) ** now
 

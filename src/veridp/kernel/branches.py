@@ -57,7 +57,8 @@ def _chosen_at(code: CodeType, instruction: int) -> ChosenEntry | None:
     if chosen[0] is None or chosen[1] is None or chosen[0][0] != chosen[1][0]:
         return None
     (list_name, then), (_, other) = chosen  # type: ignore[misc]
-    return ChosenEntry(list_name, then, other) if only_collects(function, list_name) else None
+    own = list_name in code.co_varnames  # and no variable that another function can see
+    return ChosenEntry(list_name, then, other) if own and only_collects(function, list_name) else None
 
 
 def _appended(statements: list[ast.stmt]) -> tuple[str, Any] | None:

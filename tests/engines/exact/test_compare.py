@@ -491,6 +491,7 @@ def test_two_to_the_forty_outputs_are_not_listed() -> None:
     left, right = [0.0] * 40, [1.0] + [0.0] * 39
     comparison = veridp.exact.compare(bars, left, right)
     assert len(comparison.table) == 80
+    assert "with output[1], output[2], …, output[39] in any order" in str(comparison.table[3].event)
     assert sum(row.left for row in comparison.table) == pytest.approx(1)
     assert sum(row.right for row in comparison.table) == pytest.approx(1)
 

@@ -19,7 +19,7 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.output import Kind, Raised, Slot, Template, is_finite_number, leaf_key, leaf_text
+from veridp.kernel.output import Kind, Raised, Slot, Template, is_finite_number, leaf_key, leaf_names, leaf_text
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Relation
 from veridp.sampling.encode import OutputEvent
@@ -158,19 +158,14 @@ class ExactEvent(OutputEvent):
             bare = len(self.template.leaves) == 1 and self.template.slots
             form = [] if bare and known else [output_is(self.template)]
             parts = form + known
-        orders = [f"in any order of entries {_ranges(group)}" for group in self.any_order]
-        return ", ".join([" and ".join(parts) or "any output", *orders])
+        return ", ".join([" and ".join(parts) or "any output", *map(self._order_text, self.any_order)])
 
-
-def _ranges(group: Sequence[int]) -> str:
-    """The places in words, those in a row by their ends."""
-    runs: list[list[int]] = []
-    for place in group:
-        if runs and place == runs[-1][-1] + 1:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    def _order_text(self, group: Sequence[int]) -> str:
+        names = {place: name for name, place, _ in self.equal}
+        names |= {} if self.template is None else dict(enumerate(leaf_names(self.template.tree)))
+        first, second, *others = (names[place] for place in group)
+        rest = others if len(others) < 2 else ["…", others[-1]]
+        return f"with {', '.join((first, second, *rest))} in any order"
 
 
 def _sentence(entries: list[LinearEntry], spans: tuple[NumberSpan, ...]) -> str:
