@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache, partial
 from typing import Any
 
 from veridp.adjacency import Polytope
@@ -182,17 +183,12 @@ def prove_on_values(mechanism: Mechanism, size: int, delta: float = 0.0) -> Coup
     neighbours = neighbouring(mechanism.adjacency, values)
     if not neighbours:
         raise NotExplorable(f"{mechanism.name}: no neighbours in its domain under {mechanism.adjacency}")
-    known: dict[tuple[OutputPart, OutputPart], Coupling] = {}
-
-    def pure(left: OutputPart, right: OutputPart) -> Coupling:
-        if (left, right) not in known:
-            known[left, right] = couple(left, right, NO_DIFFERENCE)
-        return known[left, right]
-
+    pure = cache(partial(couple, polytope=NO_DIFFERENCE))  # records in another order have the same parts
     proof = _on_values(mechanism, size, cases, neighbours, lambda parts: [pure(*each) for each in parts])
     if not delta:
         return proof
-    paying = _on_values(mechanism, size, cases, neighbours, lambda parts: _coupled_with_delta(parts, delta))
+    paid = cache(couple_with_delta)
+    paying = _on_values(mechanism, size, cases, neighbours, lambda parts: _coupled_with_delta(parts, delta, paid))
     return replace(paying, at_delta=delta) if paying.epsilon < proof.epsilon else proof
 
 
@@ -211,10 +207,12 @@ def _on_values(
     return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
 
 
-def _coupled_with_delta(parts: PairedParts, delta: float) -> list[Coupling]:
+def _coupled_with_delta(
+    parts: PairedParts, delta: float, paid: Callable[[OutputPart, OutputPart, float], Coupling]
+) -> list[Coupling]:
     """Couplings that pay: of a pair of cases, the parts that differ share δ."""
     differing = sum(left is not right for left, right in parts)
-    return [couple_with_delta(left, right, 0.0 if left is right else delta / differing) for left, right in parts]
+    return [paid(left, right, 0.0 if left is right else delta / differing) for left, right in parts]
 
 
 def _shared(cases: Sequence[DataCase]) -> list[DataCase]:
