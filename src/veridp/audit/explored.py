@@ -263,8 +263,8 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     if search.incomparable:
         found.append(f"{count_text(search.incomparable, 'pair')} could not be compared exactly")
     findings.first_pairs = search.incomparable_pairs
-    in_full = not (search.incomparable or comparison.is_lower_bound)
-    settled = bool(shown) and (in_full or findings.met or witness.refutes(case.claim))
+    in_full = not comparison.is_lower_bound or (findings.lower > 0 and findings.met)
+    settled = bool(shown) and ((in_full and not search.incomparable) or witness.refutes(case.claim))
     findings.smallest_mass, findings.exact = 0.0, settled
     findings.report()
 
