@@ -81,6 +81,7 @@ class Plan:
             state
             | {
                 "candidates": [],
+                "closed": set(),
                 "of_every_size": False,
                 "case": SimpleNamespace(claim=Claim(1.0), leaves_size_open=False),
             }
