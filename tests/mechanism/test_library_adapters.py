@@ -13,7 +13,7 @@ from diffprivlib import mechanisms as ibm
 from diffprivlib import models, tools
 
 import veridp
-from veridp.claim import Standing
+from veridp.claim import Claim, Standing
 from veridp.errors import BadInput, MechanismFailed, MechanismHung
 from veridp.mechanism import as_mechanism
 
@@ -55,6 +55,9 @@ def test_a_tool_brings_its_claim_and_records_beyond_its_bounds() -> None:
     assert (str(mean.claim), mean.adjacency.name, mean.domain, mean.size) == ("2-DP", "replace", (-5.0, 15.0), 4)
     outputs = veridp.sample(mean, [15.0, 5.0, 5.0, -5.0], 1000, seed=1).matrix()
     assert near(outputs, 5.0, math.sqrt(2) * 10 / 4 / 2.0, 1000)  # 15 and -5 are clipped
+    median = veridp.adapters.diffprivlib(tools.median, bounds=(0, 10), size=3)
+    comparison = veridp.exact.compare(median, [15.0, 5.0, 4.9], [-5.0, 5.0, 4.9])  # 10 comes out with probability 2^-53
+    assert not comparison.refutes(Claim(1.0))
     counts = veridp.adapters.diffprivlib(tools.histogram, bins=2, range=(0, 2))
     assert (counts.adjacency.name, len(veridp.sample(counts, [0.5], 1, seed=1)[0])) == ("add-remove", 2)
     with pytest.raises(BadInput, match=r"needs bounds=\(low, high\)"):

@@ -19,6 +19,7 @@ from veridp.claim import Remark, number, setting_text
 from veridp.engines.exact import compare
 from veridp.errors import INTERRUPTING, CutShort, MechanismFailed, VeridpError
 from veridp.kernel.site import Site, here
+from veridp.mechanism import adapters
 from veridp.mechanism.randomness import ON_SEED
 from veridp.sampling.sample import sample
 
@@ -153,7 +154,8 @@ def check_forks(case: AuditCase) -> None:
     A library that fetches random numbers ahead does this, if it does not notice the fork. It is asked of mechanisms
     with randomness of their own, and where outputs vary enough to tell.
     """
-    if case.mechanism.vectorised is None or not inside():
+    a_program = isinstance(getattr(case.mechanism.function, "source", None), adapters.Command)
+    if case.mechanism.vectorised is None or a_program or not inside():
         return
     first, second = (_drawn_in_a_fork(case, stage) for stage in (6, 7))
     if first is None or first != second:
@@ -184,6 +186,7 @@ def _drawn_in_a_fork(case: AuditCase, stage: int) -> list[str] | None:
     except EOFError:
         return None
     finally:
+        process.kill()
         process.join()
 
 

@@ -193,7 +193,7 @@ def _candidates(case: AuditCase, pair: Pair, left: Outputs, right: Outputs) -> I
             mine, theirs = (int(np.count_nonzero(low[:, place] <= power)) for low in lows)
             for first, second, way in ((mine, theirs, pair), (theirs, mine, pair.reversed())):
                 more = RUNS // SELECTION_RUNS
-                exceeds = _promised(case, first * more, second * more, RUNS, ALPHA) > case.claim.epsilon
+                exceeds = case.claim.excludes(_promised(case, first * more, second * more, RUNS, ALPHA))
                 alone = not second and first >= LEAST_SHARE * SELECTION_RUNS
                 promise = _promised(case, first, second, SELECTION_RUNS, SELECTION_ALPHA)
                 yield BitCandidate(promise, way, FineBit(layout, place, power), exceeds or alone)

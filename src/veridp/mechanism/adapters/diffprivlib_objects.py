@@ -154,6 +154,7 @@ def _tool(function: Any, options: dict[str, Any]) -> Mechanism:
         return found[0] if is_histogram else found
 
     tool.__name__ = tool.__qualname__ = function.__name__
+    tool.library = _Randomise.library  # type: ignore[attr-defined]  # which rounds probabilities
     return Mechanism(tool, float(arguments["epsilon"]), **resolved(known | settings))
 
 
@@ -183,6 +184,7 @@ def _model(model: Any, options: dict[str, Any]) -> Mechanism:
         return {key: np.asarray(getattr(fresh, key), dtype=float).tolist() for key in names}
 
     fitted.__name__ = fitted.__qualname__ = name
+    fitted.library = _Randomise.library  # type: ignore[attr-defined]  # which rounds probabilities
     return Mechanism(fitted, float(model.epsilon), **resolved({"adjacency": "replace", **options}))
 
 
