@@ -41,7 +41,7 @@ import veridp
 from veridp.errors import Nondeterministic, NotExplorable
 from veridp.kernel.explore import explore
 from veridp.kernel.fingerprint import MAX_OBJECTS, fingerprint
-from veridp.kernel.state import changed
+from veridp.kernel.state import Watch, changed
 
 MANY = 3_000
 LEAKS: dict[str, Callable[..., Any]] = {}
@@ -981,3 +981,29 @@ def test_tables_of_pandas_are_read_and_may_not_change():
         with pytest.raises((Nondeterministic, NotExplorable)):
             explore(mechanism, None)
     assert WEIGHTS.tolist() == [1.0, 2.0]
+
+
+def test_draws_of_other_threads_are_not_taken_for_those_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Dask has them; what the function draws itself is still seen."""
+    state = {"others": 2, "own": 0}
+
+    def once() -> None:
+        if state["others"]:
+            state["others"] -= 1
+            random.random()  # of another thread
+        if state["own"]:
+            random.random()
+
+    monkeypatch.setitem(sys.modules, "distributed", types.ModuleType("distributed"))
+    watch = Watch("f", lambda rng, data: data)
+    once()
+    watch.settle(once)
+    state["own"] = 1
+    once()
+    with pytest.raises(Nondeterministic, match="draws from global randomness"):
+        watch.settle(once)
+    monkeypatch.delitem(sys.modules, "distributed")
+    state.update(others=1, own=0)
+    once()
+    with pytest.raises(Nondeterministic, match="draws from global randomness"):
+        watch.settle(once)
