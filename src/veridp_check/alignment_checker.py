@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import permutations
 from operator import le, mul
 
 from veridp_check.alignment_reader import (
@@ -23,7 +24,7 @@ from veridp_check.coverage import EventRegion, check_runs
 from veridp_check.document import LISTED, NUMERIC, CertificateFlaw, LinearCondition, Stated, text_of
 from veridp_check.maps import PiecewiseMap
 from veridp_check.records import RecordSums, Seen, Way, ends_of, sums_of, ways_to_differ
-from veridp_check.shifts import Carried, Kept, check_cost, check_kept, count, depends_on_whole
+from veridp_check.shifts import Carried, Kept, bounds_in, check_cost, check_kept, count, depends_on_whole
 from veridp_check.weights import ExponentialRatio, PiecewiseWeight, check_weight
 
 SENSE = {"linf": [(-1, 1)], "monotone": [(0, 1), (-1, 0)]}  # the boxes of differences, by the ends of every entry
@@ -410,7 +411,53 @@ def check_epsilon(certificate: Certificate) -> str:
             worst = max(worst, cost)
             if cost > certificate.epsilon:
                 raise CertificateFlaw(place, f"the cost {text_of(cost)} is above ε = {text_of(certificate.epsilon)}")
-    return f"the dearest shift costs {text_of(worst)}, and ε is {text_of(certificate.epsilon)}"
+    found = f"the dearest shift costs {text_of(worst)}, and ε is {text_of(certificate.epsilon)}"
+    return found if certificate.rho is None else f"{found}; {_check_rho(certificate, certificate.rho)}"
+
+
+def _check_rho(certificate: Certificate, rho: Fraction) -> str:
+    """The losses of all outputs lie in an interval whose length squared is at most 8ρ.
+
+    Let Z = ln P/Q be the loss between two neighbours, which lies in an interval of length η, and K(t) = ln E_Q[e^(tZ)].
+    K(0) = K(1) = 0, and K''(t) is the variance of Z under a distribution of weights proportional to e^(tZ) Q: at most
+    η²/4 (Popoviciu). So K(t) - t(t - 1)η²/8 is concave, and 0 at 0 and at 1: it is not positive for t > 1. The Rényi
+    divergence of order t is K(t)/(t - 1), and so it is at most tη²/8: this is η²/8-zCDP.
+    """
+    spread = loss_range(certificate)
+    if spread is None:
+        raise CertificateFlaw("/rho", "the range of the losses is not known: not all weights are e^… by one sum")
+    if rho < spread**2 / 8:
+        raise CertificateFlaw("/rho", f"ρ is {text_of(spread**2 / 8)}, not less")
+    return f"losses lie in a range of {text_of(spread)}, and ρ is {text_of(rho)}"
+
+
+def loss_range(certificate: Certificate) -> Fraction | None:
+    """The most by which the losses of two outputs differ, between the same neighbours; None where it is not known.
+
+    Where the weight of every event i is c_i e^(l_i·x)/D(x), with the same D for all, its loss from x to x + δ is
+    -l_i·δ plus a number that is the same for all. That of an output with several events lies between theirs.
+    """
+    exponents, divisors = [], set()
+    for event in certificate.events:
+        plain = not (event.draws or event.conditions or event.numbers)
+        if not plain or not isinstance(event.weight, PiecewiseWeight):
+            return None
+        ratio, *others = (piece.weight for piece in event.weight.pieces)
+        if len(ratio.numerator) != 1 or any(other != ratio for other in others):
+            return None
+        exponents.append(next(iter(ratio.numerator)))
+        divisors.add(frozenset(frozenset(divisor.items()) for divisor in ratio.divisors))
+        if len(divisors) > 1 or len(ratio.divisors) != 1:
+            return None
+    spreads = [Fraction(0)]
+    for polytope in certificate.polytopes:
+        for first, second in permutations(exponents, 2):
+            slopes = {i: a - b for i, (a, b) in enumerate(zip(first[:-1], second[:-1], strict=True))}
+            if isinstance(polytope, DifferenceBox):
+                spreads.append(bounds_in(slopes, polytope)[1])
+            else:
+                spreads += [sum((slopes[i] * x for i, x in enumerate(c)), Fraction(0)) for c in polytope.corners]
+    return max(spreads)
 
 
 ALIGNMENT_STEPS = (

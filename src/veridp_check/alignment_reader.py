@@ -134,7 +134,7 @@ class Certificate(Stated):
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    return _read(document, priced=True)
+    return _read(document, priced=True, optional="rho")
 
 
 def read_divergence(document: object) -> Certificate:
@@ -142,8 +142,8 @@ def read_divergence(document: object) -> Certificate:
     return _read(document, "delta", "rho", "mu", priced=False)
 
 
-def _read(document: object, *more: str, priced: bool) -> Certificate:
-    field = fields_in(document, "data", "polytopes", "outputs", "noises", "events", *more)
+def _read(document: object, *more: str, priced: bool, optional: str = "") -> Certificate:
+    field = fields_in(document, "data", "polytopes", "outputs", "noises", "events", *more, optional=optional)
     stated = stated_in(field)
     records = records_in(field, stated)
     size = records[0].count if records else size_in(field)

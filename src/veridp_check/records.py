@@ -234,7 +234,7 @@ def bounds_of(sums: Sequence[Seen]) -> list[LinearCondition]:
 # ----------------------------------------------------------------------------------------------------------- reading
 
 
-def fields_in(document: object, *names: str) -> dict[str, DocumentNode]:
+def fields_in(document: object, *names: str, optional: str = "") -> dict[str, DocumentNode]:
     """The fields of a certificate: those of all kinds, these, and `records` where it is for records of an interval.
 
     One number of an interval may be taken for one record, and numbers that move by up to 1 for as many. Without an
@@ -247,7 +247,7 @@ def fields_in(document: object, *names: str) -> dict[str, DocumentNode]:
         are_records = domain is not None
     else:
         are_records = "records" in found and (adjacency in MOVES or (adjacency == "any" and domain is not None))
-    return node.fields(*HEADER, *names, *["records"] * are_records)
+    return node.fields(*HEADER, *names, *["records"] * are_records, optional=optional)
 
 
 def records_in(field: Mapping[str, DocumentNode], stated: Stated) -> tuple[Seen, ...]:

@@ -17,6 +17,7 @@ from veridp.confidence import log_ratio_lower
 from veridp.errors import BadInput, CutShort, MechanismError, NotExact, NotExplorable, VeridpError
 from veridp.kernel.output import Raised, output_of
 from veridp.kernel.symbols import count_text
+from veridp.notions import GaussianDP, ZeroConcentrated
 from veridp.sampling.sample import tally
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ LEAST_PAIRS = 16  # compared exactly, also where the first attains what is prove
 LEAST_PAIRS_OF_NO_COST = 64  # where the proof says that the output does not depend on the data at all
 RESTARTS = 50  # of the climb
 OTHER_SIZES = (2, 1, 3, 8)  # that are tried where the size is assumed
+PAIRS_BY_NOTION = 200  # compared exactly by the notion of the claim
 PAIRS_OF_OTHER_SIZES = 200  # compared exactly at each
 SIZE_TIME_SHARE = 0.5  # of the time that is left for all of them, for the next
 CLOSE_ENOUGH = 1e-3  # a witness that is so close to the proof, relatively, ends the search for a better one
@@ -184,6 +186,7 @@ def compare_exactly(findings: Findings) -> None:
         findings.finished = findings.finished and search.finished
         _take_worst(findings, search, found)
         found += [] if search.finished else ["cut short"]
+        search = _by_notion(findings, found) or search
         if case.mechanism.probability_error:
             for other in class_witnesses(case, search.comparison, findings.deadline):
                 findings.witness_found(search.epsilon, other)
@@ -193,6 +196,28 @@ def compare_exactly(findings: Findings) -> None:
             if certain is not None:
                 findings.witness = certain
                 found.append("certified by interval arithmetic")
+
+
+def _by_notion(findings: Findings, found: list[str]) -> Worst | None:
+    """The search by the notion of the claim, where that refutes it: the largest ε need not be of the largest ρ."""
+    from veridp.engines.exact import worst
+
+    case, notion = findings.case, findings.case.claim.notion
+    name = "rho" if isinstance(notion, ZeroConcentrated) else "mu" if isinstance(notion, GaussianDP) else None
+    if name is None or findings.refuted or findings.proved:
+        return None
+    seconds = max(time_left(), 1e-3)
+    try:
+        search = worst(case.mechanism, case.size, notion=name, seconds=seconds, max_pairs=PAIRS_BY_NOTION)
+    except (*NO_PATHS, NotExact, BadInput) as reason:
+        found.append(f"not exact in {name}: {reason}")
+        return None
+    findings.finished = findings.finished and search.finished
+    findings.searched.append(f"{count_text(search.tried, 'pair')} by {name}")
+    if not exact_witness(search.comparison, case.claim).refutes(case.claim):
+        return None
+    _take_worst(findings, search, found)
+    return search
 
 
 def try_other_sizes(findings: Findings) -> None:

@@ -185,7 +185,7 @@ def descent_with_builtins(rng, data, steps=3, scale=4.0):
     for _ in range(steps):
         total = 0.0
         for x in data:
-            total += max(-1.0, min(1.0, 5 * w - 9 * x))
+            total += max(-1, min(1, 5 * w - 9 * x))  # whole numbers, where it is clipped
         w = round(w - 0.1 * rng.normal(total, scale), 6)
         seen.append(w)
     return seen

@@ -10,7 +10,8 @@ import random
 import numpy as np
 import pytest
 
-from veridp import catalogue, mechanism
+from veridp import audit, catalogue, mechanism
+from veridp.claim import Standing
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
 from veridp.engines.prove.replay import spot_check
@@ -84,6 +85,32 @@ def test_no_neighbours_lose_more_and_some_lose_almost_as_much(function):
         right = left + rng.uniform(-1, 1, 2).round(2)
         assert compare(function, left.tolist(), right.tolist()).epsilon <= proved + 1e-9
     assert compare(function, [-9.0, 9.0], [-10.0, 10.0]).epsilon >= 0.999 * proved
+
+
+def test_losses_in_a_short_range_cost_less_rho():
+    """η²/8 where all weights are exponentials by one sum; two inputs come close to it, and to no more."""
+    for adjacency, spread in (("linf", 1.0), ("l1", 0.5), ("monotone", 0.5)):
+        proof = prove(exponential_mechanism, size=3, adjacency=adjacency)
+        assert proof.rho == pytest.approx(spread**2 / 8, rel=1e-12)
+        assert proof.certificate["rho"] == ("1/8" if spread == 1 else "1/32")
+    pairs = [([first, 0.0], [first - 1, 1.0]) for first in (0.5, 1.0, 1.5, 2.0)]
+    shown = max(compare(exponential_mechanism, *pair).rho for pair in pairs)
+    assert 0.122 < shown <= 1 / 8
+    for function in (permute_and_flip, two_by_peeling, choice_and_value):
+        proof = prove(function, size=2, adjacency="linf")
+        assert "rho" not in proof.certificate
+        assert proof.rho == proof.epsilon**2 / 2
+    forged = prove(exponential_mechanism, size=2, adjacency="linf").certificate
+    for rho, verified in (("1/8", True), ("1/9", False)):
+        assert check({**forged, "rho": rho}).verified == verified
+    flipped = prove(permute_and_flip, size=2, adjacency="linf").certificate
+    assert not check({**flipped, "rho": "1/2"}).verified
+
+
+def test_an_audit_searches_pairs_by_rho():
+    """The pair of the largest ε, far apart, has a small ρ."""
+    claimed = mechanism(rho=0.12, adjacency="linf", size=2)(exponential_mechanism)
+    assert audit(claimed, seconds=120).standing is Standing.REFUTED
 
 
 def test_the_catalogues_exponential_mechanism_is_proved_for_all_scores():

@@ -415,6 +415,15 @@ class AlignmentProof(Proof):
             for alignment in row
         )
 
+    @cached_property
+    def exact_notions(self) -> Mapping[str, Fraction | float | None]:
+        """The same; the ρ of losses in a short range, which a certificate states, is less than ε²/2."""
+        found = super().exact_notions
+        if math.isinf(self.epsilon) or not any(isinstance(event.weight, DataWeight) for event in self.events):
+            return found
+        stated = self.certificate.get("rho")
+        return found if stated is None else {**found, "rho": Fraction(stated)}
+
     @property
     def certificate(self) -> dict[str, Any]:
         from veridp.engines.prove.certificate import (

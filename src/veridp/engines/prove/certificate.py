@@ -28,6 +28,8 @@ from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, 
 from veridp.kernel.symbols import Derived, Noise
 from veridp.kernel.weights import ExponentialSum
 from veridp.mechanism import Mechanism
+from veridp_check.alignment_checker import loss_range
+from veridp_check.alignment_reader import read_alignment
 from veridp_check.document import NUMERIC
 from veridp_check.records import Seen
 
@@ -58,7 +60,11 @@ def certificate_of(proof: AlignmentProof) -> dict[str, Json]:
         if proof.exact_epsilon is not None
         else None
     )
-    return _document(proof, "alignment", epsilon)
+    document = _document(proof, "alignment", epsilon)
+    if not any(isinstance(event.weight, DataWeight) for event in proof.events):
+        return document
+    spread = loss_range(read_alignment(document))  # by the checker's own rule, which is then applied to what is stated
+    return document if spread is None else {**document, "rho": str(spread**2 / 8)}
 
 
 def divergence_certificate(proof: DivergenceProof) -> dict[str, Json]:
