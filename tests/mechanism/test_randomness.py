@@ -421,7 +421,7 @@ def test_normal_noise_has_no_epsilon(function: Function) -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda data: data[0] + random.betavariate(1, 2),
+        lambda data: data[0] + random.vonmisesvariate(1, 2),
         lambda data: data[0] + np.random.zipf(2.0),
         lambda data: data[0] + secrets.token_bytes(1)[0],
         lambda data: data[0] + float(np.random.get_state()[2]) + np.random.laplace(),

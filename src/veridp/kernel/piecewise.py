@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import fmpq, fmpq_poly
-
 from veridp.kernel.distributions import Number
 
 MAX_POWER = 16  # of a record
@@ -110,6 +108,8 @@ def is_never_negative(pieces: Sequence[Piece]) -> bool:
 def _never_falls_below(piece: Piece) -> bool:
     if not piece.terms or piece.range[0] >= 0:
         return True
+    from flint import fmpq, fmpq_poly  # takes long to load
+
     powers = range(max(piece.terms) + 1)
     whole = fmpq_poly([fmpq(*Fraction(piece.terms.get(power, 0)).as_integer_ratio()) for power in powers])
     simple = whole / whole.gcd(whole.derivative())  # with the same roots, each once
