@@ -143,7 +143,8 @@ def _by_levels(figure: Figure, people: People, settings: StudySettings) -> Itera
             f"このずれは GRR ではなく切り捨てによる。切り捨ては平均を範囲の中央 {middle:g} へ引き寄せる。不偏推定はずれない。その誤差は出典の √d ではなく d に比例する（√d に比例するのは各頻度の誤差で、平均はその d 個の和である）。",
         ),
     )
-    yield _likelihood(figure, people)
+    if _series(figure, LIKELY):  # files of an earlier run have none
+        yield _likelihood(figure, people)
 
 
 def _likelihood(figure: Figure, people: People) -> Conclusion:
