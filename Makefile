@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready
 
-.PHONY: audit reproduce site test lint types unit coverage bench clean
+.PHONY: audit reproduce site test lint types unit lake coverage bench clean
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -42,6 +42,17 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 2 --dist worksteal
 
+# Polars, Beam and Spark, in an environment of their own: OpenDP loads Polars, and nothing forks where it is loaded.
+LAKE := .venv-lake/.ready
+
+$(LAKE): pyproject.toml
+	$(PYTHON) -m venv .venv-lake
+	.venv-lake/bin/pip install --quiet --editable '.[fast,lake,beam]' pandas pyspark pytest pytest-timeout hypothesis
+	@touch $@
+
+lake: $(LAKE)
+	.venv-lake/bin/pytest tests/local/test_combiner.py tests/mechanism/test_frames.py
+
 # Branch coverage, children included, with a floor. Apart from `make test`, since it takes the suite twice as long.
 COVERED ?= tests
 FLOOR ?= 80
@@ -56,4 +67,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sampling.py
 
 clean:
-	rm -rf .venv build dist report
+	rm -rf .venv .venv-lake build dist report

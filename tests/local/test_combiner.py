@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,21 @@ def test_reports_that_are_none_are_refused_and_counted() -> None:
         _ = Combiner(oracle).zero + Combiner(OUE(100, 2.0)).zero
 
 
+def test_whole_decimals_are_integers() -> None:
+    """As Spark reads unsigned integers of 64 bits; a negative one is refused by itself."""
+    oracle = ORACLES["olh"]
+    columns = to_columns(reported(oracle))
+    seeds = [Decimal(int(seed)) for seed in columns["seed"]]
+    kind = pyarrow.decimal128(20, 0)
+    whole = pyarrow.table({**columns, "seed": pyarrow.array(seeds, kind)})
+    same(Combiner(oracle).count(whole), oracle)
+    more = {
+        **{name: [*column, column[0]] for name, column in columns.items()},
+        "seed": pyarrow.array([*seeds, Decimal(-1)], kind),
+    }
+    same(Combiner(oracle).count(pyarrow.table(more)), oracle, refused=1)
+
+
 def test_what_is_not_there_or_not_parquet_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no Parquet file there"):
         count_parquet(GRR(3, 1.0), tmp_path)
@@ -161,7 +178,10 @@ def test_beam_combines_on_its_direct_runner(oracle: Oracle) -> None:
 @pytest.fixture(scope="module")
 def spark() -> Any:
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed; pip install pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java, which is not installed")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     yield session

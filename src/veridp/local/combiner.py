@@ -101,6 +101,11 @@ def _arrow_columns(batch: Any, names: Sequence[str]) -> dict[str, Any]:
 def _entries(column: Any) -> Any:
     import pyarrow
 
+    if pyarrow.types.is_decimal(column.type) and column.type.scale == 0:  # Spark has unsigned integers of 64 bits so
+        try:
+            column = column.cast(pyarrow.uint64())
+        except pyarrow.ArrowInvalid:  # some are none
+            return [None if entry is None else int(entry) for entry in column.to_pylist()]
     kind = column.type
     if column.null_count or len(column) == 0:
         return column.to_pylist()
