@@ -21,7 +21,7 @@ def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sniper, "FINAL", 40_000)
 
 
-@pytest.mark.parametrize("name", ["noisy_hist2", "noisy_max4", "svt5", "bad_smart_sum", "bad_partial_sum"])
+@pytest.mark.parametrize("name", ["noisy_hist2", "svt5", "bad_smart_sum", "bad_partial_sum"])
 def test_a_classic_bug_is_found_and_its_witness_holds(name: str) -> None:
     """The exact loss between the inputs of the witness is at least what the samples certified, and above the claim."""
     mechanism = veridp.catalogue[name]
@@ -39,7 +39,7 @@ def test_a_classic_bug_is_found_and_its_witness_holds(name: str) -> None:
     assert mechanism.claim.epsilon < verdict.epsilon.lower <= exactly.epsilon
 
 
-@pytest.mark.parametrize("name", ["laplace", "svt1", "randomized_response"])
+@pytest.mark.parametrize("name", ["laplace", "randomized_response"])
 def test_a_right_mechanism_is_not_refuted(name: str) -> None:
     verdict = veridp.audit(veridp.catalogue[name], seconds=600, seed=1, black_box=True)
     assert verdict.finished

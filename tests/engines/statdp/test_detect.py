@@ -71,7 +71,7 @@ def test_sparse_vector_rises_below_its_claim(claim):
 
 
 @pytest.mark.slow
-@at_claims(("svt5", 10), ("noisy_max3", 5), ("noisy_max4", 5), ("svt6", 5), ("svt3", 10))
+@at_claims(("svt5", 10), ("noisy_max3", 5), ("noisy_max4", 5), ("svt3", 10))
 def test_wrong_algorithms_are_refuted(name, size, claim):
     detection = detected(name, claim, size)
     assert detection.refuted
