@@ -14,6 +14,7 @@ from veridp.audit.case import AuditCase
 from veridp.audit.floats import ALPHA, RUNS, _cost
 from veridp.claim import Claim, FloatCost, Standing
 from veridp.engines.sniper.attack import lowest_bits, reachable
+from veridp.errors import CutShort
 from veridp.report.audit import _lines
 
 ONE: dict[str, Any] = {"adjacency": "l1", "domain": (-10, 10), "size": 1, "epsilon": 1.0}
@@ -101,3 +102,14 @@ def test_integers_that_overflow_are_judged_as_they_run() -> None:
     verdict = veridp.audit(wrapped, epsilon=1.0, pairs=[([100, 27], [100, 28])], seconds=120.0)
     assert verdict.standing is Standing.REFUTED
     assert verdict.epsilon.lower == pytest.approx(2.55)  # 127 and -128, where 127 and 128 are meant
+
+
+def test_a_look_that_is_cut_short_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(case: object) -> None:
+        raise CutShort("no time is left")
+
+    monkeypatch.setattr("veridp.audit.floats._cost", cut)
+    verdict = veridp.audit(veridp.catalogue["laplace"], size=1, seconds=600.0)
+    assert verdict.standing is Standing.PROVED
+    assert not verdict.finished
+    assert "low bits were not examined: cut short" in [piece.finding for piece in verdict.evidence]

@@ -71,8 +71,9 @@ def look_at_floats(findings: Findings) -> None:
             with at_most(max(findings.deadline.left * FLOATS_TIME_SHARE, 1e-3)):
                 cost = _cost(case)
         except (VeridpError, OutOfTime) as reason:
-            why = "out of time" if isinstance(reason, CutShort | OutOfTime) else str(reason)
-            found.append(f"low bits were not examined: {why}")
+            is_cut = isinstance(reason, CutShort | OutOfTime)
+            findings.finished = findings.finished and not is_cut
+            found.append(f"low bits were not examined: {'cut short' if is_cut else reason}")
             return
         findings.as_floats = cost
         found.append("no doubles are released" if cost is None else str(cost))
