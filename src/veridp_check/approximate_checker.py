@@ -45,7 +45,7 @@ from veridp_check.coupling_checker import (
     uses,
 )
 from veridp_check.coupling_reader import Cases, EventTransport
-from veridp_check.divergence_checker import delta_above, total_loss
+from veridp_check.divergence_checker import delta_above, discrete_delta_above, total_loss
 from veridp_check.document import CertificateFlaw, LinearCondition, decimal_of, text_of
 from veridp_check.enclosures import exp_above, exp_below
 from veridp_check.noise import OPAQUE, NoiseDraw, probability_bounds
@@ -161,6 +161,9 @@ def _carried(
     if not bound.squared and not bound.lost and bound.pure <= cost:
         return exp_above(bound.pure - cost), Fraction(0)
     moving = [noise for noise, move in zip(carried.noises, shift.moves, strict=True) if move]
+    discrete = discrete_delta_above(cost, moving, [move for move in shift.moves if move])
+    if discrete is not None:
+        return Fraction(1), discrete
     return Fraction(1), min(delta_above(cost, bound, moving), _paid_within(left, carried.noises, shift.moves, cost))
 
 

@@ -35,8 +35,8 @@ from veridp_check.alignment_checker import (
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
 from veridp_check.enclosures import gaussian_delta_above
-from veridp_check.loss_distribution import laplace_delta_above
-from veridp_check.noise import POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
+from veridp_check.loss_distribution import discrete_gaussian_delta_above, laplace_delta_above
+from veridp_check.noise import DISCRETE_GAUSSIAN, POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
 from veridp_check.shifts import (
     MAX_RULE_ENTRIES,
     Carried,
@@ -120,7 +120,8 @@ def check_notions(certificate: Certificate) -> str:
     The output on D is a function of the shifted noise, and that on D' the same function of the noise itself: what
     bounds a divergence of the two noises bounds it for the outputs. Noise with a price either way has a loss between
     -pure and pure, so it is pure²/2-zCDP (Bun and Steinke 2016, Proposition 3.3; a bound on one side would not do).
-    Normal noise is μ²/2-zCDP and μ-GDP, and zCDP of independent noise adds up.
+    Normal noise is μ²/2-zCDP and μ-GDP, and zCDP of independent noise adds up. Discrete Gaussian noise that is moved
+    by Δ is Δ²/2v-zCDP (Canonne, Kamath and Steinke 2020, Proposition 5), which grows with |Δ|; it is not μ-GDP.
     """
     stated = [name for name in ("rho", "mu") if getattr(certificate, name) is not None]
     for name in stated:
@@ -129,6 +130,9 @@ def check_notions(certificate: Certificate) -> str:
             if len(groups) > 1:
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} the events have {len(groups)} different shifts")
             moving = {certificate.noises[row].kind for row in groups[0].columns if groups[0].farthest(row)}
+            if moving == {DISCRETE_GAUSSIAN} and not groups[0].weight:
+                _check_discrete(certificate, groups[0])
+                continue
             if groups[0].weight or not moving <= set(TWO_SIDED):
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} its loss is not bounded on both sides")
             bound = _loss(certificate.noises, groups[0])
@@ -147,6 +151,16 @@ def _check_notion(certificate: Certificate, bound: ShiftLoss, rho: Fraction) -> 
         raise CertificateFlaw(
             "/mu", "noise that is not normal is moved" if bound.pure else "μ² is below that of the shift"
         )
+
+
+def _check_discrete(certificate: Certificate, group: ShiftGroup) -> None:
+    noises = certificate.noises
+    moved = [(noises[row], group.farthest(row)) for row in group.columns]
+    rho = sum((move**2 / (2 * noise.parameters[0]) for noise, move in moved if move), start=Fraction(0))
+    if certificate.mu is not None:
+        raise CertificateFlaw("/mu", "noise that is not normal is moved")
+    if certificate.rho is not None and certificate.rho < rho:
+        raise CertificateFlaw("/rho", f"ρ is {decimal_of(rho)}, not less")
 
 
 def _groups(certificate: Certificate, p: int) -> list[ShiftGroup]:
@@ -176,14 +190,28 @@ def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
     The weight of an event that depends on the data adds to its loss.
     """
     noises = certificate.noises
-    moving = [noises[row] for row in group.columns if group.farthest(row)]
-    return delta_above(certificate.epsilon - group.weight, _loss(noises, group), moving, _prices(noises, group))
+    moved = {row: farthest for row in group.columns if (farthest := group.farthest(row))}
+    moving, epsilon = [noises[row] for row in moved], certificate.epsilon - group.weight
+    discrete = discrete_delta_above(epsilon, moving, list(moved.values()))
+    if discrete is not None:
+        return discrete
+    return delta_above(epsilon, _loss(noises, group), moving, _prices(noises, group))
 
 
 def _prices(noises: Sequence[NoiseDraw], group: ShiftGroup) -> Counter[Fraction]:
     """By how many scales Laplace noise moves at most, whatever the difference, and how much of it does."""
     moved = [(noises[row], group.farthest(row)) for row in group.columns if noises[row].kind == "laplace"]
     return Counter(farthest / noise.parameters[0] for noise, farthest in moved if farthest)
+
+
+def discrete_delta_above(epsilon: Fraction, moving: Sequence[NoiseDraw], moves: Sequence[Fraction]) -> Fraction | None:
+    """Just above the same where discrete Gaussian noise of one variance moves by no more than this; None elsewhere."""
+    if {noise.kind for noise in moving} != {DISCRETE_GAUSSIAN} or any(move.denominator > 1 for move in moves):
+        return None
+    variances = {noise.parameters[0] for noise in moving}
+    if len(variances) > 1:
+        return None
+    return discrete_gaussian_delta_above(epsilon, variances.pop(), Counter(abs(int(move)) for move in moves))
 
 
 def delta_above(

@@ -1,4 +1,6 @@
-"""The privacy loss of several Laplace numbers at once, from above. Part of the checker: integers in fixed point.
+"""The privacy loss of several Laplace numbers at once, or of discrete Gaussian ones, from above.
+
+Part of the checker: integers in fixed point.
 
 Let Laplace noise be shifted by p scales. δ(ε) of this shift is 1 - x^(1/2) e^(-p/2) for x = e^ε between e^-p and e^p;
 1 - x below, 0 above. As a function of x it is convex, so it is no more than its linear interpolation between the points
@@ -8,6 +10,12 @@ interpolations, one after the other, holds of the shifts (Zhu, Dong and Wang 202
 The loss is kh with a probability of x_k times what the slope of the interpolation grows by at x_k. With δ_k = δ(kh) and
 R = e^h this is (δ_{k+1} - (1 + R) δ_k + R δ_{k-1})/(R - 1), where δ_{K+1} = 0 and δ_{-K-1} = 1 - e^(-(K+1)h); between
 points that are within [-p, p] it is e^((kh - p)/2) (r - 1)/(r + 1), r being e^(h/2).
+
+Let discrete Gaussian noise be shifted by whole numbers Δ_i, all of it with probabilities in proportion to e^(-k²/2v).
+At numbers k_i the loss is (2K + Σ Δ_i²)/2v for K = Σ Δ_i k_i, so δ(ε) is the sum over K of its probability times
+(1 - e^(ε - loss))₊. It does not shrink if a |Δ_i| grows: of shifted log-concave laws, those that are farther apart are
+easier to tell apart, by tests that have a threshold. Beyond n, the noise has no more than 2e^(-n²/2v)/(1 - e^(-n/v)):
+there each weight is at most e^(-n/v) of the one before, and all weights sum to more than 1.
 
 Each of these, and each sum of products of them, is rounded up; δ grows with every one of them.
 """
@@ -25,6 +33,8 @@ POINTS = 4000  # above 0, of the losses of all numbers together
 LEAST_POINTS = 8  # above 0, of the loss of the number that is shifted most
 BITS = 128  # of a probability
 ONE = 1 << BITS
+GAUSSIAN_REACH = 178  # more than 2 ln 2 · BITS
+MOST_GAUSSIAN_POINTS = 200_000  # on either side of 0
 
 Masses = list[int]  # of the losses from the least on, in units of 2^-BITS
 
@@ -112,6 +122,48 @@ def _product(first: Masses, second: Masses) -> Masses:
 
 def _packed(masses: Masses, size: int) -> int:
     return int.from_bytes(b"".join(mass.to_bytes(size, "little") for mass in masses), "little")
+
+
+def gaussian_reach(variance: Fraction) -> int:
+    """A number beyond which discrete Gaussian noise has less than about 2^-BITS of its mass."""
+    return math.isqrt(math.ceil(GAUSSIAN_REACH * variance)) + 1
+
+
+def discrete_gaussian_delta_above(epsilon: Fraction, variance: Fraction, moves: Mapping[int, int]) -> Fraction:
+    """Just above δ(ε) of discrete Gaussian noise, so many numbers of which are shifted by so much; 1 if too many."""
+    far = gaussian_reach(variance)
+    reach = sum(far * move * number for move, number in moves.items())
+    squares = sum(move**2 * number for move, number in moves.items())
+    if reach > MOST_GAUSSIAN_POINTS:
+        return Fraction(1)
+    step, start = 1 / variance, Fraction(squares) / (2 * variance)  # of the losses, from that of K = 0
+    first = max(math.floor((epsilon - start) / step) + 1, -reach)
+    beyond = 2 * exp_between(-(Fraction(far + 1) ** 2) / (2 * variance))[1]
+    total = Fraction(sum(moves.values())) * beyond / (1 - exp_between(-(far + 1) / variance)[1])
+    if first > reach:
+        return total
+    kept = _floor(exp_between(epsilon - start - first * step)[0])
+    factor = _floor(exp_between(-step)[0])
+    paid = 0
+    for mass in _gaussian_masses(variance, tuple(sorted(moves.items())))[first + reach :]:
+        paid += -(-mass * (ONE - kept) >> BITS)
+        kept = kept * factor >> BITS
+    return total + Fraction(paid, ONE)
+
+
+@lru_cache(maxsize=8)
+def _gaussian_masses(variance: Fraction, moves: tuple[tuple[int, int], ...]) -> Masses:
+    """The probabilities of K, from the least within reach on."""
+    far = gaussian_reach(variance)
+    weights = [exp_between(-Fraction(k * k) / (2 * variance)) for k in range(far + 1)]
+    least = 2 * sum(_floor(low) for low, _ in weights) - ONE
+    half = [_ceil(high * ONE / least) for _, high in weights]
+    total = [ONE]
+    for move, number in moves:
+        apart = [0] * (2 * far * move + 1)
+        apart[::move] = [*half[:0:-1], *half]
+        total = _product(total, _power(apart, number))
+    return total
 
 
 def _floor(x: Fraction) -> int:

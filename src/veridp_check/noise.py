@@ -30,10 +30,13 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "geometric": ("p",),
     "poisson": ("rate",),
     "binomial": ("trials", "p"),
+    "discretegaussian": ("variance",),
 }
 # The value of a function that is not known, of the other noise: any whole number. Couplings may have it.
 OPAQUE = "opaque"
-WHOLE = ("geometric", "poisson", "binomial", "integers", OPAQUE)
+# The probability of k is in proportion to e^(-k²/2·variance).
+DISCRETE_GAUSSIAN = "discretegaussian"
+WHOLE = ("geometric", "poisson", "binomial", "integers", DISCRETE_GAUSSIAN, OPAQUE)
 # ln f has a slope of at most 1/scale: a move of either sign costs |Δ|/scale.
 STEEPNESS_BOUNDED = ("laplace", "logistic")
 # ln f(x)/f(x + Δ) <= Δ/scale upwards: equal for exponential noise; Δ/scale - e^(-x/scale)(1 - e^(-Δ/scale)) for
@@ -126,7 +129,10 @@ class NoiseDraw:
         scales, let the nearer end be at a distance a from 0, and p = |Δ|/scale: e^(p - a)/2 - e^-a/2 is what Laplace
         noise has there, if p <= a, and more than that else. It is convex in Δ, and is divided by the probability that
         Laplace noise lies in the interval.
+        Discrete Gaussian noise: all may be lost, unless it is known that no other noise moves.
         """
+        if self.kind == DISCRETE_GAUSSIAN and move.denominator == 1:
+            return ShiftLoss(lost=Fraction(1))
         if self.kind == "normal":
             return ShiftLoss(squared=(move / self.parameters[0]) ** 2)
         if self.kind == "uniform":

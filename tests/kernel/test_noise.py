@@ -18,6 +18,7 @@ NOISES: list[d.Distribution] = [
     d.Beta(SCALE, Fraction(5, 2), Fraction(3, 4)),
     d.Binomial(40, Fraction(1, 3)),
     d.Cauchy(SCALE),
+    d.DiscreteGaussian(Fraction(17, 2)),
     d.Exponential(SCALE),
     d.Gamma(SCALE, Fraction(7, 4)),
     d.Geometric(Fraction(2, 7)),

@@ -42,6 +42,16 @@ class RetryHead(NamedTuple):
         return self.place <= len(path.steps) and _taken(path.steps, self.place) == self.taken
 
 
+def returning(paths: Sequence[Path]) -> dict[RetryHead, list[Path]]:
+    """The paths that come back, by where they come back to."""
+    back: dict[RetryHead, list[Path]] = {}
+    for path in paths:
+        if isinstance(end := path.output, Again):
+            head = RetryHead(end.place, end.order, _taken(path.steps, end.place), end.head)
+            back.setdefault(head, []).append(path)
+    return back
+
+
 def probability(noise: Noise, conditions: Sequence[Condition]) -> Fraction | None:
     """The probability that noise satisfies conditions on it alone; None where it is not rational."""
     return noise.distribution.probability_between(*ends_of(noise, conditions)) if conditions else Fraction(1)
@@ -90,12 +100,8 @@ class Retries:
     def __init__(self, paths: Sequence[Path], mass: Mass) -> None:
         self.paths, self.mass = paths, mass
         self.rounded = False
-        self.back: dict[RetryHead, list[Path]] = {}  # those that come back, by where they come back to
+        self.back = returning(paths)
         self.factors: dict[RetryHead, Fraction] = {}
-        for path in paths:
-            if isinstance(end := path.output, Again):
-                head = RetryHead(end.place, end.order, _taken(path.steps, end.place), end.head)
-                self.back.setdefault(head, []).append(path)
         for head in sorted(self.back, reverse=True):  # inner loops first
             leaves = 1 - sum(self._chance(path, head) for path in self.back[head])
             if self.rounded and leaves < LEAST_DIFFERENCE:

@@ -153,8 +153,9 @@ class Measures:
     def _summed(self, root: NoiseNode, noise: Integer) -> arb:
         """The sum over an integer root, cut off where little of its mass is left."""
         branches = [self._branch(child) for child in root.children]
-        first, last = noise.range(root.low, root.high)
-        stop = noise.cut() if last is None else min(last, noise.cut())
+        ends = noise.range(root.low, root.high)
+        first = -noise.cut() if ends[0] is None else ends[0]
+        stop = noise.cut() if ends[1] is None else min(ends[1], noise.cut())
         if stop - first > MOST_SUMMANDS:
             raise NotExact(
                 f"{root.noise} spreads over more than {MOST_SUMMANDS} integers; compare without certified=True"
@@ -165,7 +166,9 @@ class Measures:
             for branch in branches:
                 term *= branch(k)
             total += term
-        return total if stop == last else total + up_to(noise.between(Fraction(max(first, stop + 1)), root.high))
+        if ends[0] is None:
+            total += up_to(noise.between(None, Fraction(first - 1)))
+        return total if stop == ends[1] else total + up_to(noise.between(Fraction(max(first, stop + 1)), root.high))
 
     def _branch(self, child: NoiseNode) -> Callable[[int], arb]:
         """The measure of a branch at an integer value of the root."""

@@ -28,6 +28,7 @@ from veridp.kernel.loops import Loops
 from veridp.kernel.output import Raised, Slot, Template, identity
 from veridp.kernel.path import Again, Path, condition_with_values, leaves, outline_of, with_values
 from veridp.kernel.recognition import recognised, recognised_one_by_one
+from veridp.kernel.rejection import with_discrete_gaussians
 from veridp.kernel.replay import Listing
 from veridp.kernel.retries import Retries, rational_mass
 from veridp.kernel.stand_ins import Symbolic
@@ -104,7 +105,9 @@ def _listed(
         paths = walk(mechanism, data, defer=listing.defer, functions=functions, retries=True, choosing=chooses)
         watched = listing.watch(paths)
         if Loops.of(mechanism.bound()) is not None:
-            watched = Retries(list(watched), _mass).accepted()
+            kept = list(watched)
+            gaussian = with_discrete_gaussians(kept)
+            watched = Retries(kept, _mass).accepted() if gaussian is None else iter(gaussian)
         known = recognised_one_by_one(watched)
         return read(known if reader is None else reader.read(known)), listing
 

@@ -144,12 +144,12 @@ class Smooth(Continuous):
 
 
 class Integer(BallNoise):
-    """A distribution on the integers from `first` to `last`."""
+    """A distribution on the integers from `first` to `last`, None being no end."""
 
     def __init__(self, noise: IntegerNoise) -> None:
         self.noise, self.parameters = noise, [ball(parameter) for parameter in noise.parameters.values()]
         low, high = noise.support
-        self.first, self.last = int(low), None if math.isinf(high) else int(high)
+        self.first, self.last = (None if math.isinf(end) else int(end) for end in (low, high))
 
     def mass(self, k: int) -> arb:
         """P[X = k], for k in its support."""
@@ -163,19 +163,18 @@ class Integer(BallNoise):
         """An integer beyond which less than 2^-bits of its mass lies, at a working precision of `bits`."""
         return self.noise.cut(ctx.prec)
 
-    def range(self, low: End, high: End) -> tuple[int, int | None]:
+    def range(self, low: End, high: End) -> tuple[int | None, int | None]:
         """The first and last integer of its support between the ends."""
-        first = self.first if low is None else max(self.first, math.ceil(low))
+        starts = [end for end in (self.first, None if low is None else math.ceil(low)) if end is not None]
         ends = [end for end in (self.last, None if high is None else math.floor(high)) if end is not None]
-        return first, min(ends) if ends else None
+        return max(starts, default=None), min(ends, default=None)
 
     def between(self, low: End, high: End) -> arb:
         first, last = self.range(low, high)
-        if last is None:
-            return self.above(first)
-        if last < first:
+        if first is not None and last is not None and last < first:
             return arb(0)
-        return self.above(first) - (arb(0) if last == self.last else self.above(last + 1))
+        beyond = arb(0) if last == self.last else self.above(last + 1)  # type: ignore[operator]
+        return (arb(1) if first is None else self.above(first)) - beyond
 
 
 def law(noise: Distribution) -> BallNoise:

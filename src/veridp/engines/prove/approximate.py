@@ -29,7 +29,7 @@ from veridp.engines.prove.coupling_search import (
     couple_output,
     shift_problem,
 )
-from veridp.engines.prove.divergence import LARGEST_EPSILON, GroupLoss, least_where, loss_of
+from veridp.engines.prove.divergence import LARGEST_EPSILON, GroupLoss, least_where, loss_of, whole_moves
 from veridp.engines.prove.events import WeightedEvent
 from veridp.engines.prove.opaque import has_opaque
 from veridp.kernel.expressions import Condition
@@ -149,8 +149,8 @@ class _ShiftedEvent:
 
     @cached_property
     def loss(self) -> GroupLoss:
-        moving = tuple(noise for noise, move in zip(self.source.noises, self.moves, strict=True) if move)
-        return GroupLoss(loss_of(self.source.noises, self.moves), moving)
+        moved = {noise: abs(move) for noise, move in zip(self.source.noises, self.moves, strict=True) if move}
+        return GroupLoss(loss_of(self.source.noises, self.moves), tuple(moved), whole=whole_moves(moved))
 
     def paid(self, epsilon: float) -> float:
         whole = max(float(self.loss.delta(arb(min(epsilon, LARGEST_EPSILON)))), 0.0)

@@ -40,20 +40,21 @@ from veridp.engines.prove.shifts import (
     requirements_of,
 )
 from veridp.kernel.distributions import LossBound
-from veridp.kernel.noise import Laplace
+from veridp.kernel.noise import DiscreteGaussian, Laplace
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, number_text
 from veridp.mechanism import Mechanism
 from veridp.numerics.balls import ball
 from veridp.numerics.privacy_loss_distribution import LossLattice, LossSum
 from veridp.numerics.rational import least_squares
-from veridp_check.loss_distribution import grid_of
+from veridp_check.loss_distribution import gaussian_reach, grid_of
 from veridp_check.records import Seen
 
 PRECISION = 256  # bits: as many as δ needs that is the difference of two probabilities
 MAX_SEGMENTS = 500  # of the differences, for each event: past this, shifts are searched for all differences together
 LARGEST_EPSILON = 700.0  # an ε above this is none
 SUM_ROUNDING = 1 + 1e-8  # far more than that of a sum of losses in floats
+GAUSSIAN_ROUNDING = 1 + 1e-10  # the same of losses that are on a lattice by themselves
 SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
 
 
@@ -65,6 +66,7 @@ class GroupLoss:
     moving: tuple[Noise, ...]
     weighted: bool = False  # whether the weights of the events depend on the data
     prices: tuple[tuple[Fraction, int], ...] = ()  # of Laplace noise, and how much moves at each, where no other does
+    whole: tuple[tuple[DiscreteGaussian, int], ...] = ()  # noise that moves, and how far, where it is all such noise
 
     @cached_property
     def _sum(self) -> LossSum | None:
@@ -75,14 +77,28 @@ class GroupLoss:
         step = grid_of(prices)
         return LossSum([_lattice(price, step, count) for price, count in self.prices])
 
+    @cached_property
+    def _whole_sum(self) -> LossSum | None:
+        """The losses of discrete Gaussian noise of one variance: at a number k, (2kΔ + Δ²)/2v."""
+        if self.weighted or len({noise for noise, _ in self.whole}) != 1:
+            return None
+        far = gaussian_reach(Fraction(self.whole[0][0].variance))
+        return LossSum([_gaussian_lattice(*each, far, count) for each, count in Counter(self.whole).items()])
+
     @property
     def is_two_sided(self) -> bool:
         """Whether its loss is bounded on either side, but for what is normal."""
-        return not self.weighted and not self.bound.lost and all(map(_moves_freely, self.moving))
+        known = not self.bound.lost or bool(self.whole)
+        return not self.weighted and known and all(map(_moves_freely, self.moving))
 
     @property
     def rho(self) -> Fraction:
-        """The zCDP of a loss that is bounded on both sides: of all noise together, or of several Laplace numbers."""
+        """The zCDP of a loss that is bounded on both sides: of all noise together, or of several Laplace numbers.
+
+        That of discrete Gaussian noise is Δ²/2v (Canonne, Kamath and Steinke 2020, Proposition 5).
+        """
+        if self.whole:
+            return sum((move**2 / (2 * Fraction(noise.variance)) for noise, move in self.whole), start=Fraction(0))
         together = (self.bound.pure**2 + self.bound.squared) / 2
         apart = sum((price**2 * count / 2 for price, count in self.prices), start=Fraction(0))
         return min(together, apart) if self.prices else together
@@ -91,6 +107,8 @@ class GroupLoss:
         """E[(1 - e^(ε - L))₊], or a bound above it."""
         pure, squared, lost = (ball(part) for part in (self.bound.pure, self.bound.squared, self.bound.lost))
         left = epsilon - pure
+        if self._whole_sum is not None:
+            return arb(self._whole_sum.delta(float(epsilon)) * GAUSSIAN_ROUNDING)
         if len(self.moving) == 1 and not self.weighted:
             alone: arb | None = self.moving[0].distribution.delta_alone(pure, epsilon)
             if alone is not None:
@@ -115,6 +133,15 @@ def _lattice(price: Fraction, step: Fraction, count: int) -> LossLattice:
     inside = np.abs(np.arange(-half, half + 1)) <= half - 2
     even = np.exp((at[1:-1] - p) / 2) * math.tanh(h / 4)
     return LossLattice(0.0, -half, np.where(inside, even, np.maximum(masses, 0.0)), h, count, 0.0)
+
+
+def _gaussian_lattice(noise: DiscreteGaussian, move: int, far: int, count: int) -> LossLattice:
+    """The losses of discrete Gaussian noise that is shifted by so much; what lies beyond `far` counts as lost."""
+    step = 1 / float(noise.variance)
+    masses = np.zeros(2 * far * move + 1)
+    masses[::move] = noise.masses(far)
+    lost = 2 * math.exp(float(noise.log_above(np.array([far + 1.0]))[0]))
+    return LossLattice(move**2 * step / 2, -far * move, masses, step, count, lost)
 
 
 def _normal_below(x: arb) -> arb:
@@ -142,7 +169,7 @@ class DivergenceProof(AlignmentProof):
         common = self._common_loss
         if common is None:
             return {"rho": None, "mu": None}
-        mu = None if common.pure else root_above(common.squared)
+        mu = None if common.pure or common.lost else root_above(common.squared)
         return {"rho": max(group.rho for groups in self.losses for group in groups), "mu": mu}
 
     @property
@@ -169,10 +196,8 @@ class DivergenceProof(AlignmentProof):
             return None
         noise, move = max(moves, key=lambda each: sum(vars(each[0].distribution.shift_loss(each[1])).values()))
         moved = ", ".join(f"{value:+g}" for value in corner)
-        sentence = (
-            f"{moved_text(noise, move)} when the data move by ({moved}): "
-            f"{_loss_text(GroupLoss(noise.distribution.shift_loss(move), (noise,)))}"
-        )
+        own = GroupLoss(noise.distribution.shift_loss(move), (noise,), whole=whole_moves({noise: abs(move)}))
+        sentence = f"{moved_text(noise, move)} when the data move by ({moved}): {_loss_text(own)}"
         return Blame("output", sentence, noise.site.file, noise.site.line, self.epsilon)
 
     @property
@@ -203,6 +228,8 @@ def root_above(square: Fraction) -> Fraction:
 def _loss_text(group: GroupLoss) -> str:
     """What bounds the loss of a shift, in words."""
     bound = group.bound
+    if group.whole:
+        return f"discrete Gaussian noise shifted by {math.sqrt(2 * group.rho):.6g} standard deviations"
     parts = [f"a pure loss of at most {number_text(bound.pure)}"] * bool(bound.pure)
     parts += [f"normal noise shifted by {math.sqrt(bound.squared):.6g} standard deviations"] * bool(bound.squared)
     parts += [f"a probability of {float(bound.lost):.6g} to leave the support"] * bool(bound.lost)
@@ -337,8 +364,16 @@ def _losses(
     for _, columns, weights in groups:
         moving = tuple(noise for noise, column in columns.items() if _farthest(column, polytope))
         bound = _bound(columns, polytope) + LossBound(pure=max(weights))
-        found.append(GroupLoss(bound, moving, max(weights) > 0, _prices(columns, polytope)))
+        whole = whole_moves({noise: _farthest(columns[noise], polytope) for noise in moving})
+        found.append(GroupLoss(bound, moving, max(weights) > 0, _prices(columns, polytope), whole))
     return tuple(found)
+
+
+def whole_moves(farthest: Mapping[Noise, Fraction]) -> tuple[tuple[DiscreteGaussian, int], ...]:
+    """How far discrete Gaussian noise moves; nothing where other noise moves too."""
+    found = [(noise.distribution, int(move)) for noise, move in farthest.items()]
+    every = all(isinstance(law, DiscreteGaussian) for law, _ in found)
+    return tuple(found) if every else ()  # type: ignore[arg-type]
 
 
 def _prices(columns: Mapping[Noise, Column], polytope: Polytope) -> tuple[tuple[Fraction, int], ...]:

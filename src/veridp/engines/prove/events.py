@@ -19,6 +19,7 @@ from veridp.kernel.expressions import Affine, Condition, affine
 from veridp.kernel.output import Kind, Raised, Slot, Template
 from veridp.kernel.path import OutputForm, Path, map_leaves
 from veridp.kernel.recognition import recognised
+from veridp.kernel.rejection import with_discrete_gaussians
 from veridp.kernel.replay import RUNS, Listing, Replayed
 from veridp.kernel.retries import probability, without_retries
 from veridp.kernel.site import Site
@@ -50,8 +51,8 @@ def ended(paths: Sequence[Path]) -> Sequence[Path]:
     Retries are counted by the steps of the code itself, so they go first. What is left are paths with weights, and
     noise is recognised on each of them by itself, whatever its weight is.
     """
-    truncated = with_truncated_noise(paths)
-    return recognised(without_retries(paths) if truncated is None else truncated)
+    accepted = with_truncated_noise(paths) or with_discrete_gaussians(paths)
+    return recognised(without_retries(paths) if accepted is None else accepted)
 
 
 def check_noise(paths: Sequence[Path]) -> None:

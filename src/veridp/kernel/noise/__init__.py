@@ -4,6 +4,7 @@ from veridp.kernel.distributions import Distribution
 from veridp.kernel.noise.beta import Beta
 from veridp.kernel.noise.binomial import Binomial
 from veridp.kernel.noise.cauchy import Cauchy
+from veridp.kernel.noise.discrete_gaussian import DiscreteGaussian
 from veridp.kernel.noise.exponential import Exponential
 from veridp.kernel.noise.gamma import Gamma
 from veridp.kernel.noise.geometric import Geometric
@@ -22,6 +23,7 @@ __all__ = [
     "Beta",
     "Binomial",
     "Cauchy",
+    "DiscreteGaussian",
     "Distribution",
     "Exponential",
     "Gamma",
