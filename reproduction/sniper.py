@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +32,7 @@ from reproduction.artefact import (
     number,
     where,
 )
+from reproduction.steps import spent
 
 C = 0.01  # the published floor
 TOLERANCE = 0.01  # how far below the published bound ours may be and still agree
@@ -62,7 +63,8 @@ PUBLISHED = {
 # Outputs with many branches or many entries: a quick run draws fewer samples of the first, and leaves out the second.
 SLOW_TO_DRAW = ("laplace_parallel", "prefix_sum")
 SLOWEST_TO_DRAW = ("svt6", "svt34_parallel", "numerical_svt", "rappor", "one_time_rappor")
-PAPER_SAMPLES, PAPER_FINAL = veridp.sniper.sample_size(), 200_000_000
+# A tenth of the published 1.07·10^7 and 2·10^8: the published numbers would take some nine hours of one processor.
+PAPER_SAMPLES, PAPER_FINAL = veridp.sniper.sample_size() // 10, 20_000_000
 
 
 # ------------------------------------------------------------------------------------------- the table of mechanisms
@@ -86,11 +88,11 @@ def measure_table(case: str, effort: Effort, seed: int) -> list[Row]:
         ("paper_network", {**small, "models": ["neural network"]}),
         ("default", own),
     ):
-        started = time.perf_counter()
+        started = spent()
         workers = effort.pick(1, None)  # starting processes takes longer than a quick search
         found = veridp.sniper.search(mechanism, seed=seed, seconds=6 * 3600.0, workers=workers, **options)
         row[name] = found.epsilon_lower
-        row[f"{name}_seconds"] = time.perf_counter() - started
+        row[f"{name}_seconds"] = spent() - started
         row[f"{name}_samples"] = found.drawn
         if name == "default":
             row["event"] = "" if found.witness is None else str(found.witness.event)
@@ -129,8 +131,7 @@ def show_table(rows: Sequence[Row]) -> Shown:
                 counted,
                 counted
                 + Text(
-                    f"It falls short on {', '.join(short)}: ten times fewer final samples, and no confidence spent on "
-                    "less than 95 %.",
+                    f"It falls short on {', '.join(short)}: ten times fewer final samples, and a confidence of 95 %.",
                     f"届かないのは {', '.join(short)}：最終サンプルが十分の一であり、信頼度も 95 % と高いためである。",
                 ),
             )
@@ -147,6 +148,22 @@ def show_table(rows: Sequence[Row]) -> Shown:
                 ),
             )
         )
+    shares = [number(row, "default_seconds") / number(row, "paper_regression_seconds") for row in rows]
+    better = sum(number(row, "default") >= number(row, "paper_regression") for row in rows)
+    findings.append(
+        Finding(
+            Standing.NOT_COMPARED,
+            Text(
+                f"The columns “ours as published” follow the published algorithm with {'a tenth' if full else 'few'} of its "
+                f"samples, which makes their bounds looser. The default search certifies as much as its regression or "
+                f"more on {better} of {len(rows)} mechanisms, in {statistics.median(shares):.2g} times its processor seconds "
+                "(median).",
+                f"「公表設定」の列は公表されたアルゴリズムを{'十分の一' if full else '少数'}のサンプルで実行したもので、下限は"
+                f"緩くなる。既定の探索は {len(rows)} 機構中 {better} 機構で回帰以上の下限を、その CPU 時間の"
+                f" {statistics.median(shares):.2g} 倍（中央値）で保証した。",
+            ),
+        )
+    )
     beaten = [row for row in rows if number(row, "default") > 1.2 * _best(row)]
     names = ", ".join(str(row["mechanism"]) for row in beaten)
     if beaten:
@@ -178,8 +195,9 @@ TABLE_COLUMNS = (
     Column("paper_network", Text("ours as published, network", "公表設定・ネット")),
     Column("default", Text("ours by default", "既定の探索")),
     Column("true", Text("true ε", "真の ε"), 6),
-    Column("paper_regression_seconds", Text("s, regression", "秒（回帰）"), 3),
-    Column("default_seconds", Text("s, default", "秒（既定）"), 3),
+    Column("paper_regression_seconds", Text("processor s, regression", "CPU 秒（回帰）"), 3),
+    Column("paper_network_seconds", Text("processor s, network", "CPU 秒（ネット）"), 3),
+    Column("default_seconds", Text("processor s, default", "CPU 秒（既定）"), 3),
     Column("paper_regression_samples", Text("samples, regression", "サンプル（回帰）"), 3),
     Column("default_samples", Text("samples, default", "サンプル（既定）"), 3),
     Column("event", Text("event found by default", "既定の探索の事象")),

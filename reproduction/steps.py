@@ -54,9 +54,9 @@ class Steps:
     def _step(self, measure: Measure, case: str) -> dict[str, Any]:
         file = self.folder / f"{measure.__module__.rpartition('.')[2]}-{self._key(measure, case)}.json"
         if not file.exists():
-            started = _spent()
+            started = spent()
             rows = [dict(row) for row in measure(case, self.effort, self.seed)]
-            seconds = _spent() - started
+            seconds = spent() - started
             self.tell(f"{measure.__module__}.{measure.__qualname__} {case}: {seconds:.1f} s")
             self.folder.mkdir(parents=True, exist_ok=True)
             partial = file.with_suffix(".part")
@@ -70,7 +70,7 @@ class Steps:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
-def _spent() -> float:
+def spent() -> float:
     """The processor seconds of this process and of its children that have ended: they hardly depend on the load."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +74,11 @@ class CountedBounds:
         """An (ε, δ) that a test of the inequality itself has rejected."""
         return None
 
-    @property
+    @cached_property
     def lower(self) -> float:
         return float(clopper_pearson_lower(self.left, self.samples, self.alpha / 2))
 
-    @property
+    @cached_property
     def upper(self) -> float:
         return float(clopper_pearson_upper(self.right, self.samples, self.alpha / 2))
 
@@ -136,7 +137,7 @@ class Look:
     bounds: CountedBounds
     delta: float
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         return self.bounds.epsilon(self.delta)
 

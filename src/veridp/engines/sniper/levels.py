@@ -45,7 +45,10 @@ MOST_ROUNDS = 3
 TRAINING_MARGIN = 0.3  # others than the best are trained too if they promise at most so much less, relatively
 WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
 ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
-EARLY = 2  # levels so far below the top only secure a bound soon: they try no models that take long, and settle nothing
+EARLY = 2  # levels so far below the top only secure a bound soon, and settle nothing
+QUICK_ONLY = 3  # levels so far below the top try no models that take long
+SLOW = (ModelFamily.BOOSTED, ModelFamily.NETWORK)
+TRIED_WELL = 10_000  # training samples with which a slow model that is no better than quick ones is given up
 SEARCHING, EARLY_BOUNDS, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = range(7)  # the streams of the seed
 
 
@@ -122,18 +125,16 @@ class Entrant:
     families: tuple[ModelFamily, ...]
 
 
-def worth_more(candidate: AttackCandidate, thorough: bool) -> tuple[ModelFamily, ...]:
-    """The families worth trying with more samples: the two best; if `thorough`, also those that take longer.
+def worth_more(candidate: AttackCandidate, slow: Sequence[ModelFamily]) -> tuple[ModelFamily, ...]:
+    """The families worth trying with more samples: the two best, and those of the slow ones that may add something.
 
     Where a table of all outputs is best, nothing else can be better; with one column, a network has nothing to add.
     """
     best = candidate.ranking[:2]
     if best[:1] == (ModelFamily.TABLE,):
         return best[:1]
-    if not thorough:
-        return best
-    network = () if candidate.columns == 1 else (ModelFamily.NETWORK,)
-    return tuple(dict.fromkeys((*best, ModelFamily.BOOSTED, *network)))
+    more = (family for family in slow if family is not ModelFamily.NETWORK or candidate.columns > 1)
+    return tuple(dict.fromkeys((*best, *more)))
 
 
 def going_on(candidates: Sequence[AttackCandidate], usual: int, by_tables: int) -> int:
@@ -165,6 +166,7 @@ class LevelSearch:
     tasks: int = 0  # of this level
     early_bounds: int = 0  # of this level
     champion: Pair | None = None  # of the level before
+    slow: tuple[ModelFamily, ...] = SLOW  # those not given up: they may add something
     finished: bool = False
     certified: Callable[[], object] = lambda: None  # called after each look
     completed: Callable[[], object] = lambda: None  # called after each level
@@ -297,6 +299,7 @@ class LevelSearch:
             if not results:
                 break
             candidates = sorted(results, key=lambda candidate: -candidate.promise)
+            self.learn_from(candidates, effort)
             self.bound_early(candidates[0], effort)
             if self.refuted:
                 break
@@ -309,11 +312,22 @@ class LevelSearch:
         Slow models are tried in the last contest, on the best pairs, and on all where quick ones find nothing.
         """
         kept = max(entered // SHARE_KEPT, going_on(candidates, KEPT, KEPT_BY_TABLES))
-        last = last and not self.plan.early
+        slow = self.slow if last and self.plan.level.below < QUICK_ONLY else ()
         return [
-            Entrant(one.pair, self.plan.among(worth_more(one, last and (place < THOROUGH or one.promise <= 0))))
+            Entrant(one.pair, self.plan.among(worth_more(one, slow if place < THOROUGH or one.promise <= 0 else ())))
             for place, one in enumerate(candidates[:kept])
         ]
+
+    def learn_from(self, candidates: Sequence[AttackCandidate], effort: int) -> None:
+        """Give up slow families that were tried well and are the best for no pair, unless nothing at all was found."""
+        if candidates[0].promise > 0 and effort >= TRIED_WELL:
+            tried = {family for one in candidates for family in one.ranking}
+            best = {one.attack.scorer.family for one in candidates}
+            self.slow = tuple(family for family in self.slow if family in best or family not in tried)
+
+    def useful(self, families: Sequence[ModelFamily]) -> tuple[ModelFamily, ...]:
+        """Those of the families that were not given up, if there are any."""
+        return tuple(family for family in families if family in self.slow or family not in SLOW) or tuple(families)
 
     def found(self, stage: str, tasks: Sequence[PairTask]) -> list[AttackCandidate]:
         """The candidates of the tasks; pairs on which the mechanism fails are recorded."""
@@ -348,7 +362,7 @@ class LevelSearch:
             if not pairs:
                 break
             self.moves += len(pairs)
-            families = best[0].ranking[:1]
+            families = self.useful(best[0].ranking)[:1]
             found = self.contest("moves", [Entrant(pair, families) for pair in pairs], self.plan.efforts[:1])
             champion = best[0]
             if self.refuted:
@@ -361,7 +375,7 @@ class LevelSearch:
     def settled(self, best: list[AttackCandidate], challengers: list[AttackCandidate]) -> list[AttackCandidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
         enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
-        admitted = [Entrant(one.pair, best[0].ranking[:2]) for one in challengers if one.promise >= enough]
+        admitted = [Entrant(one.pair, self.useful(best[0].ranking)[:2]) for one in challengers if one.promise >= enough]
         found = self.contest("challenge", admitted, self.plan.efforts[-1:]) if admitted else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
 
@@ -372,7 +386,7 @@ class LevelSearch:
         enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
         others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
         finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
-        entrants = [Entrant(one.pair, self.plan.among(one.ranking[:2])) for one in finalists]
+        entrants = [Entrant(one.pair, self.plan.among(self.useful(one.ranking)[:2])) for one in finalists]
         held_out = 2 * max(self.plan.samples, self.plan.efforts[-1])
         results = self.found("training the best", self.tasks_for(entrants, self.plan.samples, held_out))
         others = [one for one in best if one not in finalists] if results else finalists

@@ -186,7 +186,6 @@ class AttackResult(Presentable):
     epsilon_lower: float
     estimate: float  # of ε from the frequencies of the event, without confidence
     witness: Witness | None
-    profile: tuple[ProfilePoint, ...]
     model: str
     samples: int  # of either side, on which the bound rests
     counts: tuple[int, int]  # how often the event happened among them, on the left and on the right
@@ -204,6 +203,16 @@ class AttackResult(Presentable):
         claim = self.claim
         by_point = claim is not None and any(claim.refuted_by(event.epsilon) for event in self.events)
         return by_point or (claim is not None and self.witness is not None and self.witness.refutes(claim))
+
+    @cached_property
+    def profile(self) -> tuple[ProfilePoint, ...]:
+        """The largest δ that any of the events certifies, from ε = 0 to where nothing is left."""
+        top = max((event.epsilon() for event in self.events), default=0.0)
+        if top <= 0:
+            return ()
+        epsilons = np.linspace(0.0, top, POINTS, endpoint=False).tolist()
+        points = (ProfilePoint(epsilon, self.delta_lower(epsilon)) for epsilon in epsilons)
+        return tuple(point for point in points if point.delta > 0)
 
     @cached_property
     def detectable(self) -> Detectable | None:
@@ -341,7 +350,6 @@ def finding_of(
         estimate=best.bounds.estimate(best.delta),
         delta=best.delta,
         witness=witness,
-        profile=_profile(events),
         model=str(best.attack.scorer.family),
         samples=best.bounds.samples,
         counts=(best.bounds.left, best.bounds.right),
@@ -349,16 +357,3 @@ def finding_of(
         tradeoffs=tuple(group.events for group in groups if group.events),
         **rest,
     )
-
-
-def _profile(events: Sequence[CountedBounds]) -> tuple[ProfilePoint, ...]:
-    """The largest δ that any of the events certifies, from ε = 0 to where nothing is left."""
-    top = max((event.epsilon() for event in events), default=0.0)
-    if top <= 0:
-        return ()
-    points = []
-    for epsilon in np.linspace(0.0, top, POINTS, endpoint=False).tolist():
-        delta = max(event.delta(epsilon) for event in events)
-        if delta > 0:
-            points.append(ProfilePoint(epsilon, delta))
-    return tuple(points)
