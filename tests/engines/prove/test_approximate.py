@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -124,6 +125,45 @@ def test_what_a_shift_pays_between_two_numbers(kind, density):
                 more = np.maximum(density.pdf(x) - math.exp(cost) * density.pdf(x + float(move)), 0.0)
                 found = delta_within(noise, move, tuple(None if e is None else Fraction(e) for e in ends), cost)
                 assert float(found) == pytest.approx(np.trapezoid(more, x), abs=1e-5)
+
+
+def keys_of_a_counter(rng, records, threshold=THRESHOLD):
+    kept = {}
+    for key, count in Counter(records).items():
+        noisy = count + rng.laplace(scale=1.0)
+        if noisy >= threshold:
+            kept[key] = noisy
+    return kept
+
+
+def shares_its_noise(rng, records):
+    noise = rng.laplace(scale=1.0)
+    return {key: count + noise for key, count in Counter(records).items() if count + noise >= 3}
+
+
+def proposes_the_mode(rng, records, margin=1):
+    """Releases the most common key if the noisy distance to data with another one is large."""
+    (first, most), (_, next_most) = [*Counter(records).most_common(2), (None, 0), (None, 0)][:2]
+    if most - next_most - margin + rng.laplace() > math.log(1 / (2 * DELTA)):
+        return first
+    return None
+
+
+@pytest.mark.parametrize("mechanism", [keys_of_a_counter, proposes_the_mode])
+def test_keys_that_are_not_listed_cost_what_two_inputs_show(mechanism):
+    kind = {"domain": ["a", "b"], "adjacency": "add-remove"}
+    proof = prove(mechanism, 3, delta=DELTA * (1 + 1e-9), **kind)
+    pairs = [(["a"] * n, ["a"] * m) for n, m in ((3, 4), (4, 3))]
+    between = max(compare(mechanism, *pair).epsilon_at(DELTA * (1 + 1e-9)) for pair in pairs)
+    assert proof.epsilon == pytest.approx(between, abs=1e-8)
+
+
+def test_a_threshold_without_the_one_and_noise_that_keys_share_are_not_proved():
+    kind = {"domain": ["a", "b"], "adjacency": "add-remove", "delta": DELTA * (1 + 1e-9)}
+    assert prove(keys_of_a_counter, 1, threshold=THRESHOLD - 1e-6, **kind).epsilon == math.inf
+    assert prove(proposes_the_mode, 1, margin=0, **kind).epsilon == math.inf
+    assert prove(shares_its_noise, 1, **kind).epsilon == math.inf
+    assert compare(keys_of_a_counter, ["a"], [], threshold=THRESHOLD - 1e-6).epsilon_at(DELTA) == math.inf
 
 
 def leaks_the_count(rng, counts):

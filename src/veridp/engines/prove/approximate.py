@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 
 from veridp.engines.prove.alignment import CornerShifts, cheapest
 from veridp.engines.prove.cases import OutputPart
@@ -29,7 +29,15 @@ from veridp.engines.prove.coupling_search import (
     couple_output,
     shift_problem,
 )
-from veridp.engines.prove.divergence import LARGEST_EPSILON, GroupLoss, least_where, loss_of, whole_moves
+from veridp.engines.prove.divergence import (
+    LARGEST_EPSILON,
+    PRECISION,
+    GroupLoss,
+    least_where,
+    loss_of,
+    normal_below,
+    whole_moves,
+)
 from veridp.engines.prove.events import WeightedEvent
 from veridp.engines.prove.opaque import has_opaque
 from veridp.kernel.expressions import Condition
@@ -37,8 +45,7 @@ from veridp.kernel.noise import Laplace, Normal
 from veridp.kernel.output import Template
 from veridp.kernel.retries import ends_of
 from veridp.kernel.symbols import Noise
-from veridp_check.approximate_checker import delta_within
-from veridp_check.noise import NoiseDraw
+from veridp.numerics.balls import ball
 
 CHANCE_ROUNDING = 1e-11  # relative, of a probability that was computed in floats
 WEIGHT_EXCESS = 1e-9  # relative, that may be paid: more than what such rounding makes of two weights that are the same
@@ -159,17 +166,62 @@ class _ShiftedEvent:
 
     def _within(self, epsilon: Fraction) -> float:
         """What is paid within the conditions on each noise alone, where one of them moves; else 1."""
-        found = 1.0
+        found = self._still
         for noise, move in zip(self.source.noises, self.moves, strict=True):
-            own = [c for c in self.source.conditions if set(c.slack.terms) == {noise}]
+            law = noise.distribution
             if not move:
-                found *= _chance(noise, own) * (1 + CHANCE_ROUNDING) if own else 1.0
-            elif len(self.loss.moving) > 1 or not isinstance(noise.distribution, Laplace | Normal):
+                continue
+            if len(self.loss.moving) > 1 or not isinstance(law, Laplace | Normal):
                 return 1.0
-            else:
-                drawn = NoiseDraw(0, noise.distribution.kind, (Fraction(noise.distribution.scale),))
-                found *= float(delta_within(drawn, move, ends_of(noise, own), epsilon)) * (1 + CHANCE_ROUNDING)
+            found *= _delta_within(law, move, ends_of(noise, self._own(noise)), epsilon) * (1 + CHANCE_ROUNDING)
         return found
+
+    @cached_property
+    def _still(self) -> float:
+        """The probability of the conditions on noise that does not move, on each alone."""
+        still = [noise for noise, move in zip(self.source.noises, self.moves, strict=True) if not move]
+        return math.prod(_chance(n, own) * (1 + CHANCE_ROUNDING) for n in still if (own := self._own(n)))
+
+    def _own(self, noise: Noise) -> list[Condition]:
+        return [c for c in self.source.conditions if set(c.slack.terms) == {noise}]
+
+
+def _delta_within(
+    noise: Laplace | Normal, move: Fraction, ends: tuple[Fraction | None, Fraction | None], epsilon: Fraction
+) -> float:
+    """E[(1 - e^(ε - L))₊] where the noise lies between the ends. Its loss exceeds ε on one side of a point.
+
+    Of normal noise the loss is ε at εσ²/Δ - Δ/2, and of Laplace noise at (εb - |Δ|)/2 in the direction of Δ.
+    """
+    scale, (low, high) = Fraction(noise.scale), ends
+    if isinstance(noise, Laplace) and epsilon >= abs(move) / scale:
+        return 0.0
+    turn = epsilon * scale**2 / move - move / 2
+    if isinstance(noise, Laplace):
+        turn = (epsilon * scale - abs(move)) / 2 * (1 if move > 0 else -1)
+    if move > 0:
+        low = turn if low is None else max(low, turn)
+    else:
+        high = turn if high is None else min(high, turn)
+    with ctx.workprec(PRECISION):
+        likely = _mass_between(noise, low, high)
+        moved = _mass_between(noise, *(None if end is None else end + move for end in (low, high)))
+        return max(float((likely - ball(epsilon).exp() * moved).upper()), 0.0)
+
+
+def _mass_between(noise: Laplace | Normal, low: Fraction | None, high: Fraction | None) -> arb:
+    if low is not None and high is not None and low >= high:
+        return arb(0)
+    below, up_to = (
+        None if end is None else _mass_below(noise, ball(end / Fraction(noise.scale))) for end in (low, high)
+    )
+    return (arb(1) if up_to is None else up_to) - (arb(0) if below is None else below)
+
+
+def _mass_below(noise: Laplace | Normal, z: arb) -> arb:
+    if isinstance(noise, Normal):
+        return normal_below(z)
+    return z.exp() / 2 if z < 0 else 1 - (-z).exp() / 2
 
 
 def _integrated(piece: WeightedEvent, way: int) -> WeightedEvent:

@@ -183,28 +183,28 @@ def prove_on_values(mechanism: Mechanism, size: int, delta: float = 0.0) -> Coup
     neighbours = neighbouring(mechanism.adjacency, values)
     if not neighbours:
         raise NotExplorable(f"{mechanism.name}: no neighbours in its domain under {mechanism.adjacency}")
+    parts = {(a, b): list(zip(cases[a].parts, cases[b].parts, strict=True)) for a, b in neighbours}
     pure = cache(partial(couple, polytope=NO_DIFFERENCE))  # records in another order have the same parts
-    proof = _on_values(mechanism, size, cases, neighbours, lambda parts: [pure(*each) for each in parts])
+
+    def proof(coupled: Callable[[PairedParts], Sequence[Coupling]]) -> CouplingProof:
+        pairs = [CasePair(a, b, 0, tuple(coupled(parts[a, b]))) for a, b in neighbours]
+        return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
+
+    def purely(paired: PairedParts) -> list[Coupling]:
+        return [pure(*each) for each in paired]
+
     if not delta:
-        return proof
+        return proof(purely)
     paid = cache(couple_with_delta)
-    paying = _on_values(mechanism, size, cases, neighbours, lambda parts: _coupled_with_delta(parts, delta, paid))
-    return replace(paying, at_delta=delta) if paying.epsilon < proof.epsilon else proof
+    paying = replace(proof(lambda paired: _coupled_with_delta(paired, delta, paid)), at_delta=delta)
+    hopeless = any(coupling.loss is None for each in parts.values() for coupling in purely(each))
+    if hopeless and math.isfinite(paying.epsilon):
+        return paying
+    found = proof(purely)
+    return paying if paying.epsilon < found.epsilon else found
 
 
 PairedParts = Sequence[tuple[OutputPart, OutputPart]]
-
-
-def _on_values(
-    mechanism: Mechanism,
-    size: int,
-    cases: Sequence[DataCase],
-    neighbours: Sequence[tuple[int, int]],
-    coupled: Callable[[PairedParts], Sequence[Coupling]],
-) -> CouplingProof:
-    parts = {(a, b): list(zip(cases[a].parts, cases[b].parts, strict=True)) for a, b in neighbours}
-    pairs = [CasePair(a, b, 0, tuple(coupled(parts[a, b]))) for a, b in neighbours]
-    return CouplingProof(mechanism, size, *_total(pairs), tuple(cases), (NO_DIFFERENCE,), tuple(pairs))
 
 
 def _coupled_with_delta(

@@ -119,7 +119,7 @@ class GroupLoss:
                 return found
             return found.min(arb(self._sum.delta(float(epsilon)) * SUM_ROUNDING))
         mu = squared.sqrt()
-        return lost + _normal_below(mu / 2 - left / mu) - left.exp() * _normal_below(-mu / 2 - left / mu)
+        return lost + normal_below(mu / 2 - left / mu) - left.exp() * normal_below(-mu / 2 - left / mu)
 
 
 def _lattice(price: Fraction, step: Fraction, count: int) -> LossLattice:
@@ -144,7 +144,7 @@ def _gaussian_lattice(noise: DiscreteGaussian, move: int, far: int, count: int) 
     return LossLattice(move**2 * step / 2, -far * move, masses, step, count, lost)
 
 
-def _normal_below(x: arb) -> arb:
+def normal_below(x: arb) -> arb:
     return (-x / arb(2).sqrt()).erfc() / 2
 
 
