@@ -9,18 +9,16 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair, pair_of_claim
 from veridp.claim import Claim
 from veridp.kernel.site import Site
 from veridp.mechanism.adapters.opendp_measurements import opendp_claim, opendp_metric
+from veridp.mechanism.adapters.worst_pairs import largest_difference, opendp_distance
 
 TOLERANCE = 1e-9  # relative, by which a distance may exceed a sensitivity that was computed in floats
 Recorded = Callable[[Callable[[], Any], Callable[[Any, Site], "Primitive"]], Any]
@@ -45,8 +43,8 @@ class Primitive:
     def distance(self, other: Primitive) -> float:
         """How far apart the two arguments are, in the metric of the library; inf where that is not known."""
         if self.name.startswith("opendp"):
-            return _opendp_distance(opendp_metric(self.machine), self.argument, other.argument)
-        return _largest_difference(self.argument, other.argument)
+            return opendp_distance(opendp_metric(self.machine), self.argument, other.argument)
+        return largest_difference(self.argument, other.argument)
 
     @property
     def declared(self) -> float:
@@ -77,39 +75,6 @@ class Primitive:
         if steps > 1 and delta:  # group privacy: δ grows with e^ε for each step
             delta *= math.fsum(math.exp(step * epsilon) for step in range(steps))
         return Finite.claimed(steps * epsilon, min(delta, 1.0))
-
-
-def _largest_difference(mine: Any, theirs: Any) -> float:
-    """The largest difference of two numbers or lists of numbers; 1 or 0 for other values."""
-    try:
-        left, right = np.asarray(mine, dtype=float), np.asarray(theirs, dtype=float)
-    except (TypeError, ValueError):
-        return float(repr(mine) != repr(theirs))
-    if left.shape != right.shape:
-        return math.inf
-    with np.errstate(invalid="ignore"):
-        gaps = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.abs(left - right))
-    return math.inf if np.isnan(gaps).any() else float(gaps.max(initial=0.0))
-
-
-def _opendp_distance(metric: str, mine: Any, theirs: Any) -> float:
-    """The distance of two arguments of a measurement in its input metric."""
-    name = metric.partition(",")[0]
-    if name == "DiscreteDistance":
-        return float(repr(mine) != repr(theirs))
-    if name in ("AbsoluteDistance", "LInfDistance"):
-        return _largest_difference(mine, theirs)
-    if name in ("SymmetricDistance", "InsertDeleteDistance"):
-        before, after = Counter(map(repr, mine)), Counter(map(repr, theirs))
-        return float(((before - after) + (after - before)).total())
-    if len(np.atleast_1d(mine)) != len(np.atleast_1d(theirs)):
-        return math.inf
-    if name in ("L1Distance", "L2Distance"):
-        order = 1 if name == "L1Distance" else 2
-        return float(np.linalg.norm(np.subtract(mine, theirs).astype(float).ravel(), order))
-    if name in ("ChangeOneDistance", "HammingDistance"):
-        return float(sum(repr(one) != repr(other) for one, other in zip(mine, theirs, strict=True)))
-    return math.inf
 
 
 # ------------------------------------------------------------------------------------------------------------ watching
