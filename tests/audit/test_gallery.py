@@ -114,7 +114,7 @@ def test_data_sets_of_listed_values_that_are_too_many_are_drawn() -> None:
     assert found.epsilon == pytest.approx(5.0)
 
 
-# ------------------------------------------------------------------------------------------- a law that is checked apart
+# -------------------------------------------------------------------------------------- a law that is checked apart
 
 
 def likely_second_axis(rows: tuple[int, int], envelopes: int) -> float:
