@@ -34,14 +34,12 @@ def pydp(algorithm: Any, **options: Any) -> Mechanism:
         step = float(algorithm.l2_sensitivity if hasattr(algorithm, "l2_sensitivity") else algorithm.sensitivity)
         relation = adjacency("linf") if step == 1 else Scaled(adjacency("linf"), step)
         known |= {"adjacency": relation, "size": 1, "domain": (-10 * step, 10 * step), "assumed": frozenset({"domain"})}
-        return foreign(
-            Unseeded(_own_noise(algorithm.add_noise, kind.__name__), scalar=True, library=kind.__name__),
-            **{"worst": farthest_pairs} | known | options,
-        )
+        noise = _own_noise(lambda value: algorithm.add_noise(value), kind.__name__)
+        return foreign(Unseeded(noise, scalar=True, library="pydp"), **{"worst": farthest_pairs} | known | options)
     if "domain" not in options:
         raise BadInput(f"pydp's {kind.__name__} does not tell its bounds; give domain=(low, high), or domain=range(…)")
     run = _own_noise(lambda data: algorithm.quick_result(list(data)), kind.__name__)
-    named = Unseeded(run, scalar=False, library=kind.__name__)
+    named = Unseeded(run, scalar=False, library="pydp")
     return foreign(named, **known | {"adjacency": "add-remove-unordered", "worst": extreme_pairs} | options)
 
 
