@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready
 
-.PHONY: audit reproduce site test lint types unit lake coverage bench clean
+.PHONY: audit reproduce site test lint types unit lake libraries coverage bench clean
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -53,6 +53,23 @@ $(LAKE): pyproject.toml
 lake: $(LAKE)
 	.venv-lake/bin/pytest tests/local/test_combiner.py tests/mechanism/test_frames.py
 
+# Other libraries for differential privacy, in an environment of their own; tests of one that cannot be installed are
+# skipped. Opacus and JAX Privacy are larger than all others together: `make libraries LARGE="torch opacus jax-privacy"`.
+LIBRARIES := .venv-libraries/.ready
+LARGE ?=
+
+$(LIBRARIES): pyproject.toml
+	$(PYTHON) -m venv .venv-libraries
+	.venv-libraries/bin/pip install --quiet --editable '.[attack]' pandas pytest pytest-timeout hypothesis diffprivlib opendp
+	for library in python-dp pipeline-dp "pure-ldp statsmodels" multi-freq-ldpy $(LARGE); do \
+		.venv-libraries/bin/pip install --quiet $$library || echo "$$library could not be installed"; \
+	done
+	@touch $@
+
+libraries: $(LIBRARIES)
+	.venv-libraries/bin/pytest -rs tests/engines/pipeline/test_primitives.py tests/mechanism/test_library_adapters.py \
+		-k "pydp or pipelinedp or clients or opacus or jax"
+
 # Branch coverage, children included, with a floor. Apart from `make test`, since it takes the suite twice as long.
 COVERED ?= tests
 FLOOR ?= 80
@@ -67,4 +84,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sampling.py
 
 clean:
-	rm -rf .venv .venv-lake build dist report
+	rm -rf .venv .venv-lake .venv-libraries build dist report

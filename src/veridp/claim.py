@@ -466,6 +466,7 @@ class Verdict(Presentable):
     results: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # of engines that sampled
     detectable: Detectable | None = None  # the power of the samples, where they did not refute the claim
     as_floats: FloatCost | None = None  # beside the cost as meant; None where no doubles are released
+    outputs_per_second: float | None = field(default=None, compare=False)  # of one process, where it was sampled
     cached: str = field(default="", compare=False)  # when it was made, where it comes from the cache
 
     def __post_init__(self) -> None:
@@ -546,8 +547,15 @@ class Verdict(Presentable):
             **({} if self.claim.notion is None else {"proved": self.proved and self.proved.to_dict()}),
             **({} if self.detectable is None else {"detectable": dict(vars(self.detectable))}),
             **({} if self.as_floats is None else {"as_floats": self.as_floats.to_dict(self.claim)}),
+            **({} if self.outputs_per_second is None else {"outputs_per_second": self.outputs_per_second}),
             **({"cached": self.cached} if self.cached else {}),
         }
+
+    @property
+    def rate_text(self) -> str:
+        """How fast it was sampled, to two digits; empty where no samples were needed."""
+        rate = self.outputs_per_second
+        return "" if rate is None else f"one process draws about {float(f'{rate:.2g}'):,g} outputs per second"
 
     @property
     def source(self) -> str:

@@ -9,6 +9,10 @@ import pytest
 from rich.console import Console
 
 import veridp
+from veridp.audit import sampled
+from veridp.audit.case import AuditCase
+from veridp.audit.findings import Findings
+from veridp.budget import Deadline
 from veridp.claim import Standing
 from veridp.report.audit import verdict_page
 
@@ -52,4 +56,24 @@ def test_a_right_mechanism_is_not_refuted(name: str) -> None:
     page = StringIO()
     Console(file=page, width=400).print(verdict_page(verdict))
     assert str(verdict.detectable) in page.getvalue()
+    assert verdict.rate_text in page.getvalue()
+    assert verdict.to_dict()["outputs_per_second"] == verdict.outputs_per_second > 0
     assert verdict.to_dict()["detectable"]["probability"] == 0.9
+
+
+def test_the_rate_is_that_of_the_outputs_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that takes 0.4 ms for an output, on a clock of its own."""
+    drawn = 0
+
+    def library(data: list[float], count: int) -> list[float]:
+        nonlocal drawn
+        drawn += count
+        return [float(number) for number in range(count)]
+
+    monkeypatch.setattr(sampled.time, "perf_counter", lambda: 4e-4 * drawn)
+    mechanism = veridp.adapters.batched(library, epsilon=1.0, size=1)
+    findings = Findings(AuditCase.of(mechanism, 1, 0.05, 0), Deadline(120.0), None)
+    sampled.measure_rate(findings)
+    assert findings.outputs_per_second == pytest.approx(2500)
+    assert drawn == 1 + 4 + 16 + 64  # 64 of them take more than a fiftieth of a second
+    assert findings.verdict().rate_text == "one process draws about 2,500 outputs per second"

@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from diffprivlib import mechanisms as ibm
+from scipy.optimize import brentq
 
 import veridp
 from veridp.adjacency import adjacency
@@ -109,3 +112,37 @@ def test_data_sets_of_listed_values_that_are_too_many_are_drawn() -> None:
 
     found = veridp.exact.worst(odd_one, 5, ["a", "b", "c"], adjacency="replace")
     assert found.epsilon == pytest.approx(5.0)
+
+
+# -------------------------------------------------------------------------------------- a law that is checked apart
+
+
+def likely_second_axis(rows: tuple[int, int], envelopes: int) -> float:
+    """P[|u₂| > 0.95] for density exp(-uᵀAu) (uᵀΩu)^-(3·envelopes) on the sphere of six dimensions, by integration.
+
+    A is diagonal, with 1.5 times the differences from the largest count; uniform directions are the integration points.
+    """
+    points = np.random.default_rng(0).standard_normal((200_000, 6)) ** 2
+    squares = points / points.sum(axis=1, keepdims=True)
+    shape = 1.5 * (max(rows) - np.array([*rows, 0, 0, 0, 0]))
+    width = brentq(lambda b: (1 / (b + 2 * shape)).sum() - 1, 1.0, 6.0)
+    across = squares @ shape
+    weights = np.exp(-across) / (1 + 2 * across / width) ** (3 * envelopes)
+    return float(weights[squares[:, 1] > 0.95**2].sum() / weights.sum())
+
+
+def test_the_eigenvector_of_two_libraries_costs_more_than_they_state_and_its_repair_less() -> None:
+    """A row more costs log 60 where 3 is claimed: one envelope comes from the proposal, one from the wrong quotient."""
+    sides, first, second = ((3, 2), (3, 3)), *(load(f"{EXHIBITS['eigenvector'].file}:eigenvector").domain)
+    wrong, right = ([likely_second_axis(rows, envelopes) for rows in sides] for envelopes in (2, 0))
+    assert math.log(wrong[1] / wrong[0]) > 4
+    assert math.log(right[1] / right[0]) < 1.5
+    for suffix, (_, expected) in (("", wrong), (gallery.REPAIRED, right)):
+        port = load(f"{EXHIBITS['eigenvector'].file}:eigenvector{suffix}")
+        outputs = veridp.sample(port, [first] * 3 + [second] * 3, 500, seed=1, reading="one-by-one", workers=1)
+        observed = float((np.abs(outputs.matrix()[:, 1]) > 0.95).mean())
+        assert abs(observed - expected) <= 5 * math.sqrt(expected / 500)
+    machine = ibm.Bingham(epsilon=6, random_state=1)  # the same sampler, as it is installed
+    observed = float(np.mean([abs(machine.randomise(np.diag([3.0, 3, 0, 0, 0, 0]))[1]) > 0.95 for _ in range(500)]))
+    assert abs(observed - wrong[1]) <= 5 * math.sqrt(wrong[1] / 500)
+    assert abs(observed - right[1]) > 5 * math.sqrt(right[1] / 500)

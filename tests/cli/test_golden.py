@@ -21,7 +21,7 @@ Run = Callable[..., Any]  # gives the exit status, `out`, `err`, and `document`,
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = "VERIDP_WRITE_GOLDEN"
-VARYING = {"seconds", "sampling_seconds", "versions", "snippet", "file"}  # of the machine and its folders
+VARYING = {"seconds", "sampling_seconds", "outputs_per_second", "versions", "snippet", "file"}  # of the machine
 UNHURRIED = ("--time", "1h")  # effort ends them long before
 RELEASE = "release: {sequential: [{laplace: {epsilon: 0.5}}, {gaussian: {sensitivity: 1, scale: 3}}]}\ndelta: 1e-6\n"
 PEOPLE = "age\n" + "20\n30\n40\n55\n" * 25

@@ -206,6 +206,7 @@ def _sample_only(findings: Findings) -> None:
 
     Otherwise more seconds, in which it is refuted, could cost the better bound of an attack.
     """
+    findings.step("rate", sampled.measure_rate, PILOT_TIME_SHARE)
     findings.step("events", sampled.try_events, sampled.QUICK_SHARE)
     if not findings.refuted:
         findings.step("statdp", sampled.look_quickly, sampled.QUICK_SHARE)

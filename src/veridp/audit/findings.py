@@ -59,6 +59,7 @@ class Findings:
         self.smallest_mass: float | None = None
         self.results: dict[str, object] = {}  # what engines that sampled returned, by their names
         self.detectable: Detectable | None = None
+        self.outputs_per_second: float | None = None  # of one process
         self.as_floats: FloatCost | None = None
         self.finished = True
         self.exact = False  # whether the exact engine can speak of this mechanism
@@ -244,6 +245,7 @@ class Findings:
             subject=case.mechanism,
             results=dict(self.results),
             as_floats=self.as_floats,
+            outputs_per_second=self.outputs_per_second,
         )
 
     def _look_at(self) -> tuple[Remark, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 from veridp.audit.findings import Findings
@@ -14,6 +15,7 @@ from veridp.claim import Claim, Witness
 from veridp.engines.exact import compare
 from veridp.errors import BadInput, EnginesDisagree, MissingExtra, VeridpError
 from veridp.kernel.symbols import count_text
+from veridp.sampling.sample import sample
 
 if TYPE_CHECKING:
     from veridp.engines.sniper.result import AttackResult
@@ -23,8 +25,19 @@ QUICK_SELECTION, QUICK_SAMPLES = 20_000, 100_000
 CHECKED_SELECTION, CHECKED_SAMPLES = 5_000, 20_000  # by which a proof is checked
 CHECKED_ALPHA = 1e-9  # a false alarm would be taken for a fault in veridp
 QUICK_SHARE = 0.15  # of alpha, and of the time that is left, for the quick look
+TIMED_SECONDS = 0.02  # that outputs must take together for their rate to be measured
 EVENT_SHARE = 0.1  # the same, for tests of plain events
 EVENT_SAMPLES, EVENT_FINAL_SAMPLES = 500, 5_000  # so few that one process draws them in about a second
+
+
+def measure_rate(findings: Findings) -> None:
+    """Note how many outputs one process draws in a second: what a search can see in its time depends on it."""
+    case, seconds, count = findings.case, 0.0, 0
+    while seconds < TIMED_SECONDS:
+        count, started = 4 * count or 1, time.perf_counter()
+        sample(case.mechanism, case.example, count, case.seed_of(10), workers=1)
+        seconds = time.perf_counter() - started
+    findings.outputs_per_second = count / seconds
 
 
 def try_events(findings: Findings) -> None:

@@ -110,7 +110,7 @@ GRACE = 0.8  # seconds past its deadline after which the child is ended
 STEP_GRACE = 0.4  # the same for a step of the work
 INTERRUPT_GRACE = 1.5  # seconds that the child has to answer an interrupt
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
-THREADED = ("polars", "ray", "distributed")  # libraries whose threads hold locks that a forked process waits for
+THREADED = ("polars", "ray", "distributed", "jaxlib")  # whose threads hold locks that a forked process waits for
 HEAVY = ("veridp.", "numba", "flint", "sklearn", "scipy")  # what takes long to load
 NOTHING: Any = object()
 

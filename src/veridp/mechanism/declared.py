@@ -8,7 +8,7 @@ import inspect
 import math
 import random
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from veridp.adjacency import Adjacency, Domain, Rows, is_frame, is_interval
+from veridp.adjacency import Adjacency, Domain, Pair, Rows, is_frame, is_interval
 from veridp.adjacency import adjacency as relation_named
 from veridp.claim import Claim
 from veridp.errors import BadInput, VeridpError
@@ -75,7 +75,8 @@ class Mechanism:
     `vectorised(rng, data, count, **arguments)`, if given, returns `count` outputs at once.
 
     `adjacency`, `domain` and `size` (the usual length of its input) have defaults; `assumed` names those that were left
-    to their default, and `origin` is the target that the mechanism was loaded from.
+    to their default, and `origin` is the target that the mechanism was loaded from. `worst(mechanism)`, if given, lists
+    the neighbours that are tried first.
     """
 
     function: Function
@@ -93,6 +94,7 @@ class Mechanism:
     mu: float | Function | None = None
     rdp: Any = field(default=None, hash=False)
     tradeoff: Any = field(default=None, hash=False)
+    worst: Callable[[Mechanism], Iterable[Pair]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         unset = frozenset(name for name in DEFAULTS if getattr(self, name) is None)
@@ -294,6 +296,21 @@ class Mechanism:
         """The settings that nobody stated, with the defaults that stand in for them."""
         settings = {"adjacency": str(self.adjacency), "size": self.size, "domain": self.domain}
         return {name: value for name, value in settings.items() if name in self.assumed}
+
+    def worst_pairs(self, size: int, domain: Domain) -> list[Pair]:
+        """The neighbours of this size and domain that are tried first; none where nobody named any."""
+        if self.worst is None or self.adjacency.lists_inputs:
+            return []
+        return list(self.worst(replace(self, size=size, domain=domain)))
+
+    def pairs(self, size: int, domain: Domain) -> Iterator[Pair]:
+        """Neighbouring pairs worth trying, in both directions: the worst first, then the others of the adjacency."""
+        worst = [pair for one in self.worst_pairs(size, domain) for pair in (one, one.reversed())]
+        tried = {(repr(pair.left), repr(pair.right)) for pair in worst}
+        yield from worst
+        for pair in self.adjacency.pairs(size, domain):
+            if not tried or (repr(pair.left), repr(pair.right)) not in tried:
+                yield pair
 
     @property
     def probability_error(self) -> float:

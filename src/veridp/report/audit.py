@@ -115,6 +115,8 @@ def _limits(verdict: Verdict) -> list[str]:
         lines.append(f"    events of probability below {verdict.smallest_mass:.2g} could not be noticed")
     if verdict.alpha:
         lines.append(f"    a false alarm has probability at most {verdict.alpha:g}")
+    if verdict.rate_text:
+        lines.append(f"    {verdict.rate_text}")
     return lines if verdict.finished else [*lines, "    the search was cut short"]
 
 

@@ -354,6 +354,8 @@ def _search_part(verdict: Verdict) -> str:
         if verdict.alpha
         else "No statement rests on samples: there are no false alarms by chance."
     )
+    if verdict.rate_text:
+        power.append(f"{escape(verdict.rate_text).capitalize()}.")
     rows = [
         (
             "",

@@ -214,8 +214,9 @@ class _Search:
         )
 
     def _run(self, moves: Sequence[Sequence[float]]) -> None:
+        worst = self.mechanism.worst_pairs(self.size, self.domain)
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
-        stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter(patterns))]
+        stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter((*worst, *patterns)))]
         if len(moves) and is_interval(self.domain):
             stages.insert(0, ("given moves", _pairs_that_move(moves, self.size, self.domain)))
         if self.mechanism.adjacency.vertices(1) is not None and is_interval(self.domain):

@@ -143,7 +143,7 @@ def pair_source(mechanism: Mechanism, size: int, domain: Domain) -> PairSource:
     relation = mechanism.adjacency
     if relation.listable and not is_interval(domain):
         return ValuePairs(relation, size, list(domain))
-    listed = list(relation.pairs(size, domain))
+    listed = list(mechanism.pairs(size, domain))
     if not listed:
         raise BadInput(f"{mechanism.name}: no pair of neighbours of size {size} to try in {domain}")
     return ListedPairs(listed)

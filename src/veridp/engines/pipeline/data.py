@@ -14,10 +14,11 @@ from veridp.adjacency import Adjacency, Domain, Pair, Rows
 from veridp.adjacency.base import extremes, is_interval
 from veridp.adjacency.records import is_frame, rows_of
 from veridp.errors import BadInput
+from veridp.mechanism import Mechanism
 
 MAX_PLACES = 4  # of a data set where records are removed or replaced
 MAX_VALUES = 4  # of a column, or of a listed domain, that are tried
-MAX_LISTED_PAIRS = 16  # of those that the adjacency lists itself
+MAX_LISTED_PAIRS = 16  # of those that the mechanism lists
 LARGE = (2**31, 2**53 + 1, 2**63)  # where 32-bit integers, floats and 64-bit integers end
 UNSEEN = "unseen category"
 
@@ -135,14 +136,15 @@ def _column_values(column: list[Any]) -> Iterator[tuple[Any, str]]:
 # --------------------------------------------------------------------------------------------------------------- pairs
 
 
-def neighbours(table: Table, relation: Adjacency, size: int, domain: Domain) -> Iterator[Pair]:
-    """Pairs worth trying: those of the adjacency, and changes of the example and of small data sets. Each once.
+def neighbours(table: Table, mechanism: Mechanism) -> Iterator[Pair]:
+    """Pairs worth trying: those that the mechanism lists, and changes of the example and of small data sets. Each once.
 
     The ones that the stated domain does not hold come last, and say so.
     """
+    relation = mechanism.adjacency
     seen = set[tuple[str, str]]()
     outside = []
-    for made, inside in _made(table, relation, size, domain):
+    for made, inside in _made(table, mechanism):
         key = repr(made.left), repr(made.right)
         if key[0] == key[1] or key in seen:
             continue
@@ -159,8 +161,9 @@ def neighbours(table: Table, relation: Adjacency, size: int, domain: Domain) -> 
     yield from outside
 
 
-def _made(table: Table, relation: Adjacency, size: int, domain: Domain) -> Iterator[tuple[Pair, bool]]:
-    listed = itertools.islice(relation.pairs(size, domain), MAX_LISTED_PAIRS)
+def _made(table: Table, mechanism: Mechanism) -> Iterator[tuple[Pair, bool]]:
+    relation, size = mechanism.adjacency, mechanism.size
+    listed = itertools.islice(mechanism.pairs(size, mechanism.domain), MAX_LISTED_PAIRS)
     if not relation.on_records:
         yield from ((pair, True) for pair in listed)
         return

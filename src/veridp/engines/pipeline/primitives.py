@@ -1,4 +1,4 @@
-"""Releases of libraries that are known as a whole: mechanisms of diffprivlib and measurements of OpenDP.
+"""Releases of libraries that are known as a whole: of diffprivlib, OpenDP, pydp, Opacus and JAX Privacy.
 
 While a program runs, each call of one is recorded with its argument and settings. What it costs between two arguments
 is what the library's own privacy map says for their distance.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,22 +20,29 @@ from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, Laplac
 from veridp.claim import Claim
 from veridp.kernel.site import Site
 from veridp.mechanism.adapters.opendp_measurements import opendp_claim, opendp_metric
+from veridp.mechanism.adapters.worst_pairs import largest_difference, opendp_distance
 
 TOLERANCE = 1e-9  # relative, by which a distance may exceed a sensitivity that was computed in floats
-Recorded = Callable[[Callable[[], Any], Callable[[Any, Site], "Primitive"]], Any]
+FLOAT32_TOLERANCE = 1e-5  # the same for sums of gradients in half as many bits
+Price = Callable[[float], DominatingPair | None]
+Describe = Callable[[Any, Site], "Primitive"]
+Recorded = Callable[[Callable[[], Any], Describe], Any]
+Around = Callable[[Any, Recorded], Any]  # what takes the place of a function, given it and how to record its release
 DATA = ("utility", "candidates")  # settings of diffprivlib's mechanisms that hold what is asked, not how
 
 
 @dataclass(frozen=True, eq=False)
 class Primitive:
-    """One release by a library."""
+    """One release by a library, with the metric of its arguments and the price that its own map has for a distance."""
 
     site: Site
     name: str
     settings: tuple[tuple[str, str], ...]
     argument: Any
     output: Any
-    machine: Any
+    price: Price
+    metric: Callable[[Any, Any], float] = largest_difference
+    declared: float = math.inf  # the distance that it was made for; inf where it names none
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -44,72 +50,28 @@ class Primitive:
 
     def distance(self, other: Primitive) -> float:
         """How far apart the two arguments are, in the metric of the library; inf where that is not known."""
-        if self.name.startswith("opendp"):
-            return _opendp_distance(opendp_metric(self.machine), self.argument, other.argument)
-        return _largest_difference(self.argument, other.argument)
-
-    @property
-    def declared(self) -> float:
-        """The distance that the mechanism was made for; inf where it names none."""
-        return float(getattr(self.machine, "sensitivity", math.inf))
+        return self.metric(self.argument, other.argument)
 
     def cost(self, distance: float) -> DominatingPair | None:
         """What the library's map says for arguments at this distance; None where it says nothing."""
         if not distance:
             return Finite.claimed(0.0, 0.0)
-        if math.isinf(distance):
-            return None
-        if self.name.startswith("opendp"):
-            try:
-                return pair_of_claim(Claim.stated(**opendp_claim(self.machine, distance, None)))
-            except Exception:  # BadInput, or an error of opendp's own: the map says nothing for this distance
-                return None
-        return self._diffprivlib_cost(distance)
-
-    def _diffprivlib_cost(self, distance: float) -> DominatingPair | None:
-        machine, kind = self.machine, type(self.machine).__name__
-        epsilon, delta = float(machine.epsilon), float(machine.delta)
-        if kind == "Laplace":  # its scale is sensitivity / (ε - ln(1 - δ))
-            return LaplacePair(distance * (epsilon - math.log1p(-delta)) / self.declared)
-        if kind in ("Gaussian", "GaussianAnalytic"):
-            return GaussianPair(distance / float(machine._scale))
-        steps = 1 if math.isinf(self.declared) else math.ceil(distance / self.declared * (1 - TOLERANCE))
-        if steps > 1 and delta:  # group privacy: δ grows with e^ε for each step
-            delta *= math.fsum(math.exp(step * epsilon) for step in range(steps))
-        return Finite.claimed(steps * epsilon, min(delta, 1.0))
+        return None if math.isinf(distance) else self.price(distance)
 
 
-def _largest_difference(mine: Any, theirs: Any) -> float:
-    """The largest difference of two numbers or lists of numbers; 1 or 0 for other values."""
-    try:
-        left, right = np.asarray(mine, dtype=float), np.asarray(theirs, dtype=float)
-    except (TypeError, ValueError):
-        return float(repr(mine) != repr(theirs))
-    if left.shape != right.shape:
-        return math.inf
-    with np.errstate(invalid="ignore"):
-        gaps = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.abs(left - right))
-    return math.inf if np.isnan(gaps).any() else float(gaps.max(initial=0.0))
+def _in_steps(epsilon: float, delta: float, declared: float) -> Price:
+    """The price by group privacy: (ε, δ) for each step of the declared distance, where δ also grows with e^ε."""
+
+    def price(distance: float) -> DominatingPair:
+        steps = 1 if math.isinf(declared) else math.ceil(distance / declared * (1 - TOLERANCE))
+        grown = delta * math.fsum(math.exp(step * epsilon) for step in range(steps)) if delta else 0.0
+        return Finite.claimed(steps * epsilon, min(grown, 1.0))
+
+    return price
 
 
-def _opendp_distance(metric: str, mine: Any, theirs: Any) -> float:
-    """The distance of two arguments of a measurement in its input metric."""
-    name = metric.partition(",")[0]
-    if name == "DiscreteDistance":
-        return float(repr(mine) != repr(theirs))
-    if name in ("AbsoluteDistance", "LInfDistance"):
-        return _largest_difference(mine, theirs)
-    if name in ("SymmetricDistance", "InsertDeleteDistance"):
-        before, after = Counter(map(repr, mine)), Counter(map(repr, theirs))
-        return float(((before - after) + (after - before)).total())
-    if len(np.atleast_1d(mine)) != len(np.atleast_1d(theirs)):
-        return math.inf
-    if name in ("L1Distance", "L2Distance"):
-        order = 1 if name == "L1Distance" else 2
-        return float(np.linalg.norm(np.subtract(mine, theirs).astype(float).ravel(), order))
-    if name in ("ChangeOneDistance", "HammingDistance"):
-        return float(sum(repr(one) != repr(other) for one, other in zip(mine, theirs, strict=True)))
-    return math.inf
+def _settings(**values: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((name, repr(value)) for name, value in values.items())
 
 
 # ------------------------------------------------------------------------------------------------------------ watching
@@ -120,55 +82,181 @@ def watched(record: Recorded) -> Iterator[None]:
     """While the body runs, every outermost call of a known primitive goes through `record`."""
     inside = False
 
-    def around(original: Any, describe: Callable[[Any, Any], Callable[[Any, Site], Primitive]]) -> Any:
-        def call(self: Any, argument: Any = None) -> Any:
-            nonlocal inside
-            if inside:
-                return original(self, argument)
-            inside = True
-            try:
-                return record(lambda: original(self, argument), describe(self, argument))
-            finally:
-                inside = False
+    def outermost(call: Callable[[], Any], describe: Describe) -> Any:
+        nonlocal inside
+        if inside:
+            return call()
+        inside = True
+        try:
+            return record(call, describe)
+        finally:
+            inside = False
 
-        return call
-
-    done: list[tuple[type, str, Any]] = []
+    done: list[tuple[Any, str, Any]] = []
     try:
-        for kind, name, describe in _known():
-            original = vars(kind)[name]
-            done.append((kind, name, original))
-            setattr(kind, name, around(original, describe))
+        for owner, name, around in _known():
+            original = vars(owner)[name]
+            done.append((owner, name, original))
+            setattr(owner, name, around(original, outermost))
         yield
     finally:
-        for kind, name, original in reversed(done):
-            setattr(kind, name, original)
+        for owner, name, original in reversed(done):
+            setattr(owner, name, original)
 
 
-def _known() -> Iterator[tuple[type, str, Callable[[Any, Any], Callable[[Any, Site], Primitive]]]]:
-    """The methods of loaded libraries that release something."""
-    if "diffprivlib.mechanisms" in sys.modules:
-        todo = [sys.modules["diffprivlib.mechanisms.base"].DPMechanism]
+def _known() -> Iterator[tuple[Any, str, Around]]:
+    """The functions of loaded libraries that release something, each with what takes its place."""
+    loaded = sys.modules
+    if "diffprivlib.mechanisms" in loaded:
+        todo = [loaded["diffprivlib.mechanisms.base"].DPMechanism]
         while todo:
             kind = todo.pop()
             todo += kind.__subclasses__()
             if "randomise" in vars(kind) and not inspect.isabstract(kind):
-                yield kind, "randomise", _of_diffprivlib
-    if "opendp.mod" in sys.modules:
-        measurement = sys.modules["opendp.mod"].Measurement
-        yield measurement, "__call__", _of_opendp
-        yield measurement, "invoke", _of_opendp
+                yield kind, "randomise", _calling(_of_diffprivlib)
+    if "opendp.mod" in loaded:
+        yield loaded["opendp.mod"].Measurement, "__call__", _calling(_of_opendp)
+        yield loaded["opendp.mod"].Measurement, "invoke", _calling(_of_opendp)
+    if "pydp.algorithms.numerical_mechanisms" in loaded:
+        yield loaded["pydp.algorithms.numerical_mechanisms"].NumericalMechanism, "add_noise", _calling(_of_pydp_noise)
+    if "pydp.algorithms._algorithm" in loaded:
+        yield loaded["pydp.algorithms._algorithm"].MetaAlgorithm, "quick_result", _calling(_of_pydp)
+    if "opacus.optimizers.optimizer" in loaded:
+        yield loaded["opacus.optimizers.optimizer"].DPOptimizer, "add_noise", _around_opacus
+    if "jax_privacy.noise_addition" in loaded:
+        yield loaded["jax_privacy.noise_addition"], "_streaming_matrix_factorization_privatizer", _around_jax_privacy
 
 
-def _of_diffprivlib(machine: Any, argument: Any) -> Callable[[Any, Site], Primitive]:
+def _calling(describe: Callable[[Any, Any], Describe]) -> Around:
+    """Records a method of one argument, whose release is what it returns."""
+
+    def around(original: Any, record: Recorded) -> Any:
+        def call(self: Any, argument: Any = None) -> Any:
+            return record(lambda: original(self, argument), describe(self, argument))
+
+        return call
+
+    return around
+
+
+# ----------------------------------------------------------------------------------------------------------- libraries
+
+
+def _of_diffprivlib(machine: Any, argument: Any) -> Describe:
     asked = {name: getattr(machine, name) for name in DATA if getattr(machine, name, None) is not None}
     names = [name for name in inspect.getfullargspec(type(machine)).kwonlyargs if name != "random_state"]
-    settings = tuple((name, repr(getattr(machine, name, None))) for name in names if name not in DATA)
-    value = asked.get("utility", argument)
-    name = f"diffprivlib's {type(machine).__name__}"
-    return lambda output, site: Primitive(site, name, settings, value, output, machine)
+    settings = _settings(**{name: getattr(machine, name, None) for name in names if name not in DATA})
+    value, kind = asked.get("utility", argument), type(machine).__name__
+    declared = float(getattr(machine, "sensitivity", math.inf))
+    price = _diffprivlib_price(machine, declared)
+    name = f"diffprivlib's {kind}"
+    return lambda output, site: Primitive(site, name, settings, value, output, price, declared=declared)
 
 
-def _of_opendp(measurement: Any, argument: Any) -> Callable[[Any, Site], Primitive]:
+def _diffprivlib_price(machine: Any, declared: float) -> Price:
+    kind, epsilon, delta = type(machine).__name__, float(machine.epsilon), float(machine.delta)
+    if kind == "Laplace":  # its scale is sensitivity / (ε - ln(1 - δ))
+        return lambda distance: LaplacePair(distance * (epsilon - math.log1p(-delta)) / declared)
+    if kind in ("Gaussian", "GaussianAnalytic"):
+        return lambda distance: GaussianPair(distance / float(machine._scale))
+    return _in_steps(epsilon, delta, declared)
+
+
+def _of_opendp(measurement: Any, argument: Any) -> Describe:
+    metric = opendp_metric(measurement)
     settings = (("measure", str(measurement.output_measure)), ("metric", str(measurement.input_metric)))
-    return lambda output, site: Primitive(site, "opendp's measurement", settings, argument, output, measurement)
+
+    def price(distance: float) -> DominatingPair | None:
+        try:
+            return pair_of_claim(Claim.stated(**opendp_claim(measurement, distance, None)))
+        except Exception:  # BadInput, or an error of opendp's own: the map says nothing for this distance
+            return None
+
+    def distance(mine: Any, theirs: Any) -> float:
+        return opendp_distance(metric, mine, theirs)
+
+    return lambda output, site: Primitive(site, "opendp's measurement", settings, argument, output, price, distance)
+
+
+def _of_pydp_noise(machine: Any, argument: Any) -> Describe:
+    """Laplace or Gaussian noise on a number: the scale is known."""
+    gaussian = hasattr(machine, "std")
+    scale = float(machine.std if gaussian else machine.diversity)
+    declared = float(machine.l2_sensitivity if gaussian else machine.sensitivity)
+    name = f"pydp's {type(machine).__name__}"
+
+    def price(distance: float) -> DominatingPair:
+        return GaussianPair(distance / scale) if gaussian else LaplacePair(distance / scale)
+
+    settings = _settings(scale=scale)
+    return lambda output, site: Primitive(site, name, settings, argument, output, price, declared=declared)
+
+
+def _of_pydp(algorithm: Any, argument: Any) -> Describe:
+    """An algorithm on records that come and go: (ε, δ) for each."""
+    epsilon, delta, records = float(algorithm.epsilon), float(algorithm.delta or 0.0), list(argument)
+    name, price = f"pydp's {type(algorithm).__name__}", _in_steps(epsilon, delta, 1.0)
+    settings = _settings(epsilon=epsilon, delta=delta)
+
+    def distance(mine: Any, theirs: Any) -> float:
+        return opendp_distance("SymmetricDistance", mine, theirs)
+
+    return lambda output, site: Primitive(site, name, settings, records, output, price, distance)
+
+
+def _around_opacus(original: Any, record: Recorded) -> Any:
+    """Records the sum of clipped gradients that noise is added to; the release is put into the parameters' `grad`."""
+
+    def add_noise(optimizer: Any) -> None:
+        gradients = _flat([parameter.summed_grad for parameter in optimizer.params])
+        deviation, norm = float(optimizer.noise_multiplier * optimizer.max_grad_norm), float(optimizer.max_grad_norm)
+
+        def call() -> list[Any]:
+            original(optimizer)
+            return [parameter.grad.detach().clone() for parameter in optimizer.params]
+
+        released = record(call, _gaussian("opacus's DPOptimizer", gradients, deviation, norm * (1 + FLOAT32_TOLERANCE)))
+        for parameter, gradient in zip(optimizer.params, released, strict=True):
+            parameter.grad = gradient
+
+    return add_noise
+
+
+def _around_jax_privacy(original: Any, record: Recorded) -> Any:
+    """Records what a Gaussian privatizer that is made now adds noise to, where its update is not compiled."""
+    jax, library = sys.modules["jax"], sys.modules["jax_privacy.noise_addition"]
+
+    def privatizer(noising_matrix: Any, *, stddev: float, **options: Any) -> Any:
+        made = original(noising_matrix, stddev=stddev, **options)
+        if noising_matrix is not library.gaussian_privatizer.args[0]:  # noise of several steps is correlated
+            return made
+
+        def update(gradients: Any, state: Any, params: Any = None) -> Any:
+            leaves = jax.tree.leaves(gradients)
+            if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+                return made.update(gradients, state, params)
+            describe = _gaussian("jax-privacy's privatizer", _flat(leaves), float(stddev), math.inf)
+            return record(lambda: made.update(gradients, state, params), describe)
+
+        return type(made)(made.init, update)
+
+    return privatizer
+
+
+def _flat(arrays: list[Any]) -> Any:
+    """All numbers of these arrays of NumPy, PyTorch or JAX."""
+    detached = [array.detach() if hasattr(array, "detach") else array for array in arrays]
+    return np.concatenate([np.asarray(array, dtype=float).ravel() for array in detached])
+
+
+def _gaussian(name: str, argument: Any, deviation: float, declared: float) -> Describe:
+    """A vector with normal noise of this deviation: the distance is Euclidean."""
+
+    def price(distance: float) -> DominatingPair | None:
+        return GaussianPair(distance / deviation) if deviation else None
+
+    def distance(mine: Any, theirs: Any) -> float:
+        return float(np.linalg.norm(mine - theirs)) if mine.shape == theirs.shape else math.inf
+
+    settings = _settings(deviation=deviation)
+    return lambda output, site: Primitive(site, name, settings, argument, output, price, distance, declared)

@@ -25,6 +25,7 @@ from veridp.kernel.output import Raised, failed
 from veridp.kernel.scripted import ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import MECHANISMS, VERIDP, Site, Trace, is_inner, is_users_code, raised_at, traced
 from veridp.mechanism import Function, Mechanism
+from veridp.mechanism.adapters.foreign import torch_seeded
 from veridp.mechanism.randomness import ON_SEED, is_source
 
 Array = NDArray[np.float64]
@@ -33,6 +34,7 @@ MAX_FROZEN = 2_000  # entries of a noisy array that are kept the same one by one
 MAX_LEAVES = 20_000  # of one output
 MAX_DEPTH = 8  # of containers within an output
 OUT_OF_SIGHT = "{} draws its noise out of sight, so its runs cannot be aligned; use an engine that samples"
+RECORDED = ("opendp", "pydp", "pipelinedp")  # libraries whose objects are, or make, releases that are known as a whole
 FIRST_UNUSED = 1 << 40  # seeds of draws that the left run does not have lie above
 
 
@@ -167,7 +169,7 @@ class TrackingGenerator(ScriptedGenerator):
 
     def __init__(self, script: Script, marks: bool) -> None:
         super().__init__(np.random.PCG64(script.seed), self._noise, self._pick_one, MAX_DRAWS)
-        self._script, self._marks = script, marks
+        self._script, self._marks, self.seed = script, marks, script.seed
         self._fresh = np.random.default_rng([script.seed, FIRST_UNUSED])
         self._own = np.random.default_rng(script.seed)
         self.events: list[RunEvent] = []
@@ -318,7 +320,7 @@ class Program:
     @classmethod
     def of(cls, mechanism: Mechanism) -> Program:
         source = getattr(mechanism.function, "source", None)  # of an adapter, whose noise is a library's own
-        if getattr(source, "library", None) == "opendp":  # a measurement, which is a release as a whole
+        if getattr(source, "library", None) in RECORDED:
             return cls(mechanism, lambda _, data: source.outputs(data, 1)[0])  # type: ignore[union-attr]
         if hasattr(source, "outputs"):
             raise BadInput(OUT_OF_SIGHT.format(mechanism.name))
@@ -367,7 +369,7 @@ def _watching(generator: TrackingGenerator, seeds: list[tuple[Site, str]], marks
 
     tokens = ON_SEED.set(seeded), OBSERVER.set(generator if marks else None)
     try:
-        with watched(generator.primitive):
+        with watched(generator.primitive), torch_seeded(generator.seed):
             yield
     finally:
         ON_SEED.reset(tokens[0])
@@ -406,6 +408,8 @@ def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, object]]:
     elif hasattr(value, "index") and hasattr(value, "to_numpy"):
         yield f"{path}.index", tuple(map(str, value.index))
         yield from _parts(np.asarray(value.to_numpy()), path, depth + 1)
+    elif hasattr(value, "__array__"):  # of PyTorch or JAX
+        yield from _parts(np.asarray(value.detach() if hasattr(value, "detach") else value), path, depth)
     elif isinstance(value, set | frozenset):
         yield path, tuple(sorted(map(repr, value)))
     elif isinstance(value, Sequence):

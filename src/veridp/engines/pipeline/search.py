@@ -175,7 +175,7 @@ class _Search:
         return self._so_far(finished=True)
 
     def _pairs(self) -> Iterator[Pair]:
-        made = neighbours(self.table, self.relation, self.mechanism.size, self.mechanism.domain)
+        made = neighbours(self.table, self.mechanism)
         return filter(self._has_size, made)
 
     def _has_size(self, pair: Pair) -> bool:

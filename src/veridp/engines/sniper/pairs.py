@@ -90,8 +90,8 @@ class PairStream:
         return self.mechanism.adjacency.adjacent(pair.left, pair.right)
 
     def patterns(self) -> Iterator[Pair]:
-        """The pairs that the adjacency itself lists: the seven patterns for vectors of queries."""
-        return self.new(self.mechanism.adjacency.pairs(self.size, self.domain))
+        """The pairs that the mechanism lists: those of its adjacency are the seven patterns for vectors of queries."""
+        return self.new(self.mechanism.pairs(self.size, self.domain))
 
     def corners(self) -> Iterator[Pair]:
         """Vectors at the ends of an interval, in two runs, that move inwards, outwards, together or at one place."""

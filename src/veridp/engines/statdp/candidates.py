@@ -370,14 +370,14 @@ def given_pairs(mechanism: Mechanism, pairs: Sequence[Any]) -> list[Pair]:
 
 
 def usual_pairs(mechanism: Mechanism, size: int | None) -> list[Pair]:
-    """The patterns that the mechanism's adjacency allows, each in one direction, since a test looks in both.
+    """The pairs that the mechanism lists, each in one direction, since a test looks in both.
 
     Of the size given; else at lengths 5 and 10, unless the mechanism says that its usual length is another.
     """
     sizes = (size,) if size is not None else SIZES if mechanism.size in SIZES else (mechanism.size,)
     found: dict[frozenset[str], Pair] = {}
     for length in sizes:
-        for made in mechanism.adjacency.pairs(length, mechanism.domain):
+        for made in mechanism.pairs(length, mechanism.domain):
             pair = tidied(made, mechanism.adjacency, mechanism.domain)
             found.setdefault(frozenset((repr(pair.left), repr(pair.right))), pair)
     if not found:

@@ -10,6 +10,7 @@ from typing import Any
 from veridp.adjacency import Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign, resolved
+from veridp.mechanism.adapters.worst_pairs import extreme_pairs, farthest_pairs
 from veridp.mechanism.declared import Mechanism
 
 PREFETCHED_DRAWS = 16_384  # of 8 bytes or more each: pydp fetches 64 KB of random bytes ahead
@@ -33,15 +34,13 @@ def pydp(algorithm: Any, **options: Any) -> Mechanism:
         step = float(algorithm.l2_sensitivity if hasattr(algorithm, "l2_sensitivity") else algorithm.sensitivity)
         relation = adjacency("linf") if step == 1 else Scaled(adjacency("linf"), step)
         known |= {"adjacency": relation, "size": 1, "domain": (-10 * step, 10 * step), "assumed": frozenset({"domain"})}
-        return foreign(
-            Unseeded(_own_noise(algorithm.add_noise, kind.__name__), scalar=True, library=kind.__name__),
-            **known | options,
-        )
+        noise = _own_noise(lambda value: algorithm.add_noise(value), kind.__name__)
+        return foreign(Unseeded(noise, scalar=True, library="pydp"), **{"worst": farthest_pairs} | known | options)
     if "domain" not in options:
         raise BadInput(f"pydp's {kind.__name__} does not tell its bounds; give domain=(low, high), or domain=range(…)")
     run = _own_noise(lambda data: algorithm.quick_result(list(data)), kind.__name__)
-    named = Unseeded(run, scalar=False, library=kind.__name__)
-    return foreign(named, **known | {"adjacency": "add-remove-unordered"} | options)
+    named = Unseeded(run, scalar=False, library="pydp")
+    return foreign(named, **known | {"adjacency": "add-remove-unordered", "worst": extreme_pairs} | options)
 
 
 def _own_noise(function: Any, name: str) -> Any:
@@ -92,7 +91,8 @@ def pipelinedp(
     values = [0.0, 1.0] if None in ends else [float(end) for end in ends]
     domain = [(partition, value) for partition in partitions for value in values]
     known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "domain": domain}
-    return foreign(Unseeded(_own_noise(aggregate, "pipelinedp"), scalar=False, library="pipelinedp"), **known | options)
+    source = Unseeded(_own_noise(aggregate, "pipelinedp"), scalar=False, library="pipelinedp")
+    return foreign(source, **{"worst": extreme_pairs} | known | options)
 
 
 # ------------------------------------------------------------------------------------------------------------ pure-ldp

@@ -13,6 +13,7 @@ import numpy as np
 from veridp.adjacency import Scaled, adjacency
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import resolved, single, stands_in
+from veridp.mechanism.adapters.worst_pairs import extreme_pairs, farthest_pairs
 from veridp.mechanism.declared import Mechanism
 
 
@@ -47,7 +48,8 @@ def diffprivlib(machine: Any, **options: Any) -> Mechanism:
         raise BadInput(f"{machine!r} is not of diffprivlib; give one of its mechanisms, tools or models")
     if _is_model(machine):
         return _model(machine, options)
-    declared = Mechanism(_Randomise(machine), **resolved(_diffprivlib_input(machine, options) | options))
+    known = {"worst": farthest_pairs, **_diffprivlib_input(machine, options)}
+    declared = Mechanism(_Randomise(machine), **resolved(known | options))
     example = declared.adjacency.example(declared.size, declared.domain)
     return replace(declared, function=_Randomise(machine, _takes_any_generator(machine, example)))
 
@@ -142,7 +144,7 @@ def _tool(function: Any, options: dict[str, Any]) -> Mechanism:
     settings = {name: options.pop(name) for name in ("adjacency", "domain", "size") if name in options}
     arguments = {"epsilon": 1.0, **options}
     is_histogram = function.__name__.startswith("histogram")
-    known: dict[str, Any] = {"adjacency": "add-remove" if is_histogram else "replace"}
+    known: dict[str, Any] = {"adjacency": "add-remove" if is_histogram else "replace", "worst": extreme_pairs}
     bounds = [0, 1] if function.__name__ == "count_nonzero" else arguments.get("range" if is_histogram else "bounds")
     if bounds is None and "domain" not in settings:
         raise BadInput(f"diffprivlib's {function.__name__} needs {'range' if is_histogram else 'bounds'}=(low, high)")
@@ -185,7 +187,9 @@ def _model(model: Any, options: dict[str, Any]) -> Mechanism:
 
     fitted.__name__ = fitted.__qualname__ = name
     fitted.library = _Randomise.library  # type: ignore[attr-defined]  # which rounds probabilities
-    return Mechanism(fitted, float(model.epsilon), **resolved({"adjacency": "replace", **options}))
+    return Mechanism(
+        fitted, float(model.epsilon), **resolved({"adjacency": "replace", "worst": extreme_pairs, **options})
+    )
 
 
 PUBLIC = ("n_features_in_", "n_samples_", "n_iter_", "feature_names_in_", "n_samples_seen_")  # not learnt from records

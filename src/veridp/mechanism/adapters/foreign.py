@@ -198,20 +198,30 @@ def _global_randomness_from(rng: Any) -> Iterator[None]:
 
     In processes that were forked, they would all go on from the same state.
     """
-    torch = sys.modules.get("torch")
-    torch_state = None if torch is None else torch.get_rng_state()
     states = np.random.get_state(), random.getstate()  # noqa: NPY002 - they are what the user's code draws from
     np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
     random.seed(int(rng.integers(2**62)))
-    if torch is not None:
-        torch.manual_seed(int(rng.integers(2**62)))
     try:
-        yield
+        with torch_seeded(int(rng.integers(2**62))):
+            yield
     finally:
         np.random.set_state(states[0])  # noqa: NPY002
         random.setstate(states[1])
-        if torch is not None:
-            torch.set_rng_state(torch_state)
+
+
+@contextmanager
+def torch_seeded(seed: int) -> Iterator[None]:
+    """Seeds the global generator of PyTorch for the body, where it is loaded; restores its state."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
 
 
 def command(line: str | Sequence[str], *, seconds: float = 60.0, keep: bool = False, **options: Any) -> Mechanism:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
-from veridp.adjacency import Adjacency, Scaled, adjacency
+from veridp.adjacency import Adjacency, Pair, Scaled, adjacency
+from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign
+from veridp.mechanism.adapters.worst_pairs import opendp_distance, worst_pairs
 from veridp.mechanism.declared import Mechanism
 from veridp.notions import MAKERS, Notion, RenyiDP, ZeroConcentrated
 
@@ -61,7 +64,13 @@ def opendp(measurement: Any, *, delta: float | None = None, **options: Any) -> M
     stated = any(name in options for name in ("epsilon", *MAKERS))
     claimed = {} if stated else opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
     function = Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
-    return foreign(function, **{**claimed, **known, "adjacency": relation})
+    priced = functools.cache(lambda distance: Claim.stated(**opendp_claim(measurement, distance, None)).epsilon)
+
+    def worst(mechanism: Mechanism) -> list[Pair]:
+        metric = opendp_metric(measurement)
+        return worst_pairs(mechanism, lambda left, right: priced(opendp_distance(metric, left, right)))
+
+    return foreign(function, **{"worst": worst, **claimed, **known, "adjacency": relation})
 
 
 def _resolved_query(query: Any) -> Any:
