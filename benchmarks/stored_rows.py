@@ -55,13 +55,15 @@ row_number() OVER () - 1, token FROM tokens
 
 
 def fill(database: Database, rows: int) -> None:
-    """Store the task with so many accepted sessions, as they would stand after a collection."""
+    """Store the task with so many accepted sessions, as they would stand after a collection.
+
+    The tables are not analysed: that may come late, and no plan may depend on it.
+    """
     with database.writing() as connection:
         store.put_task(connection, TASK)
     with database.writer.begin() as connection:
         connection.execute(text(TOKENS[connection.dialect.name]), {"task": TASK.name, "rows": rows})
         connection.execute(text(SESSIONS), {"opening": bytes(OPENING_BYTES), "outputs": b"\x91\x07"})
-        connection.execute(text("ANALYZE"))
         nodes = [
             {"task": TASK.name, "level": level, "place": place, "digest": hashlib.sha256(b"%d" % place).digest()}
             for level in range(tree.TILE, rows.bit_length())
@@ -133,7 +135,7 @@ class Requests:
 
     def each(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """The requests in the order in which a client makes them."""
-        now, token = time.time(), self.token()
+        now, token, crowd = time.time(), self.token(), [(TASK, self.token()) for _ in range(64)]
         client = Client(TASK.protocol, TASK.verifier, MemoryVault(), self.rng)
         found: list[Session] = []
 
@@ -149,6 +151,7 @@ class Requests:
             self.written(lambda c: store.put_opening(c, TASK, token, sent, now, TASK.verifier))
 
         yield "session", invite
+        yield "64 sessions together", lambda: self.written(lambda c: store.invite_all(c, crowd, now, KEYS))
         yield "session, again", lambda: self.written(lambda c: store.invite(c, TASK, token, now, KEYS))
         yield "commit", commit
         yield "open", opening

@@ -62,7 +62,10 @@ from veridp.errors import BadInput
 MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
 BUSY_MS = 60_000
 CONNECT_SECONDS = 10
-SCANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")  # what plans of PostgreSQL go without
+PLANNING = {  # of PostgreSQL: rows are found by an index, and tables are joined in the order that a statement has
+    **dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off"),
+    "join_collapse_limit": "1",
+}
 OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 
 
@@ -160,9 +163,12 @@ def upgrade(connection: Connection) -> None:
 
 
 def _by_index(connection: Any, record: object) -> None:
-    """Let PostgreSQL find rows by an index alone: a plan made while a table is small is used when it is large."""
+    """Leave PostgreSQL no plan that reads a whole table: one made while it is small is used when it is large.
+
+    Before a table is analysed, it also takes all tokens of a task for a few, and would go through them.
+    """
     with connection.cursor() as cursor:
-        cursor.execute("; ".join(f"SET {setting} = off" for setting in SCANS))
+        cursor.execute("; ".join(f"SET {name} = {value}" for name, value in PLANNING.items()))
     connection.commit()
 
 
