@@ -83,7 +83,7 @@ def test_an_older_database_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Pa
         found = Database.open(url)
         with found.reading() as connection:
             assert store.get_task(connection, "pets") == TASK
-            assert "sessions_by_stage" in {index["name"] for index in inspect(connection).get_indexes("sessions")}
+            assert "sessions_by_position" in {index["name"] for index in inspect(connection).get_indexes("sessions")}
         found.close()
 
 

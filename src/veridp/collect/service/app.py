@@ -43,7 +43,7 @@ from veridp.collect.service.operations import (
     status_of,
 )
 from veridp.collect.service.store import Database, Sent
-from veridp.collect.service.tally import TaskCounts, standing
+from veridp.collect.service.tally import TaskCounts, forget_expired, standing
 from veridp.collect.task import NAME, SessionStage, Task
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
@@ -180,6 +180,7 @@ class Service:
             try:
                 for task in await self._read(_tasks_to_log):
                     await self._grow(task)
+                await self._write(b"", lambda connection: forget_expired(connection, time.time()))
             except (Refused, SQLAlchemyError) as error:
                 log.warning("sessions are not in the log yet: %s", error)
 
@@ -381,7 +382,7 @@ def _listed(connection: Connection) -> list[dict[str, Any]]:
 
 
 def _tasks_to_log(connection: Connection) -> list[Task]:
-    return [store.get_task(connection, name) for name in tree.unlogged(connection)]
+    return [store.get_task(connection, name) for name in tree.tasks_to_log(connection)]
 
 
 class CollectApplication(Starlette):

@@ -50,7 +50,7 @@ from veridp.collect.messages import (
 )
 from veridp.collect.service.keys import NonceKeys, make_private
 from veridp.collect.service.rows import Columns, execute
-from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes
+from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes, under_way, unlogged
 from veridp.collect.service.tally import SHARDS, SessionTally
 from veridp.collect.task import Checks, Session, SessionStage, Task
 from veridp.errors import BadInput
@@ -287,7 +287,7 @@ def delete_task(connection: Connection, task: Task, now: float) -> None:
     """Delete all that clients sent. The name stays taken, and the last head of the log is kept."""
     if closing_time(connection, task) > now:
         raise Refused(Reason.CONFLICT, f"the task {task.name!r} is open; close it first")
-    for table in (sessions, tokens, tallies, supports, tree_nodes):
+    for table in (sessions, unlogged, tokens, tallies, under_way, supports, tree_nodes):
         connection.execute(delete(table).where(table.c.task == task.name))
     connection.execute(update(tasks).where(tasks.c.name == task.name).values(deleted=True))
 
@@ -321,7 +321,7 @@ def invite_all(
     found: list[Session | Refused] = []
     for (task, token), begun in zip(asked, new, strict=True):
         if begun.context.session in written:
-            _tally(connection).step(task, SessionStage.INVITED)
+            _tally(connection).note(task, begun)
             found.append(begun)
         else:
             found.append(_or_refused(partial(_begun_before, connection, task, token, now)))
