@@ -29,7 +29,7 @@ from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.receipts import TreeHead
 from veridp.collect.service import store, tree
 from veridp.collect.service.background import Known
-from veridp.collect.service.store import Database
+from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.operations import status_of
 from veridp.collect.service.schema import metadata, tallies, tree_heads, tree_nodes
