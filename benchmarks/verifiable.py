@@ -94,7 +94,7 @@ def page() -> str:
             [task.mechanism for task in frequencies],
         ),
         "",
-        *strategy_table([*means, *frequencies]),
+        *strategy_table([*means, *frequencies, *several_tasks(two)]),
         "",
         *played_table(two),
         "",
@@ -127,17 +127,25 @@ def strategy_table(tasks: Sequence[Task]) -> list[str]:
     found = [
         "Whole sessions: a client may leave at any step and return with another token. The score of a session that",
         "counts, for the best strategy, by which departures count (three targets; the service uses the column *all",
-        "departures count*), and how many tokens a report costs that reaches the column *all free*.",
+        "departures count*), and how many tokens a report costs that reaches the column *all free*. Of several",
+        "numbers (sr-smp, sr-spl) the first of three is the target, in shares of its range.",
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
     ]
     for task in tasks:
-        best = strategies(task.protocol, None if not task.items else (3, 20, 40))
+        targets = (0,) if task.protocol.numeric else (3, 20, 40)
+        best = strategies(task.protocol, targets if task.items else None)
         scores = (best.best_input, best.counted, best.free_after_invitation, best.free, best.tokens)
         name = task.mechanism if task.items else f"{task.mechanism}, {task.protocol.inputs} inputs"
         found.append("| " + " | ".join([name, *(f"{float(score):.4g}" for score in scores)]) + " |")
     return found
+
+
+def several_tasks(epsilon: float) -> list[Task]:
+    """Three attributes: one that the session draws, with all of ε, or each with as much."""
+    ranges = ("a=0..1", "b=0..1", "c=0..1")
+    return [Task("sr-smp", "sr-smp", epsilon, items=ranges), Task("sr-spl", "sr-spl", 3 * epsilon, items=ranges)]
 
 
 def played_table(epsilon: float) -> list[str]:
@@ -152,14 +160,13 @@ def played_table(epsilon: float) -> list[str]:
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
     ]
-    numbers, ranges = {"low": 17.0, "high": 90.0}, ("a=0..1", "b=0..1", "c=0..1")
+    numbers = {"low": 17.0, "high": 90.0}
     tasks = [Task(name, name, epsilon, items=tuple("abcdef")) for name in ("vgrr", "voue", "volh")]
     tasks += [
         Task(name, name, epsilon, resolution=resolution, **numbers)  # type: ignore[arg-type]
         for name, resolution in (("grr-ho", 8), ("sr-ho", 1), ("pm-ho", 24))
     ]
-    tasks += [Task("sr-smp", "sr-smp", epsilon, items=ranges), Task("sr-spl", "sr-spl", 3 * epsilon, items=ranges)]
-    for task in tasks:
+    for task in (*tasks, *several_tasks(epsilon)):
         for kind in SESSION_ATTACKS.values():
             attack = kind(task, BETA, (0,) if task.protocol.numeric else (0, 1))
             honest = [task.protocol.examples[0]] * round(PLAYED * (1 - BETA) / BETA)

@@ -88,7 +88,7 @@ def collection(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from veridp.collect.messages import Reason, Refused, SessionVerdict
     from veridp.collect.service import http_client as joining
     from veridp.collect.service import store
-    from veridp.collect.service.store import Database
+    from veridp.collect.service.database import Database
 
     def join(server: object, name: str, value: str, *_: object) -> SessionVerdict:
         if value != "dog":

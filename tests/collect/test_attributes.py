@@ -153,9 +153,10 @@ def test_splitting_never_costs_more_than_was_asked() -> None:
 @pytest.mark.parametrize("mechanism", ["sr-smp", "sr-spl"])
 def test_a_collection_from_start_to_end(mechanism: str, tmp_path: Path) -> None:
     """Through the client, the messages, the verifier and the database: 400 clients, within 5 standard errors."""
+    from veridp.collect.service.database import Database
     from veridp.collect.service.keys import NonceKeys
     from veridp.collect.service.operations import status_of
-    from veridp.collect.service.store import Database, invite, put_commit, put_opening, put_task, put_tokens, token_hash
+    from veridp.collect.service.store import invite, put_commit, put_opening, put_task, put_tokens, token_hash
 
     task = Task("several", mechanism, 3.0, items=THREE)
     assert Task.from_json(task.to_json()).digest == task.digest

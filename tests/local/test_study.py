@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from typing import Any
@@ -59,9 +60,19 @@ def test_the_most_likely_frequencies_stand_beside_the_unbiased_ones(study: Any) 
         likely, unbiased = (points(study, name, series, panel)[x] for series in (LIKELY, "GRR"))
         assert abs(likely.mean - unbiased.mean) < 4 * (likely.deviation + unbiased.deviation) / math.sqrt(8)
         assert math.isnan(likely.analytic)
-    said = conclusions(figure(study, "estimates-by-d"), study.people, study.settings)
-    assert any("iterative Bayesian update" in each.text.en and each.standing == Agreement.NOT_COMPARED for each in said)
-    assert LIKELY in study_page(study, PROTOCOLS)
+        said = conclusions(figure(study, name), study.people, study.settings)
+        told = [each for each in said if "iterative Bayesian update" in each.text.en]
+        assert [each.standing for each in told] == [Agreement.NOT_COMPARED]
+
+
+def test_a_series_looks_the_same_in_every_row_of_its_figure_and_unlike_the_others(study: Any) -> None:
+    sections = study_page(study, PROTOCOLS).split("<h2 ")
+    keyed = [re.findall(r"<span style='color:(.*?)'>(.)</span> (.*?)</span>", section) for section in sections]
+    assert LIKELY in {name for keys in keyed for *_, name in keys}
+    for keys in keyed:
+        looks = {name: (colour, sign) for colour, sign, name in keys}
+        assert all(looks[name] == (colour, sign) for colour, sign, name in keys)
+        assert len(set(looks.values())) == len(looks)
 
 
 def test_every_figure_of_the_source_study_is_there(study: Any) -> None:

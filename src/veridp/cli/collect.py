@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import secrets
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from veridp.budget import Deadline
+from veridp.cli.collect_audit import (
+    Authorities,
+    ServerUrl,
+    TaskName,
+    need_extra,
+    show_head,
+    show_status,
+    show_tokens_root,
+    verify_log,
+)
 from veridp.cli.options import AsJson, Confidence, Time
 from veridp.cli.output import FAILS, HOLDS, show, show_json, write_report
 from veridp.cli.tables import chosen_labels
-from veridp.errors import BadInput, extra
+from veridp.errors import BadInput
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from veridp.collect.receipts import TreeHead
     from veridp.collect.service.http_client import Server
 
 TOKENS_AT_ONCE = 20_000
 ADMIN_VARIABLE, CLIENT_VARIABLE = "VERIDP_ADMIN_TOKEN", "VERIDP_TOKEN"
 
-ServerUrl = Annotated[str, typer.Option("--server", help="the address of the server, http(s)://…")]
 TokenFile = Annotated[Path | None, typer.Option(help="a file with the token; else the environment variable is used")]
-Authorities = Annotated[Path | None, typer.Option("--ca", help="certificates to trust, in PEM")]
-TaskName = Annotated[str, typer.Argument(help="the name of the task")]
 DatabaseUrl = Annotated[str, typer.Option("--database", help="sqlite:///FILE or postgresql://USER@HOST/NAME")]
 
 app = typer.Typer(help="Collect locally private reports whose honest perturbation is proved.", rich_markup_mode=None)
@@ -70,7 +74,7 @@ def serve(
 
     VERIDP_METRICS_TOKEN, if it is set, shows the metrics as well, and nothing else.
     """
-    _need_extra()
+    need_extra()
     from veridp.collect.service.operations import ServiceSettings, run
 
     if (tls_cert is None) != (tls_key is None):
@@ -120,7 +124,7 @@ def create_task(
     authorities: Authorities = None,
 ) -> int:
     """Create a task (the same again changes nothing), and print new client tokens for it."""
-    _need_extra()
+    need_extra()
     import json
 
     from veridp.collect import Task
@@ -157,7 +161,7 @@ def list_tasks(
     server: ServerUrl, token_file: TokenFile = None, authorities: Authorities = None, as_json: AsJson = False
 ) -> int:
     """List all tasks of a server: until when they are open, and how many reports they have."""
-    _need_extra()
+    need_extra()
     from datetime import UTC, datetime
 
     from rich.table import Table
@@ -188,7 +192,7 @@ def close_task(
 
     Sessions that have begun may be completed. No task is open for longer than its definition says.
     """
-    _need_extra()
+    need_extra()
     import json
 
     given = {} if at is None else {"closes": at}
@@ -206,7 +210,7 @@ def delete_task(
     authorities: Authorities = None,
 ) -> int:
     """Delete all that clients sent to a closed task, for good; export its log first. Its name stays taken."""
-    _need_extra()
+    need_extra()
     if not yes and not typer.confirm(f"Delete all sessions of {name}? They cannot be brought back.", err=True):
         raise BadInput("nothing was deleted; give --yes to delete without being asked")
     with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
@@ -230,7 +234,7 @@ def take_part(
     as_json: AsJson = False,
 ) -> int:
     """Take part in a task once; exit 1 if the report was not accepted. The token is in --token-file or VERIDP_TOKEN."""
-    _need_extra()
+    need_extra()
     from veridp.accounting.ledger import Ledger
     from veridp.collect.messages import Refused
     from veridp.collect.service.http_client import client_ledger, join
@@ -260,7 +264,7 @@ def show_estimate(
     as_json: AsJson = False,
 ) -> int:
     """Print the estimate with its bounds; exit 1 where the task's rules forbid to publish it."""
-    _need_extra()
+    need_extra()
     if (server is None) == (database is None):
         raise BadInput("give either --server or --database")
     if server is None:
@@ -268,7 +272,7 @@ def show_estimate(
     else:
         with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
             status = asked.ask("GET", f"/tasks/{name}/status?confidence={confidence}").json()
-    _show_status(status, as_json)
+    show_status(status, as_json)
     return HOLDS if status["estimate"] is not None else FAILS
 
 
@@ -282,7 +286,7 @@ def export(
     authorities: Authorities = None,
 ) -> int:
     """Write the transcript of a task to a file, for auditors."""
-    _need_extra()
+    need_extra()
     if (server is None) == (database is None):
         raise BadInput("give either --server or --database")
     if server is None:
@@ -293,160 +297,9 @@ def export(
     return 0
 
 
-@app.command("head")
-def show_head(
-    name: TaskName,
-    server: ServerUrl,
-    since: Annotated[
-        Path | None, typer.Option(help="a head that this command printed before: the log must continue it")
-    ] = None,
-    authorities: Authorities = None,
-) -> int:
-    """Print the newest signed head of a task's log, for others to compare; exit 1 if the log was rewritten."""
-    _need_extra()
-    import json
-
-    from veridp.collect.messages import Reason, Refused
-    from veridp.collect.service.http_client import Server, newest_head, task_at
-
-    earlier = None if since is None else _head(since)
-    with Server(server, "", Deadline(60.0), authorities) as asked:
-        try:
-            head = newest_head(asked, task_at(asked, name), earlier)
-        except Refused as refusal:
-            if refusal.reason != Reason.BROKEN_PROMISE:
-                raise
-            show(str(refusal))
-            return FAILS
-    show(json.dumps(head.to_document(), sort_keys=True))
-    return HOLDS
-
-
-@app.command("tokens-root")
-def show_tokens_root(
-    file: Annotated[Path, typer.Argument(help="all tokens of a task, one a line")],
-) -> int:
-    """Print what binds a list of tokens. Publish it before the collection; verify-log compares."""
-    _need_extra()
-    from veridp.cli.tables import text_of
-    from veridp.collect.service.store import token_hash
-    from veridp.collect.transcript import tokens_root
-
-    show(tokens_root(token_hash(token) for token in text_of(file).split()))
-    return 0
-
-
-@app.command("verify-log")
-def verify_log(
-    file: Annotated[Path, typer.Argument(help="a log that veridp collect export wrote")],
-    state: Annotated[
-        list[Path] | None, typer.Option(help="your state file: your session must be in the log; may be repeated")
-    ] = None,
-    published_root: Annotated[
-        str | None, typer.Option("--tokens-root", help="what veridp collect tokens-root printed before the collection")
-    ] = None,
-    heads: Annotated[
-        list[Path] | None,
-        typer.Option("--head", help="a head of this log that was signed before (veridp collect head); may be repeated"),
-    ] = None,
-    log_key: Annotated[str | None, typer.Option(help="the public key that must have signed the log, in hex")] = None,
-    processes: Annotated[int, typer.Option(min=1, help="that verify sessions side by side")] = 1,
-    confidence: Confidence = 0.95,
-    as_json: AsJson = False,
-) -> int:
-    """Verify every session of a log again, offline, and estimate from it; exit 1 if anything is wrong."""
-    _need_extra()
-    from veridp.collect.client import Record
-    from veridp.collect.service.operations import status
-    from veridp.collect.transcript import audit
-
-    own = [Record.unpacked(_content(path)) for path in state or []]
-    try:
-        with file.open("rb") as log, _side_by_side(processes) as executor:
-            others = [_head(path) for path in heads or []]
-            found = audit(log, own, published_root, others, _public_key(log_key), executor)
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give a log of veridp collect export") from None
-    document = status(found.task, found.support, found.attendance, found.rejected, confidence)
-    if as_json:
-        signed = None if found.head is None else found.head.to_document()
-        faults = {"faults": found.fault_count, "first_faults": found.faults, "tokens_root": found.tokens_root}
-        faults |= {"head": signed}
-        show_json("collect verify-log", {"target": str(file), **document, **faults})
-    else:
-        _show_status(document, False)
-        if found.head is not None:
-            show(f"signed for {found.head.size} decided sessions with the key {found.head.key.hex()}")
-        show("\n".join(found.faults) if found.faults else "every session is as it should be")
-        if found.fault_count > len(found.faults):
-            show(f"… {found.fault_count} faults in all")
-    return HOLDS if found.good else FAILS
-
-
-@contextlib.contextmanager
-def _side_by_side(processes: int) -> Iterator[Executor | None]:
-    """So many processes; None where this one is enough."""
-    if processes == 1:
-        yield None
-        return
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
-def _content(file: Path, kind: str = "the state file of veridp collect join") -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; give {kind}") from None
-
-
-def _head(file: Path) -> TreeHead:
-    from veridp.collect.receipts import TreeHead
-
-    return TreeHead.from_json(_content(file, "a head that veridp collect head printed"))
-
-
-def _public_key(text: str | None) -> bytes | None:
-    from veridp.collect.receipts import KEY_BYTES
-
-    if text is None:
-        return None
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise BadInput(f"--log-key {text!r} is not a public key; give the {2 * KEY_BYTES} digits that a head has")
-    return key
-
-
-def _show_status(status: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json("collect estimate", {"target": status["task"], **status})
-        return
-    from rich.table import Table
-
-    show(
-        f"{status['task']}: {status['mechanism']}, ε = {status['epsilon']:.6g}; {status['accepted']} accepted, "
-        f"{status['rejected']} rejected, {status['expired_challenged']} left after the challenge, "
-        f"{status['pending_challenged'] + status['pending_invited']} under way; abort rate {status['abort_rate']:.3g}"
-    )
-    if status["estimate"] is None:
-        show(f"no estimate: {status['withheld']['message']}")
-        return
-    sure = f"({status['confidence']:g} for all)"
-    if status["missing"]:
-        show(f"clients that knew something of their report and did not send it: {status['missing']}")
-        table = Table("", f"between, whatever they had {sure}", "estimate if they left by chance", "its interval")
-    else:
-        table = Table("", "estimate", f"interval {sure}")
-    for column in status["estimate"]:
-        at_worst, by_chance = (
-            f"{column[f'{kind}lower']:.5g} to {column[f'{kind}upper']:.5g}" for kind in ("worst_", "")
-        )
-        cells = [f"{column['value']:.5g}", by_chance]
-        table.add_row(column["name"], *([at_worst, *cells] if status["missing"] else cells))
-    show(table)
+app.command("head")(show_head)
+app.command("tokens-root")(show_tokens_root)
+app.command("verify-log")(verify_log)
 
 
 def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
@@ -475,7 +328,7 @@ def _log_at(url: str, name: str) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _reading(url: str) -> Iterator[Connection]:
     """A connection to the database of a server, which must be there."""
-    from veridp.collect.service.store import Database
+    from veridp.collect.service.database import Database
 
     database = Database.open(url, create=False)
     try:
@@ -514,14 +367,3 @@ def _without_password(url: str) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
         return url
-
-
-def _need_extra() -> None:
-    with extra("collect", "veridp collect needs"):
-        import alembic
-        import httpx
-        import msgpack
-        import sqlalchemy
-        import starlette
-        import uvicorn  # noqa: F401
-    del alembic, httpx, msgpack, sqlalchemy, starlette

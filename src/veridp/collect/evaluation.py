@@ -31,7 +31,7 @@ from veridp.local.conclusions import Bilingual, Conclusion, corrected, judged
 from veridp.local.study import People
 
 if TYPE_CHECKING:
-    from veridp.collect.service.store import Database
+    from veridp.collect.service.database import Database
 
 TWO = math.log(2)
 MOST_REPEATS = 5  # of commitments modulo a prime of 512 bits, which take a quarter of a second each
@@ -316,8 +316,9 @@ def session_costs(sessions: int, schemes: Sequence[str] = ("blake2b", "ristretto
 
 
 def _session_cost(task: Task, sessions: int) -> SessionCost:
+    from veridp.collect.service.database import Database
     from veridp.collect.service.keys import NonceKeys
-    from veridp.collect.service.store import Database, invite, put_commit, put_opening, put_task, put_tokens, token_hash
+    from veridp.collect.service.store import invite, put_commit, put_opening, put_task, put_tokens, token_hash
 
     rng, keys = random.Random(0), NonceKeys((bytes(32),))  # noqa: S311 - a simulation
     spent = {"client": 0.0, "server": 0.0}

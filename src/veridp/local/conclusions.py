@@ -143,15 +143,15 @@ def _by_levels(figure: Figure, people: People, settings: StudySettings) -> Itera
             f"このずれは GRR ではなく切り捨てによる。切り捨ては平均を範囲の中央 {middle:g} へ引き寄せる。不偏推定はずれない。その誤差は出典の √d ではなく d に比例する（√d に比例するのは各頻度の誤差で、平均はその d 個の和である）。",
         ),
     )
-    if _series(figure, LIKELY):  # files of an earlier run have none
-        yield _likelihood(figure, people)
+    yield from _likelihood(figure, people, noisiest, -1)
 
 
-def _likelihood(figure: Figure, people: People) -> Conclusion:
+def _likelihood(figure: Figure, people: People, noisiest: str, place: int) -> Iterator[Conclusion]:
     """What the most likely frequencies give, beside the others, where noise matters most."""
-    noisiest = figure.points[0].panel
-    likely, clipped, unbiased = (_series(figure, name, noisiest)[-1] for name in (LIKELY, CLIPPED, "GRR"))
-    at, off = f"{noisiest}, d = {likely.x:g}", abs(likely.mean - people.mean)
+    if not _series(figure, LIKELY):  # files of an earlier run have none
+        return
+    likely, clipped, unbiased = (_series(figure, name, noisiest)[place] for name in (LIKELY, CLIPPED, "GRR"))
+    at, off = f"{noisiest}, {figure.x} = {likely.x:g}", abs(likely.mean - people.mean)
     text = Bilingual(
         f"The frequencies under which the reports are most likely (the iterative Bayesian update; not in the source) have at "
         f"{at} a mean that is {off:.1f} off on average, with the deviation {likely.deviation:.1f}; clipped ones are "
@@ -159,7 +159,7 @@ def _likelihood(figure: Figure, people: People) -> Conclusion:
         f"{unbiased.deviation:.1f}.",
         f"報告を最も尤もらしくする頻度（反復ベイズ更新、出典にはない）の平均は、{at} で平均 {off:.1f} ずれ、標準偏差は {likely.deviation:.1f}。切り捨てでは {abs(clipped.mean - people.mean):.1f} ずれ、{clipped.deviation:.1f}。不偏推定の標準偏差は {unbiased.deviation:.1f}。",
     )
-    return Conclusion(Agreement.NOT_COMPARED, text)
+    yield Conclusion(Agreement.NOT_COMPARED, text)
 
 
 def _proportional(points: Sequence[StudyPoint]) -> bool:
@@ -211,6 +211,7 @@ def _by_epsilon(figure: Figure, people: People, settings: StudySettings) -> Iter
         ),
         Bilingual(f"SR or PM is {far:.2f} off.", f"SR または PM が {far:.2f} ずれる。"),
     )
+    yield from _likelihood(figure, people, finest, 0)
 
 
 def ipa_gain(people: People, beta: float, theta: float) -> float:

@@ -7,7 +7,7 @@ import csv
 import html
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,9 @@ h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; } .note { color: var(--soft); font
 td, th { padding: .2rem .7rem; text-align: right; vertical-align: top; } th { border-bottom: 1px solid var(--soft); }
 td:first-child, th:first-child { text-align: left; }
 """
-COLOURS = ("#0b6e99", "#c2410c", "#15803d", "#7e22ce")
-MARKERS = ("o", "s", "^", "D")
-SIGNS = ("●", "■", "▲", "◆")  # the markers in the key
+COLOURS = ("#0b6e99", "#c2410c", "#15803d", "#7e22ce", "#a16207")
+MARKERS = ("o", "s", "^", "D", "v")
+SIGNS = ("●", "■", "▲", "◆", "▼")  # the markers in the key
 
 
 def study_csv(figure: Figure) -> str:
@@ -255,17 +255,21 @@ _ROWS = {
 
 
 def _plots(figure: Figure) -> Iterator[str]:
-    """The figure in rows of panels, each panel an SVG element, so that narrow pages can stack them."""
+    """The figure in rows of panels, each panel an SVG element, so that narrow pages can stack them.
+
+    A series looks the same in every row.
+    """
+    looks = {name: place for place, name in enumerate(dict.fromkeys(point.series for point in figure.points))}
     for row in _ROWS.get(figure.number, (_PanelRow(""),)):
         points = [
             point
             for point in figure.points
             if point.panel.startswith(row.prefix) and (not row.series or point.series in row.series)
         ]
-        series = list(dict.fromkeys(point.series for point in points))
+        series = {name: looks[name] for name in dict.fromkeys(point.series for point in points)}
         key = "".join(
-            f"<span><span style='color:{COLOURS[place]}'>{SIGNS[place]}</span> {html.escape(name)}</span>"
-            for place, name in enumerate(series)
+            f"<span><span style='color:{COLOURS[look]}'>{SIGNS[look]}</span> {html.escape(name)}</span>"
+            for name, look in series.items()
         )
         level = "" if figure.level is None else "<span>· · · true mean</span>"
         yield (f"<h3>{html.escape(row.title)}</h3>" if row.title else "") + f"<p class='key'>{key}{level}</p>"
@@ -273,8 +277,8 @@ def _plots(figure: Figure) -> Iterator[str]:
         yield f"<div class='row'>{''.join(panels)}</div>"
 
 
-def _svg(figure: Figure, row: _PanelRow, series: Sequence[str], points: Sequence[StudyPoint], panel: str) -> str:
-    """One panel, with the limits of all points of its row."""
+def _svg(figure: Figure, row: _PanelRow, series: Mapping[str, int], points: Sequence[StudyPoint], panel: str) -> str:
+    """One panel, with the limits of all points of its row; series have the number of their look."""
     with extra("plot", "the page needs"):
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas
@@ -282,9 +286,9 @@ def _svg(figure: Figure, row: _PanelRow, series: Sequence[str], points: Sequence
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):  # the same page from the same numbers
         canvas = Canvas(figsize=(4.4, 3.1))
         axes = canvas.add_axes((0.16, 0.15, 0.81, 0.76))
-        for place, one in enumerate(series):
+        for place, (one, look) in enumerate(series.items()):
             own = [point for point in points if (point.series, point.panel) == (one, panel)]
-            _draw(axes, own, place, len(series), log_x=figure.log_x)
+            _draw(axes, own, look, place, len(series), log_x=figure.log_x)
         if figure.level is not None:
             axes.axhline(figure.level, color="grey", linestyle=":", linewidth=1)
         if figure.log_x:
@@ -318,9 +322,9 @@ def _limits(points: Sequence[StudyPoint], level: float | None, *, log: bool) -> 
     return min(ends) - room, max(ends) + room
 
 
-def _draw(axes: Any, points: Sequence[StudyPoint], place: int, number: int, *, log_x: bool) -> None:
+def _draw(axes: Any, points: Sequence[StudyPoint], look: int, place: int, number: int, *, log_x: bool) -> None:
     """One of so many series, a little beside the others; where lines coincide, their dashes take turns."""
-    colour, aside = COLOURS[place], place - (number - 1) / 2
+    colour, aside = COLOURS[look], place - (number - 1) / 2
     places = [point.x for point in points]
     width = max(places) - min(places) or 1.0
     beside = [x * 1.05**aside if log_x else x + 0.012 * width * aside for x in places]
@@ -329,7 +333,7 @@ def _draw(axes: Any, points: Sequence[StudyPoint], place: int, number: int, *, l
     exact = all(point.lower == point.upper for point in points)
     style = "-" if exact else ""
     axes.errorbar(
-        beside, means, errors, marker="" if len(points) > 40 else MARKERS[place], markersize=4, linestyle=style,
+        beside, means, errors, marker="" if len(points) > 40 else MARKERS[look], markersize=4, linestyle=style,
         color=colour, linewidth=1.1, elinewidth=1,
     )  # fmt: skip
     if not math.isnan(points[0].analytic):

@@ -14,8 +14,8 @@ from veridp.collect import Client, MemoryVault, Reason, Refused, Task
 from veridp.collect.messages import promise
 from veridp.collect.service import schema, store
 from veridp.collect.service.background import Known
+from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys
-from veridp.collect.service.store import Database
 from veridp.collect.task import Session
 from veridp.errors import BadInput
 

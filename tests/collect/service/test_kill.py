@@ -21,9 +21,10 @@ from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.estimate import Attendance
 from veridp.collect.messages import Challenge, Invitation, SessionVerdict, decode, encode
 from veridp.collect.service import store
+from veridp.collect.service.database import Database
 from veridp.collect.service.http_client import STEPS, Connection, Rehearsal, rehearse
 from veridp.collect.service.keys import NonceKeys
-from veridp.collect.service.store import Database, token_hash
+from veridp.collect.service.store import token_hash
 from veridp.collect.service.tally import standing, support
 from veridp.collect.task import Session
 from veridp.collect.transcript import audit

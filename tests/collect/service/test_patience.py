@@ -17,9 +17,10 @@ from starlette.applications import Starlette
 
 from veridp.collect import Task
 from veridp.collect.service import operations, schema, store
-from veridp.collect.service.app import TOKENS_TOGETHER, application
+from veridp.collect.service.app import application
+from veridp.collect.service.database import Database
+from veridp.collect.service.handlers import TOKENS_TOGETHER
 from veridp.collect.service.operations import ImpatientProtocol, ServiceSettings
-from veridp.collect.service.store import Database
 
 ADMIN, PATIENCE = "an admin token of the tests", 60.0
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"))

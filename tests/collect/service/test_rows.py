@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 import stored_rows
 from veridp.collect.service import rows, store
-from veridp.collect.service.store import Database
+from veridp.collect.service.database import Database
 
 FEW, MANY = 1000, 5000
 

@@ -17,9 +17,9 @@ from veridp.collect import Client, MemoryVault, Task
 from veridp.collect import estimate as estimates
 from veridp.collect.service import store
 from veridp.collect.service.background import Known
+from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.operations import status_of
-from veridp.collect.service.store import Database
 from veridp.collect.service.tally import standing, support
 from veridp.collect.task import SessionStage
 

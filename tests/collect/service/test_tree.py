@@ -22,9 +22,9 @@ from veridp.collect.merkle import consistency_path, joined, leaf_hash, root_by_i
 from veridp.collect.messages import Invitation, decode
 from veridp.collect.receipts import Receipt, TreeHead, entry_of
 from veridp.collect.service import store, tree
+from veridp.collect.service.database import Database
 from veridp.collect.service.http_client import Server, fetch_receipt, join, newest_head
 from veridp.collect.service.keys import NonceKeys, SigningKey
-from veridp.collect.service.store import Database
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
 ADMIN = "an admin token of the tests"

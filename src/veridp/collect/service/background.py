@@ -25,8 +25,8 @@ from veridp.collect.commitments import scheme
 from veridp.collect.harmless import Layout
 from veridp.collect.messages import Challenge, Commit, Opening, Reason, Refused, SessionVerdict
 from veridp.collect.service import store
+from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys
-from veridp.collect.service.store import Database
 from veridp.collect.task import Session, Task, Verifier
 
 # ------------------------------------------------------------------------------------------------------- session cache

@@ -30,8 +30,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
+from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys, SigningKey
-from veridp.collect.service.store import Database
 from veridp.collect.service.tally import TaskCounts, standing, support
 from veridp.collect.task import Task
 from veridp.errors import BadInput

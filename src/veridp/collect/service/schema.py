@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
-UNLOGGED = text("position IS NULL AND stage IN ('accepted', 'rejected')")  # decided, without a place in the tree
+PLACED = text("position IS NOT NULL")
 
 tasks = Table(
     "tasks",
@@ -40,7 +40,7 @@ tokens = Table(
     Column("token", LargeBinary, primary_key=True),  # its hash
 )
 
-sessions = Table(
+sessions = Table(  # no index depends on what a step changes, so PostgreSQL leaves the indexes alone (HOT updates)
     "sessions",
     metadata,
     Column("id", LargeBinary, primary_key=True),
@@ -57,9 +57,14 @@ sessions = Table(
     Column("position", BigInteger),  # in the tree, once it is decided and logged
     Column("leaf", LargeBinary),
     UniqueConstraint("task", "token", name="one_session_per_token"),
-    Index("sessions_by_stage", "task", "stage", "reason", "expires"),
-    Index("sessions_by_position", "task", "position", unique=True),
-    Index("sessions_unlogged", "task", sqlite_where=UNLOGGED, postgresql_where=UNLOGGED),
+    Index("sessions_by_position", "task", "position", unique=True, sqlite_where=PLACED, postgresql_where=PLACED),
+)
+
+unlogged = Table(  # decided sessions that have no place in the tree yet
+    "unlogged",
+    metadata,
+    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("id", LargeBinary, primary_key=True),
 )
 
 tallies = Table(  # how many sessions took a step, by the shard of the process that wrote it
@@ -69,6 +74,16 @@ tallies = Table(  # how many sessions took a step, by the shard of the process t
     Column("shard", Integer, primary_key=True),
     Column("step", Text, primary_key=True),
     Column("sessions", BigInteger, nullable=False),
+)
+
+under_way = Table(  # how many sessions that expire then are at which stage; only all shards together are a number
+    "under_way",
+    metadata,
+    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("expires", BigInteger, primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("invited", BigInteger, nullable=False),
+    Column("challenged", BigInteger, nullable=False),
 )
 
 supports = Table(  # how much accepted reports support each column

@@ -1,40 +1,27 @@
-"""The database, and what is asked of it. Every change is conditional on the stage, so it happens once, however often
-it is asked for."""
+"""What is asked of the database. Every change is conditional on the stage, so it happens once, however often it is
+asked for."""
 
 from __future__ import annotations
 
-import logging
 import secrets
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import blake2b
-from importlib.resources import as_file, files
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgpack
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import (
     Connection,
-    Engine,
     Insert,
     Row,
     Table,
     bindparam,
-    create_engine,
     delete,
-    event,
-    make_url,
     select,
-    text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from veridp.collect.messages import (
     SESSION_BYTES,
@@ -48,152 +35,14 @@ from veridp.collect.messages import (
     packed,
     promise,
 )
-from veridp.collect.service.keys import NonceKeys, make_private
+from veridp.collect.service.database import tally_of
+from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.rows import Columns, execute
-from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes
-from veridp.collect.service.tally import SHARDS, SessionTally
+from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes, under_way, unlogged
 from veridp.collect.task import Checks, Session, SessionStage, Task
-from veridp.errors import BadInput
-
-# ------------------------------------------------------------------------------------------------------------ database
-# Connections to SQLite or PostgreSQL, and the migrations that bring a database up to date.
-
-
-MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
-BUSY_MS = 60_000
-CONNECT_SECONDS = 10
-SCANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")  # what plans of PostgreSQL go without
-OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
-
-
-@dataclass(frozen=True)
-class Database:
-    """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does.
-
-    Sessions change through `writing` alone, which keeps the running sums; `shard` is where this process adds to them.
-    """
-
-    writer: Engine
-    reader: Engine
-    shard: int = field(default_factory=lambda: secrets.randbelow(SHARDS))
-
-    @classmethod
-    def open(cls, url: str, *, create: bool = True) -> Database:
-        """The database at this URL, migrated to the newest version. A file that is missing is made, if `create`."""
-        try:
-            parsed = make_url(url)
-        except ArgumentError:
-            raise BadInput(
-                f"{url!r} is not a database URL; write sqlite:///collect.db or postgresql://user@host/name"
-            ) from None
-        backend = parsed.get_backend_name()
-        if backend == "sqlite":
-            if not (create or Path(parsed.database or "").is_file()):
-                raise BadInput(f"there is no database {parsed.database!r}; use the URL of the server")
-            if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-                raise BadInput(
-                    f"SQLite {sqlite3.sqlite_version} is too old; use PostgreSQL, or a Python with SQLite 3.35 or newer"
-                )
-            make_private(_file(parsed.database))
-            database = cls(_sqlite(url, immediate=True), _sqlite(url, immediate=False))
-        elif backend == "postgresql":
-            full = parsed.set(drivername="postgresql+psycopg")
-            one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}}
-            # Steps are tried again, so a writer need not ask first whether its connection is still there.
-            database = cls(
-                create_engine(full, **patient), create_engine(full, pool_pre_ping=True, **patient, **one_moment)
-            )
-            for engine in (database.writer, database.reader):
-                event.listen(engine, "connect", _by_index)
-        else:
-            raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
-        try:
-            with database.writer.begin() as connection:
-                upgrade(connection)
-        except SQLAlchemyError as error:
-            database.close()
-            first = str(error).splitlines()[0]
-            raise BadInput(f"cannot open the database: {first}; check the URL and that the server runs") from None
-        return database
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection that sees what was committed."""
-        with self.reader.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction in which sessions may change."""
-        with self.writer.begin() as connection:
-            tally, kept = SessionTally(), connection.info  # a connection that is lost no longer says what it keeps
-            kept[TALLY] = tally
-            try:
-                yield connection
-                tally.write(connection, self.shard)
-            finally:
-                del kept[TALLY]
-
-    def close(self) -> None:
-        self.writer.dispose()
-        self.reader.dispose()
-
-
-def _file(name: str | None) -> str:
-    if not name or name.startswith(("file:", ":memory:")):
-        raise BadInput(f"the database {name!r} is not a file; write sqlite:///collect.db")
-    return name
-
-
-def upgrade(connection: Connection) -> None:
-    """Bring the tables up to date, within the connection's transaction."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    with as_file(files(__package__) / "migrations") as folder:
-        config = Config()
-        config.set_main_option("script_location", str(folder).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
-def _by_index(connection: Any, record: object) -> None:
-    """Let PostgreSQL find rows by an index alone: a plan made while a table is small is used when it is large."""
-    with connection.cursor() as cursor:
-        cursor.execute("; ".join(f"SET {setting} = off" for setting in SCANS))
-    connection.commit()
-
-
-def _sqlite(url: str, *, immediate: bool) -> Engine:
-    """SQLite with a write-ahead log that is flushed at every commit: what is acknowledged survives a power cut."""
-    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, record: object) -> None:
-        connection.isolation_level = None  # transactions are begun below, not by the driver
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
-
-    return engine
-
-
-# --------------------------------------------------------------------------------------------------------------- store
-# Queries and changes. Every change is conditional on the stage, so it happens once however often it is asked for.
-
 
 TOKEN_BYTES = 32
 PAGE = 1000  # rows that are read at a time
-TALLY = "veridp tally"  # of a transaction
 
 M = TypeVar("M", Commit, Opening)
 
@@ -281,7 +130,7 @@ def delete_task(connection: Connection, task: Task, now: float) -> None:
     """Delete all that clients sent. The name stays taken, and the last head of the log is kept."""
     if closing_time(connection, task) > now:
         raise Refused(Reason.CONFLICT, f"the task {task.name!r} is open; close it first")
-    for table in (sessions, tokens, tallies, supports, tree_nodes):
+    for table in (sessions, unlogged, tokens, tallies, under_way, supports, tree_nodes):
         connection.execute(delete(table).where(table.c.task == task.name))
     connection.execute(update(tasks).where(tasks.c.name == task.name).values(deleted=True))
 
@@ -315,7 +164,7 @@ def invite_all(
     found: list[Session | Refused] = []
     for (task, token), begun in zip(asked, new, strict=True):
         if begun.context.session in written:
-            _tally(connection).step(task, SessionStage.INVITED)
+            tally_of(connection).note(task, begun)
             found.append(begun)
         else:
             found.append(_or_refused(partial(_begun_before, connection, task, token, now)))
@@ -455,7 +304,7 @@ def _advanced(
         for identity in write([tried[identity][1] for identity in sorted(tried)]) if tried else ():
             number, changed = tried[identity]
             found[number] = changed
-            _tally(connection).note(sent[number].task, changed)
+            tally_of(connection).note(sent[number].task, changed)
     conflict = Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
     return [found.get(number, conflict) for number in range(len(sent))]
 
@@ -472,12 +321,6 @@ def _or_refused(step: Callable[[], Session]) -> Session | Refused:
         return step()
     except Refused as refusal:
         return refusal
-
-
-def _tally(connection: Connection) -> SessionTally:
-    """What the transaction adds to the running sums; there is one in `Database.writing` only."""
-    found: SessionTally = connection.info[TALLY]
-    return found
 
 
 def _find(connection: Connection, task: Task, token: bytes) -> Session | None:

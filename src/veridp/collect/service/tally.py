@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.collect.estimate import Attendance
 from veridp.collect.service.rows import Columns, execute
-from veridp.collect.service.schema import sessions, supports, tallies
+from veridp.collect.service.schema import supports, tallies, under_way
 from veridp.collect.task import Session, SessionStage, Task
 
 SHARDS = 64
+KEPT_SECONDS = 3600  # that sums of expired sessions are kept, for servers whose clocks differ
 SUMS = np.dtype("<i8")
 Report = tuple[bytes, tuple[int, ...]]  # the session and its outputs
 REJECTED = f"{SessionStage.REJECTED} "  # followed by the reason
@@ -41,25 +42,39 @@ class SessionTally:
     """What one transaction adds to the running sums."""
 
     steps: Counter[tuple[str, str]] = field(default_factory=Counter)  # by task and step
+    invited: Counter[tuple[str, int]] = field(default_factory=Counter)  # by task and expiry
+    challenged: Counter[tuple[str, int]] = field(default_factory=Counter)
+    decided: list[tuple[str, bytes]] = field(default_factory=list)  # the task and the session
     tasks: dict[str, Task] = field(default_factory=dict)
     reports: dict[str, list[Report]] = field(default_factory=lambda: defaultdict(list))  # by task
 
-    def step(self, task: Task, taken: str) -> None:
-        self.steps[task.name, str(taken)] += 1
-
     def note(self, task: Task, session: Session) -> None:
-        """A session with a commitment, or with a verdict."""
-        verdict = session.verdict
-        self.step(task, str(session.stage) if verdict is None or verdict.accepted else REJECTED + verdict.reason)
-        if verdict is not None and verdict.accepted:
-            self.tasks[task.name] = task
-            self.reports[task.name].append((session.context.session, verdict.outputs))
+        """A session that is new, or has a commitment now, or a verdict."""
+        when, verdict, taken = (task.name, session.expires), session.verdict, str(session.stage)
+        if verdict is not None:
+            self.challenged[when] -= 1
+            self.decided.append((task.name, session.context.session))
+            if verdict.accepted:
+                self.tasks[task.name] = task
+                self.reports[task.name].append((session.context.session, verdict.outputs))
+            else:
+                taken = REJECTED + verdict.reason
+        elif session.commit is not None:
+            self.invited[when] -= 1
+            self.challenged[when] += 1
+        else:
+            self.invited[when] += 1
+        self.steps[task.name, taken] += 1
 
     def write(self, connection: Connection, shard: int) -> None:
         """Add to the running sums, in one order, so that processes never wait for each other in a circle."""
-        rows = [(task, shard, step, count) for (task, step), count in sorted(self.steps.items())]
-        if rows:
-            execute(connection, _ADDED, _ADDITIONS, rows)
+        steps = [(task, shard, step, count) for (task, step), count in sorted(self.steps.items())]
+        whens = sorted({*self.invited, *self.challenged})
+        execute(connection, _ADDED, _ADDITIONS, steps)
+        execute(
+            connection, _MOVED, _MOVES, [(*when, shard, self.invited[when], self.challenged[when]) for when in whens]
+        )
+        execute(connection, _QUEUED, _QUEUE, sorted(self.decided))
         for name, reports in sorted(self.reports.items()):
             _add_support(connection, self.tasks[name], shard, reports)
 
@@ -69,6 +84,21 @@ _ADDED = """
 INSERT INTO tallies (task, shard, step, sessions) SELECT task, shard, step, sessions FROM given WHERE true
 ON CONFLICT (task, shard, step) DO UPDATE SET sessions = tallies.sessions + excluded.sessions
 """
+_MOVES: Columns = {
+    "task": "text",
+    "expires": "bigint",
+    "shard": "integer",
+    "invited": "bigint",
+    "challenged": "bigint",
+}
+_MOVED = """
+INSERT INTO under_way (task, expires, shard, invited, challenged)
+SELECT task, expires, shard, invited, challenged FROM given WHERE true
+ON CONFLICT (task, expires, shard) DO UPDATE SET
+  invited = under_way.invited + excluded.invited, challenged = under_way.challenged + excluded.challenged
+"""
+_QUEUE: Columns = {"task": "text", "id": "bytea"}
+_QUEUED = "INSERT INTO unlogged (task, id) SELECT task, id FROM given"
 
 
 def _add_support(connection: Connection, task: Task, shard: int, reports: Iterable[Report]) -> None:
@@ -93,7 +123,7 @@ def _numbers(sums: bytes) -> NDArray[np.int64]:
 
 
 def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
-    """How the task stands; of the sessions, only those under way are counted."""
+    """How the task stands, from running sums alone."""
     steps = {
         step: int(count)
         for step, count in connection.execute(
@@ -104,9 +134,9 @@ def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
     }
     rejected = {step.removeprefix(REJECTED): n for step, n in sorted(steps.items()) if step.startswith(REJECTED)}
     accepted, challenged = steps.get(SessionStage.ACCEPTED, 0), steps.get(SessionStage.CHALLENGED, 0)
-    invited_now, challenged_now = (
-        _under_way(connection, task, stage, now) for stage in (SessionStage.INVITED, SessionStage.CHALLENGED)
-    )
+    pending = [func.coalesce(func.sum(column), 0) for column in (under_way.c.invited, under_way.c.challenged)]
+    not_expired = (under_way.c.task == task.name) & (under_way.c.expires > now)
+    invited_now, challenged_now = map(int, connection.execute(select(*pending).where(not_expired)).one())
     ended = accepted + sum(rejected.values())
     found = Attendance(
         accepted=accepted,
@@ -119,12 +149,9 @@ def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
     return TaskCounts(found, rejected, found.abort_rate(task.protocol))
 
 
-def _under_way(connection: Connection, task: Task, stage: SessionStage, now: float) -> int:
-    """How many sessions of the stage have not expired; the index by stage has them in a row."""
-    at_stage = (sessions.c.task == task.name) & (sessions.c.stage == str(stage)) & (sessions.c.reason == "")
-    count = select(func.count()).select_from(sessions).where(at_stage & (sessions.c.expires > now))
-    found: int = connection.execute(count).scalar_one()
-    return found
+def forget_expired(connection: Connection, now: float) -> None:
+    """Delete the sums of sessions that expired long ago, which are no longer under way."""
+    connection.execute(delete(under_way).where(under_way.c.expires <= now - KEPT_SECONDS))
 
 
 def support(connection: Connection, task: Task) -> list[int]:

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 import msgpack
-from sqlalchemy import Connection, Row, and_, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from veridp.collect.merkle import consistency_path, inclusion_path, joined, leaf_hash, root_of
 from veridp.collect.messages import Reason, Refused, SessionVerdict, encode
 from veridp.collect.receipts import Receipt, TreeHead, packed_entry
 from veridp.collect.service.keys import SigningKey
 from veridp.collect.service.rows import Columns, execute
-from veridp.collect.service.schema import UNLOGGED, sessions, tree_heads, tree_nodes
+from veridp.collect.service.schema import sessions, tree_heads, tree_nodes, unlogged
 from veridp.collect.service.store import insert_if_new
 from veridp.collect.task import Task
 
@@ -27,12 +27,14 @@ TILE = 6  # levels: tiles of 64 sessions
 MOST_TOGETHER = 2000  # sessions that get their places in one transaction
 
 _PLACES: Columns = {"id": "bytea", "position": "bigint", "leaf": "bytea"}
+_WAITING: Columns = {"task": "text", "id": "bytea"}
+_LOGGED = "DELETE FROM unlogged WHERE (task, id) IN (SELECT task, id FROM given)"
 _PLACED = "UPDATE sessions SET position = given.position, leaf = given.leaf FROM given WHERE sessions.id = given.id"
 
 
-def unlogged(connection: Connection) -> list[str]:
-    """The tasks with decided sessions that have no place yet."""
-    return list(connection.execute(select(sessions.c.task).where(UNLOGGED).distinct()).scalars())
+def tasks_to_log(connection: Connection) -> list[str]:
+    """The names of tasks with decided sessions that have no place yet."""
+    return list(connection.execute(select(unlogged.c.task).distinct()).scalars())
 
 
 def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> TreeHead:
@@ -42,13 +44,16 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     kept = connection.execute(mine.with_for_update()).scalar_one()  # servers that share a database take turns
     before = TreeHead.from_json(kept) if kept else None
     start = 0 if before is None else before.size
-    waiting = select(sessions).where(and_(sessions.c.task == task.name, UNLOGGED))
-    rows = connection.execute(waiting.order_by(sessions.c.id).limit(MOST_TOGETHER)).all()
+    some = select(unlogged.c.id).where(unlogged.c.task == task.name).order_by(unlogged.c.id).limit(MOST_TOGETHER)
+    waiting = some.cte()
+    found = select(sessions).join_from(waiting, sessions, sessions.c.id == waiting.c.id)
+    rows = connection.execute(found.order_by(sessions.c.id)).all()
     if before is not None and not rows and before.key == key.public:
         return before
     leaves = [leaf_hash(_entry_of(task, row)) for row in rows]
     places = range(start, start + len(rows))
     execute(connection, _PLACED, _PLACES, list(zip((row.id for row in rows), places, leaves, strict=True)))
+    execute(connection, _LOGGED, _WAITING, [(task.name, row.id) for row in rows])
     nodes = _TreeNodes(connection, task)
     nodes.complete(start, start + len(rows))
     size = start + len(rows)
