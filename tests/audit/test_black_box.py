@@ -70,7 +70,7 @@ def test_the_rate_is_that_of_the_outputs_on_the_clock(monkeypatch: pytest.Monkey
         drawn += count
         return [float(number) for number in range(count)]
 
-    monkeypatch.setattr(sampled.time, "perf_counter", lambda: 4e-4 * drawn)
+    monkeypatch.setattr("veridp.audit.sampled.time.perf_counter", lambda: 4e-4 * drawn)
     mechanism = veridp.adapters.batched(library, epsilon=1.0, size=1)
     findings = Findings(AuditCase.of(mechanism, 1, 0.05, 0), Deadline(120.0), None)
     sampled.measure_rate(findings)
