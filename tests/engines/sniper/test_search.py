@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import pickle
@@ -18,6 +19,7 @@ from veridp.catalogue.local import bloom_filter
 from veridp.claim import Claim
 from veridp.engines.sniper import AttackResult, pair_attack, search
 from veridp.engines.sniper.attack import Goal
+from veridp.engines.sniper.classifier import ModelFamily
 from veridp.engines.sniper.confirm import Spending
 from veridp.engines.sniper.levels import MOST_MOVES
 from veridp.engines.sniper.pair_attack import TaskPool
@@ -26,6 +28,7 @@ from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism import mechanism
 from veridp.sampling.worker_processes import WorkerProcesses
 
+sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has a function of this name
 SMALL: dict[str, Any] = {"samples": 20_000, "final_samples": 200_000, "seconds": 600.0, "workers": 1}
 
 
@@ -273,6 +276,30 @@ def test_the_published_configuration() -> None:
     assert finding.tried == 8
     assert 4.4 < finding.epsilon_lower < math.log(100) + 0.05
     assert finding.counts[1] / finding.samples == pytest.approx(0.01, rel=0.2)
+
+
+def test_the_published_regression_learns_as_its_code_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten steps of gradient descent with momentum on each batch, at a tenth of the rate after 500, in plain NumPy."""
+    monkeypatch.setattr(sniper, "BATCH", 200)
+    setting = pair_attack.Setting(catalogue["laplace"], 0, Goal(1000, 0.05))
+    task = pair_attack.PairTask(Pair([1.0], [0.0], "test"), 60 * 200, 1000, (ModelFamily.LINEAR,), (1,))
+    scorer: Any = sniper.train_classifier(setting, task)
+    start = sniper._learner(ModelFamily.LINEAR, 200, pair_attack.seed_for(0, 1, 8)).set_params(
+        learning_rate_init=1e-300
+    )
+    batches = list(sniper._batches(setting, task, scorer.columns))
+    start.partial_fit(batches[0].matrix.astype(np.float32), batches[0].labels, classes=(0, 1))
+    weights = np.array([start.coefs_[0][0, 0], start.intercepts_[0][0]], dtype=np.float64)
+    moving = np.zeros(2)
+    for step in range(600):
+        batch = batches[step // 10]
+        rows = np.column_stack([scorer.model.scale(batch.matrix), np.ones(400)])
+        off = 1 / (1 + np.exp(-rows @ weights)) - batch.labels
+        gradient = rows.T @ off / 400 + 2 * 1e-3 * weights * [1, 0]  # the intercept is not held back here
+        moving = 0.3 * moving - (0.3 if step < 500 else 0.03) * gradient
+        weights += moving
+    (slopes, intercept), *_ = scorer.model.layers
+    assert [slopes[0, 0], intercept[0]] == pytest.approx(weights, rel=1e-3, abs=1e-5)
 
 
 def test_the_published_configuration_takes_ties_by_a_coin() -> None:
