@@ -8,13 +8,16 @@ numbers that were released before, one after the other: adaptive composition.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from veridp.kernel.expressions import Affine
+from veridp.kernel.branches import norm_branch, set_local
+from veridp.kernel.expressions import Affine, Condition
+from veridp.kernel.expressions.records import bounded_extreme
 from veridp.kernel.noise import Uniform
 from veridp.kernel.run import Run
-from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in
+from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in
 
 MAX_KNOWN_TERMS = 3  # of a sum of released numbers, before it has a symbol of its own
 
@@ -112,6 +115,19 @@ class AdaptiveRun(Run):
         noise = noises[0]
         released = Released(noise.index, noise.distribution, noise.site, total=total)
         return Affine(0, {released: 1}, total.kind, total.held)
+
+    def decide(self, condition: Condition) -> bool:
+        """Also: a branch that clips by a norm is taken whatever the norm is, see `veridp.kernel.branches`."""
+        ordered = condition.relation in (Relation.AT_LEAST, Relation.ABOVE)
+        found = norm_branch(sys._getframe(1)) if ordered and any(map(is_of_data, condition.slack.terms)) else None
+        if found is None:
+            return super().decide(condition)
+        frame, name, bound = found
+        larger = bounded_extreme([frame.f_locals[name], bound], True)
+        if larger is None:
+            return super().decide(condition)
+        set_local(frame, name, larger)
+        return True
 
     def is_known(self, symbol: Symbol) -> bool:
         """Whether it may be taken for a released number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import linecache
 import math
 from fractions import Fraction
 
@@ -69,7 +70,44 @@ def root_of_squares(rng, data):
     return (total + rng.normal(0, 3, size=2)).tolist()
 
 
-@pytest.mark.parametrize("mechanism", [divided, scaled_down, row_by_row, by_hand, root_of_squares])
+def where_it_is_too_long(rng, data, clip=1.5):
+    total = np.zeros(2)
+    for x in data:
+        g = gradient(np.array([0.5, -0.25]), x)
+        norm = np.sqrt((g**2).sum())
+        if norm > clip:
+            g *= clip / norm
+        total += g
+    return total + rng.normal(0, 2 * clip, size=2)
+
+
+def shortened(g, bound):
+    size = np.linalg.norm(g)
+    if size > bound:
+        return g * bound / size
+    return g
+
+
+def by_a_helper(rng, data, clip=1.5):
+    clipped = [shortened(gradient(np.array([0.5, -0.25]), x), clip) for x in data]
+    return sum(clipped, start=np.zeros(2)) + rng.normal(0, 2 * clip, size=2)
+
+
+def by_a_factor(rng, data):
+    a = b = 0.0
+    for x in data:
+        u, v = x - 1, (x - 1) * x
+        length, factor = math.hypot(u, v), 1.0
+        if length >= 1.5:
+            factor = 1.5 / length
+        a, b = a + u * factor, b + v * factor
+    return a + rng.normal(0, 3), b + rng.normal(0, 3)
+
+
+PHRASINGS = [divided, scaled_down, row_by_row, by_hand, root_of_squares, where_it_is_too_long, by_a_helper, by_a_factor]
+
+
+@pytest.mark.parametrize("mechanism", PHRASINGS)
 def test_a_clipped_gradient_costs_its_norm_however_it_is_written(mechanism):
     proof = prove(mechanism, **RECORDS)
     assert proof.mu == pytest.approx(0.5, rel=1e-12)
@@ -163,8 +201,54 @@ def python_division(rng, data):
     return a + rng.normal(0, 2), b + rng.normal(0, 2)
 
 
+def the_whole_batch_where_it_is_too_long(rng, data):
+    total = sum(gradient(np.zeros(2), x) for x in data)
+    norm = np.linalg.norm(total)
+    if norm > 1:
+        total = total * 1 / norm
+    return total + rng.normal(0, 2, size=2)
+
+
+def branching(body):
+    """A mechanism whose branch is this text."""
+    lines = ["def mechanism(rng, data, clip=1.0):", "    total = np.zeros(3)", "    for x in data:"]
+    lines += ["        g, factor = gradient(np.zeros(2), x), 1.0", *(f"        {line}" for line in body.splitlines())]
+    lines += ["        total += [*(g * factor), length]", "    return total + rng.normal(0, 2, size=3)", ""]
+    source = "\n".join(lines).replace("length]", "norm / 1000]" if "norm later" in body else "0.0]")
+    file = f"<branch {len(linecache.cache)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    names = {"np": np, "gradient": gradient, "__name__": "branching"}
+    exec(compile(source, file, "exec"), names)  # noqa: S102 - the text of this test
+    return names["mechanism"]
+
+
+CLIPS = "norm = np.linalg.norm(g)\nif norm > clip:\n    g = g * clip / norm"
+BRANCHES = [
+    CLIPS.replace("norm > clip", "norm < clip"),
+    CLIPS.replace("norm > clip", "norm > clip + 1"),
+    CLIPS.replace("norm > clip", "norm > 2"),
+    CLIPS.replace("g * clip / norm", "g * clip / norm / norm"),
+    CLIPS.replace("g * clip / norm", "g * norm / clip"),
+    CLIPS.replace("g * clip / norm", "g - clip / norm"),
+    CLIPS.replace("norm(g)", "norm(g[1:])"),
+    CLIPS.replace("norm(g)", "norm(g, 1) / 2"),
+    CLIPS + "  # norm later",
+    CLIPS + "\nelse:\n    g = 2 * g",
+    CLIPS.replace("    g =", "    factor = 2.0\n    g ="),
+    "factor = 1.5\n" + CLIPS.replace("g = g * clip", "factor = clip"),
+]
+
+
+def test_a_branch_that_clips_is_one_and_those_that_almost_do_are_not():
+    assert prove(branching(CLIPS), **RECORDS).mu == pytest.approx(0.5, rel=1e-12)
+    for body in BRANCHES:
+        with pytest.raises(NotExplorable):
+            prove(branching(body), **RECORDS)
+
+
 FALSE = [
     the_whole_batch,
+    the_whole_batch_where_it_is_too_long,
     one_noise,
     python_division,
     clipping(lambda g: 1 / max(1.0, np.linalg.norm(g[:1]))),

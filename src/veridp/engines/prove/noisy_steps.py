@@ -428,8 +428,8 @@ def noisy_steps_of(mechanism: Mechanism, size: int) -> tuple[NoisySteps, dict[in
             for path in walked:
                 if not paths[each] and not _is_worth_it(path):
                     return None
-                if len(paths[each]) < FIRST_PATHS:
-                    PathReader(path, False, {}).read()  # else it may take long to find out
+                if 0 < len(paths[each]) <= FIRST_PATHS:  # there are more: it may take long to find out
+                    PathReader(paths[each][-1], False, {}).read()
                 paths[each].append(path)
         whole = all(len(own) == 1 for own in paths.values())
         names: dict[object, int] = {}

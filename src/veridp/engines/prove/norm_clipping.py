@@ -54,11 +54,37 @@ def clipped_entry(value: Affine) -> ClippedEntry | None:
 def squared_norm(entries: Iterable[ClippedEntry]) -> Fraction | None:
     """The most that the squares of entries with one norm add up to; None where that is not known."""
     found = list(entries)
+    if (known := _share_of_arguments(found)) is not None:
+        return known
     whole, total = _square_of(found[0].norm), _sum_of_squares(each.of for each in found)
     if not whole or not total:
         return None
     ratios = {c / whole[monomial] for monomial, c in total.items() if monomial in whole}
     return ratios.pop() if total.keys() == whole.keys() and len(ratios) == 1 else None
+
+
+def _share_of_arguments(entries: list[ClippedEntry]) -> Fraction | None:
+    """The same at sight, where each entry is a multiple of what the norm is of, in even shares; else None."""
+    norm = entries[0].norm
+    if not isinstance(norm, Derived) or norm.function != f.norm_of(len(norm.arguments)):
+        return None
+    shares = [Fraction(0)] * len(norm.arguments)
+    for entry in entries:
+        ratios = ((k, _ratio(entry.of, argument)) for k, argument in enumerate(norm.arguments))
+        place, ratio = next(((k, ratio) for k, ratio in ratios if ratio is not None), (0, None))
+        if ratio is None:
+            return None
+        shares[place] += ratio**2
+    return shares[0] if len(set(shares)) == 1 else None
+
+
+def _ratio(value: Affine, other: Any) -> Fraction | None:
+    """One expression over another, where that is a number."""
+    if not isinstance(other, Affine) or not other.terms or value.terms.keys() != other.terms.keys():
+        return None
+    ratios = {Fraction(c) / Fraction(other.terms[symbol]) for symbol, c in value.terms.items()}
+    ratio = ratios.pop()
+    return ratio if not ratios and value.constant == ratio * other.constant else None
 
 
 # --------------------------------------------------------------------------------------------------- factors and norms
