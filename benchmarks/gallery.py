@@ -4,7 +4,7 @@ Every mechanism of `examples/gallery/` states its claim, its neighbours and the 
 no pair, no size, no setting of an engine. Prints a line for each, and with `--write` the page `docs/gallery.md`. A
 mistake that is not refuted, and a repair that is, are marked with "!!" and counted.
 
-    python benchmarks/gallery.py [--time 60] [--only NAME ...] [--write docs/gallery.md]
+    python benchmarks/gallery.py [--time 60] [--only NAME ...] [--write docs/gallery.md [--note TEXT]]
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ then called without any other setting. {found} of the {count} mistakes are found
 {alarms} of the repairs is refuted. "As floats": the claim holds for real numbers, and the look at low bits that is part
 of the audit refutes it for the doubles that are released, but not for those of the repair. The files are in
 `examples/gallery/`; `python benchmarks/gallery.py --write docs/gallery.md` writes this page anew. Seconds depend on the
-machine.
+machine{note}.
 
 | reported in | mistake | found by default | Îµ of the mistake | seconds | its repair |
 |---|---|---|---|---|---|
@@ -105,7 +105,7 @@ Two neighbouring inputs, an event, and its probability on either. The event of Î
 """
 
 
-def page(results: Sequence[tuple[Exhibit, Verdict, Verdict]]) -> str:
+def page(results: Sequence[tuple[Exhibit, Verdict, Verdict]], note: str = "") -> str:
     rows, witnesses = [], []
     for exhibit, broken, fixed in results:
         how = found(broken, fixed)
@@ -126,6 +126,7 @@ def page(results: Sequence[tuple[Exhibit, Verdict, Verdict]]) -> str:
         count=len(results),
         found=sum(found(broken, fixed) != "no" for _, broken, fixed in results),
         alarms=alarms or "none",
+        note=f"; {note}" if note else "",
         rows="\n".join(rows),
         witnesses="\n".join(witnesses),
     )
@@ -136,6 +137,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--time", type=float, default=60.0, help="seconds for each audit, the default of the audit")
     parser.add_argument("--only", action="append", help="this mistake (may be given several times)")
     parser.add_argument("--write", type=Path, help="also write the page to this file")
+    parser.add_argument("--note", default="", help="what the page says of the machine")
     options = parser.parse_args(arguments)
     results = []
     for exhibit in exhibits():
@@ -149,7 +151,7 @@ def main(arguments: Sequence[str]) -> None:
     alarms = sum(fixed.standing is Standing.REFUTED for _, _, fixed in results)
     print(f"{count} of {len(results)} mistakes are found by the default call; {alarms} repairs are refuted")
     if options.write is not None:
-        options.write.write_text(page(results), encoding="utf-8")
+        options.write.write_text(page(results, options.note), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import opendp.prelude as dp
 import pytest
 from diffprivlib import mechanisms as ibm
@@ -79,5 +80,9 @@ def test_worst_pairs_follow_the_settings_that_are_stated() -> None:
     mean = veridp.adapters.diffprivlib(tools.mean, bounds=(0, 10), size=4)
     (first, *_) = mean.stating(domain=(2, 7), size=2).worst_pairs(2, (2, 7))
     assert abs(math.fsum(first.left) - math.fsum(first.right)) == 5  # type: ignore[arg-type]
+    own = veridp.adjacency.OwnAdjacency(
+        "labels", lambda left, right: True, lambda size: [("a", "b")], lambda size: np.eye(size)
+    )
+    assert [pair.left for pair in mean.stating(adjacency=own).worst_pairs(2, (0, 10))] == ["a"]
     given = mean.stating(adjacency=veridp.adjacency.GivenPairs([([1.0, 2.0], [1.0, 3.0])]))
     assert [pair.left for pair in given.pairs(2, (0, 10))] == [[1.0, 2.0], [1.0, 3.0]]

@@ -82,6 +82,8 @@ def test_a_step_of_opacus_is_one_release_of_its_clipped_gradients() -> None:
     assert found.rho == pytest.approx(1 / (2 * 2.0**2), rel=1e-3)  # a clipped gradient more: Δ = 1.5, σ = 3
     assert not found.candidates
     assert not found.lost
+    sampled = veridp.adapters.unseeded(step, mu=0.5, adjacency="add-remove", domain=ROWS, size=2)
+    assert veridp.pipeline.compare(sampled, ROWS[:2], ROWS).rho == pytest.approx(found.rho)
 
 
 PRIVATIZER = """

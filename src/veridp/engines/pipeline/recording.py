@@ -319,6 +319,9 @@ class Program:
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Program:
+        in_sight = getattr(mechanism.function, "in_sight", None)  # what an adapter wraps that has it sampled
+        if in_sight is not None:
+            return cls(mechanism, in_sight.bind(**mechanism.arguments).bound())
         source = getattr(mechanism.function, "source", None)  # of an adapter, whose noise is a library's own
         if getattr(source, "library", None) in RECORDED:
             return cls(mechanism, lambda _, data: source.outputs(data, 1)[0])  # type: ignore[union-attr]

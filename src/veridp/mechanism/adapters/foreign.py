@@ -189,6 +189,7 @@ def unseeded(function: Mechanism | Callable[..., Any], **options: Any) -> Mechan
         first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in ("rng", given.roles.data)]
         once.__signature__ = inspect.Signature([*first, *others])  # type: ignore[attr-defined]
 
+    once.in_sight = given  # type: ignore[attr-defined]  # for engines that know releases of libraries as a whole
     return replace(given, function=once, vectorised=many)
 
 

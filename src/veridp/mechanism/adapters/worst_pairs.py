@@ -59,8 +59,9 @@ def _price(loss: Loss, pair: Pair) -> float:
 def _at_ends(pair: Pair, domain: Domain) -> Iterator[Pair]:
     """The pair moved to the lower, and to the upper end of the domain, where that leaves both inputs inside."""
     numbers: list[Any] = list(domain)
-    low, high = min(numbers), max(numbers)
-    moves = _moves(pair)
+    low, high, moves = min(numbers), max(numbers), _moves(pair)
+    if not moves:
+        return
     for end, left in (
         ("lower", [low - min(move, 0) for move in moves]),
         ("upper", [high - max(move, 0) for move in moves]),
@@ -71,15 +72,17 @@ def _at_ends(pair: Pair, domain: Domain) -> Iterator[Pair]:
 
 
 def _moves(pair: Pair) -> list[Any]:
-    return [theirs - mine for mine, theirs in zip(pair.left, pair.right, strict=True)]  # type: ignore[call-overload]
+    """By how much each entry moves; none where the inputs are not lists of numbers."""
+    try:
+        return [theirs - mine for mine, theirs in zip(pair.left, pair.right, strict=True)]  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return []
 
 
 def _spread_of_moves(pair: Pair) -> float:
     """How differently the entries of a vector move; 0 where they are no numbers."""
-    try:
-        return float(np.ptp(_moves(pair)))
-    except (TypeError, ValueError):
-        return 0.0
+    moves = _moves(pair)
+    return float(max(moves) - min(moves)) if moves else 0.0
 
 
 def _difference_of_sums(pair: Pair) -> float:
