@@ -1,4 +1,4 @@
-"""Slow clients, a database that hangs, and uploads: none of them keeps others waiting for ever."""
+"""Slow clients, guessers, a database that hangs, and uploads: none of them keeps others waiting for ever."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import uvicorn
 from sqlalchemy import Connection
 from starlette.applications import Starlette
 
-from veridp.collect import Task
+from veridp.collect import Client, MemoryVault, Task
+from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
 from veridp.collect.service import operations, schema, store
 from veridp.collect.service.app import application
 from veridp.collect.service.database import Database
@@ -55,6 +56,29 @@ def test_a_database_that_hangs_is_said_and_waited_for(tmp_path: Path) -> None:
                     await asyncio.sleep(0.05)
             assert (await http.post("/tasks/pets/session", headers=client)).status_code in (200, 503)
             other.close()
+
+    asyncio.run(use())
+
+
+def test_who_guesses_tokens_does_not_make_others_at_the_address_abort(tmp_path: Path) -> None:
+    """A client whose session has begun completes it while somebody at its address is refused for guessing."""
+
+    async def use() -> None:
+        settings = ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN, rate=1e-6, burst=6)
+        async with running(settings) as (_, http):
+
+            async def post(step: str, token: str, message: Message | None = None) -> httpx.Response:
+                head = {"Authorization": f"Bearer {token}", "Content-Type": "application/msgpack"}
+                body = b"" if message is None else encode(message)
+                return await http.post(f"/tasks/pets/{step}", headers=head, content=body)
+
+            client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
+            commit = client.commit(decode((await post("session", "token")).content, Invitation), "dog")
+            guesses = [(await post("session", f"guess {number}")).status_code for number in range(8)]
+            assert (guesses[0], guesses[-1]) == (401, 429)
+            opening = client.open(decode((await post("commit", "token", commit)).content, Challenge))
+            verdict = decode((await post("open", "token", opening)).content, SessionVerdict)
+            assert verdict.accepted
 
     asyncio.run(use())
 

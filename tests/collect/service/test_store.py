@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +26,7 @@ from veridp.collect.messages import Commit, Invitation, Opening, decode, encode
 from veridp.collect.service import store
 from veridp.collect.service.app import application
 from veridp.collect.service.background import (
+    GATHER_SECONDS,
     LARGEST_COMMITMENT,
     MOST_SESSIONS,
     CommitQueue,
@@ -227,6 +229,28 @@ def test_steps_of_one_transaction_do_not_disturb_each_other(opened: Database) ->
     run_queue(opened, use)
     with opened.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM tokens")).scalar_one() == 50
+
+
+def test_only_who_has_company_waits_for_more(tmp_path: Path) -> None:
+    opened, pauses, go = Database.open(f"sqlite:///{tmp_path}/collect.db"), list[float](), threading.Event()
+
+    async def use() -> None:
+        queue = CommitQueue(opened, pauses.append)
+        queue.start()
+        for _ in range(3):
+            await queue.do(b"", lambda connection: None)
+        assert pauses == []
+        first = asyncio.ensure_future(queue.do(b"", lambda connection: go.wait(60)))
+        others = [asyncio.ensure_future(queue.do(b"", lambda connection: None)) for _ in range(2)]
+        await asyncio.sleep(0)  # all three are asked
+        go.set()
+        await asyncio.gather(first, *others)
+        await queue.do(b"", lambda connection: None)
+        assert pauses == [GATHER_SECONDS]
+        await asyncio.to_thread(queue.stop)
+
+    asyncio.run(use())
+    opened.close()
 
 
 def test_judges_are_replaced_when_they_die() -> None:

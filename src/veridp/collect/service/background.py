@@ -63,6 +63,7 @@ class SessionCache:
 
 
 MAX_STEPS_PER_TRANSACTION = 256
+GATHER_SECONDS = 0.01  # that a transaction waits for more steps if the last one had several: a lone client never waits
 MAX_TRIES_OF_A_STEP = 5  # of a step alone, when the database gives up on it (a deadlock, a lost connection)
 
 Q = TypeVar("Q")
@@ -108,6 +109,7 @@ class CommitQueue:
     """
 
     database: Database
+    pause: Callable[[float], None] = time.sleep
     _queue: queue.SimpleQueue[Asked[Any, Any] | None] = field(default_factory=queue.SimpleQueue)
     _thread: threading.Thread | None = None
 
@@ -133,7 +135,10 @@ class CommitQueue:
         return await asked.answer
 
     def _work(self) -> None:
+        crowded = False
         while (first := self._queue.get()) is not None:
+            if crowded:
+                self.pause(GATHER_SECONDS)
             together, last = [first], False
             while len(together) < MAX_STEPS_PER_TRANSACTION and not self._queue.empty():
                 following = self._queue.get()
@@ -141,6 +146,7 @@ class CommitQueue:
                     last = True
                     break
                 together.append(following)
+            crowded = len(together) > 1
             self._write(sorted(together, key=lambda asked: asked.key))
             if last:
                 return

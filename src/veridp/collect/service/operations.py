@@ -280,7 +280,7 @@ class Limiter:
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """The body, of at most this many bytes, and within this time; more is refused before it is read."""
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > most:
+    if declared.isdecimal() and int(declared) > most:
         raise Refused(Reason.OVERSIZED, f"a body of {declared} bytes; at most {most} are read")
     found = bytearray()
     try:
