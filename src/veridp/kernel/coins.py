@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -23,6 +25,7 @@ import numpy as np
 
 from veridp.errors import NotExplorable
 from veridp.kernel.coin_text import may_catch, only_tosses
+from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.fingerprint import Fingerprint
 from veridp.kernel.generator import StandInGenerator
@@ -40,7 +43,8 @@ LEAST_CHANCE = Fraction(1, 2**40)  # of a value: against it, what is not followe
 MAX_DEPTH = 4  # of objects within objects that a call is given
 
 CoinKey = tuple[object, ...]  # tells a call and what it is given from others
-PLAIN = (bool, int, float, str, bytes, type(None), Fraction, np.generic)
+PLAIN = (bool, int, float, str, bytes, type(None), Fraction, Written)
+HEAP_TYPE = 1 << 9  # the flag of a class that is written in Python, or made like one
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +97,12 @@ class CoinCall:
             return True
 
 
+@lru_cache(maxsize=4096)
 def _name(code: CodeType) -> str:
-    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
+    """What tells code from other code, also of the same line."""
+    constants = [_name(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    text = repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants))
+    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}:{sha256(text.encode()).hexdigest()}"
 
 
 def _told(value: Any, depth: int = 0) -> object:
@@ -104,7 +112,7 @@ def _told(value: Any, depth: int = 0) -> object:
         return "rng"
     if issubclass(kind, AdoptedRandom | AdoptedState) and value.fixed is None:
         return kind.__name__
-    if kind in PLAIN or issubclass(kind, np.generic | float):
+    if kind in PLAIN or issubclass(kind, np.number | np.bool_):
         return kind.__name__, repr(value)
     if depth < MAX_DEPTH:
         deeper = depth + 1
@@ -112,12 +120,14 @@ def _told(value: Any, depth: int = 0) -> object:
             return tuple(_told(entry, deeper) for entry in value)
         if kind is FunctionType:
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return _name(value.__code__), *(_told(each, deeper) for each in (*cells, *(value.__defaults__ or ())))
+            given = (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+            return _name(value.__code__), *(_told(each, deeper) for each in given)
         if kind is MethodType:
             return _told(value.__func__, deeper), _told(value.__self__, deeper)
         if kind in (BuiltinFunctionType, ModuleType, type):
             return kind.__name__, getattr(value, "__module__", ""), value.__name__
-        if vars(kind).get("__slots__") is None and hasattr(value, "__dict__") and kind.__module__ != "builtins":
+        bases = kind.__mro__[:-1]
+        if bases and all(b.__flags__ & HEAP_TYPE and "__slots__" not in vars(b) for b in bases):
             return kind.__qualname__, *((name, _told(part, deeper)) for name, part in sorted(vars(value).items()))
     raise NotExplorable(f"a {kind.__name__} may change")
 
