@@ -14,14 +14,17 @@ from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from veridp.budget import Deadline, check, out_of_memory
 from veridp.budget.child_process import contained
 from veridp.errors import INTERRUPTING, CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
+from veridp.kernel.coins import CoinBook, CoinTrial, LoopCoin, Tosses
 from veridp.kernel.expressions import RUN, decided
-from veridp.kernel.loops import Loops
+from veridp.kernel.fingerprint import fingerprint
+from veridp.kernel.loops import Loops, functions_of
 from veridp.kernel.modules import seeing_stand_ins
 from veridp.kernel.output import Raised, failed, leaf_key
 from veridp.kernel.output import raised as raised_output
@@ -30,12 +33,13 @@ from veridp.kernel.retries import Retries, rational
 from veridp.kernel.run import LearnedOfLoop, Results, Run, RunStopped, Stage, Way, loop_place
 from veridp.kernel.site import Site, raised_at
 from veridp.kernel.stand_ins import RAISED, Symbolic
-from veridp.kernel.state import Watch, watched_entropy
-from veridp.kernel.symbols import Rounds
+from veridp.kernel.state import Watch, changed, watched_entropy
+from veridp.kernel.symbols import Noise, Rounds
 from veridp.kernel.text import NoisyText, replaced
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 MAX_PATHS = 100_000
+BOOKS: WeakKeyDictionary[Any, CoinBook] = WeakKeyDictionary()  # by the functions whose coins they hold
 
 
 def explore(
@@ -84,7 +88,22 @@ def walk(
     loops = Loops.of(mechanism.bound()) if retries else None
     make = partial(run_type or Run, functions=functions, choosing=choosing)
     listed = partial(_listed, mechanism, data, max_paths, defer, make)
-    return listed(None) if loops is None else iter(_settled(listed, loops))
+    if loops is None:
+        return listed(None)
+    loops.coins = _known_coins(mechanism, loops)
+    paths = _settled(listed, partial(_tried, mechanism, data, make), loops)
+    if loops.coins is not None:
+        with suppress(TypeError):  # a callable that cannot be a key
+            BOOKS[mechanism.function] = loops.coins
+    return iter(paths)
+
+
+def _known_coins(mechanism: Mechanism, loops: Loops) -> CoinBook | None:
+    """The coins of an earlier listing, where all that the mechanism can reach is as it was then."""
+    book = None
+    with suppress(TypeError):
+        book = BOOKS.get(mechanism.function)
+    return None if book is None or changed(book.state, fingerprint(loops.function)) else book
 
 
 def _listed(
@@ -120,21 +139,71 @@ def _listed(
     watch.settle()
 
 
-def _settled(listed: Callable[[Loops], Iterator[Path]], loops: Loops) -> list[Path]:
-    """The paths, listed until nothing more is learned about loops that count: which do, and for how many rounds."""
+def _settled(
+    listed: Callable[[Loops], Iterator[Path]], tried: Callable[[Loops, CoinTrial], LoopCoin | None], loops: Loops
+) -> list[Path]:
+    """The paths, listed until nothing more is learned about loops that count: which do, and for how many rounds.
+
+    Where there is no end to them, calls that only toss a coin are looked for.
+    """
     while True:
         try:
+            _settle_trials(tried, loops)
             paths = list(listed(loops))
-            if not _learned(paths, loops):
+            if any(map(_trips_over_rounds, paths)):
+                loops.counting = dict.fromkeys(loops.counting, ())
+            elif not _learned(paths, loops):
                 return paths
         except LearnedOfLoop:
             continue
         except CutShort:
             raise
-        except VeridpError:
-            if not any(loops.counting.values()):
+        except VeridpError as error:
+            if any(loops.counting.values()):
+                loops.counting = dict.fromkeys(loops.counting, ())  # something depends on how often they went round
+            elif isinstance(error, TooManyPaths) and loops.coins is None:
+                loops.coins, loops.counting = CoinBook(fingerprint(loops.function)), {}
+            else:
                 raise
-            loops.counting = dict.fromkeys(loops.counting, ())  # something depends on how often they went round
+
+
+def _settle_trials(tried: Callable[[Loops, CoinTrial], LoopCoin | None], loops: Loops) -> None:
+    """Follow the calls that runs met, those within others first; LearnedOfLoop where one meets yet another."""
+    while loops.coins is not None and loops.coins.trials:
+        trial = loops.coins.trials[-1]
+        coin = tried(loops, trial)
+        loops.coins.trials.pop()
+        loops.coins.known[trial.call.key] = None if coin is None else (coin, trial.state)
+
+
+def _tried(
+    mechanism: Mechanism, data: Any, make: Callable[..., Run], loops: Loops, trial: CoinTrial
+) -> LoopCoin | None:
+    """What the call tosses; None where it is no coin."""
+    function, tosses = seeing_stand_ins(mechanism.bound()), Tosses(trial.call, functions_of(loops.function))
+    drawn = sum(isinstance(step, Noise) for step in trial.steps)
+    conditions = tuple(Path(trial.steps, None).conditions)
+    pending = [Way(tuple(map(Stage.of, trial.steps)), drawn, conditions)]
+    try:
+        while pending:
+            check()
+            tosses.count()
+            run = make(pending.pop(), {}, loops=loops, trial=trial)
+            follow(run, mechanism.name, function, data, defer=False)
+            pending += run.postponed
+            if run.ended:
+                tosses.add(run.returned, run.steps[len(trial.steps) :], drawn)
+        return tosses.coin()
+    except CutShort:
+        raise
+    except VeridpError:
+        return None
+
+
+def _trips_over_rounds(path: Path) -> bool:
+    """Whether the code did to the number of its rounds what only a plain number can bear."""
+    raised = isinstance(path.output, Raised) and path.output.type in (AttributeError.__name__, TypeError.__name__)
+    return raised and any(isinstance(step, Rounds) for step in path.steps)
 
 
 def _learned(paths: Sequence[Path], loops: Loops) -> bool:
@@ -149,9 +218,9 @@ def _learned(paths: Sequence[Path], loops: Loops) -> bool:
         return False
     factors = {(head.name, head.place, head.taken): f for head, f in Retries(paths, rational).factors.items()}
     found = {(name, at, way): 1 / factors.get((name, at + 1, way), Fraction(1)) for name, at, way in counted}
-    changed = any(loops.chances.get(key) != chance for key, chance in found.items())
+    differs = any(loops.chances.get(key) != chance for key, chance in found.items())
     loops.chances = dict(found)
-    return changed
+    return differs
 
 
 def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: bool) -> Path:

@@ -45,6 +45,7 @@ from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.site import LIBRARIES
 from veridp.kernel.stand_ins import Symbolic
 from veridp.mechanism.declared import Adopting
+from veridp.mechanism.randomness import AdoptedRandom, AdoptedState
 
 MAX_OBJECTS = 200_000  # that one function can reach
 MANY_PLAIN_ENTRIES = 1_000  # entries of a table of plain values that is read at once
@@ -287,6 +288,8 @@ class Reader:
             self._sequence(place, value.ravel().tolist() if value.dtype.hasobject else [])
         elif of(bytearray, array.array, memoryview, mmap.mmap):
             self.note(place, _digest(value.tobytes() if of(memoryview) else value))
+        elif of(AdoptedRandom, AdoptedState) and value.fixed is None:  # all its numbers come from the run's generator
+            self.note(place, kind)
         elif of(np.random.Generator, np.random.RandomState):
             bits = value.bit_generator if of(np.random.Generator) else value._bit_generator
             children = getattr(bits.seed_seq, "n_children_spawned", None) if of(np.random.Generator) else None

@@ -57,6 +57,8 @@ for _name, _method in GENERATOR_METHODS.items():
 class StandInGenerator(NoiseMethods, ABC):
     """Draws as a NumPy generator does, of whatever its subclass makes of a draw; isinstance takes it for one."""
 
+    max_listed = MAX_LISTED
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return np.random.Generator
@@ -132,7 +134,7 @@ class StandInGenerator(NoiseMethods, ABC):
             if not first < last + endpoint:
                 raise ValueError("low >= high" if not endpoint else "low > high")
             count = last + endpoint - first
-            if count > MAX_LISTED:
+            if count > self.max_listed:
                 return first + self.noise(Integers(count))
             return self.choose(range(first, first + count), [Fraction(1, count)] * count)
 

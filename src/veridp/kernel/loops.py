@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from veridp.errors import NotExplorable
+from veridp.kernel.coins import CoinBook
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
 from veridp.kernel.fingerprint import Fingerprint, fingerprint, names_in, plain_state
-from veridp.kernel.site import is_users_code
+from veridp.kernel.site import VERIDP, is_users_code
 from veridp.kernel.state import changed, gained
 from veridp.kernel.symbols import Rounds, Symbol
 
@@ -179,11 +180,12 @@ class Loops:
         self.replayed: frozenset[str] = frozenset()  # the heads that paths came back to, where these are replayed
         self.counting: dict[str, Added] = {}  # by the names of heads; nothing for those that turned out not to count
         self.chances: dict[LoopPlace, Number] = {}  # that a round is the last
+        self.coins: CoinBook | None = None  # of calls that toss a coin, where these are looked for
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Loops | None:
         """None where the code that is found from here has no loop that could retry, or looks into frames."""
-        codes = [each.__code__ for each in _functions(function)]
+        codes = [each.__code__ for each in functions_of(function)]
         looks = any(not READS_FRAMES.isdisjoint(names_in(code)) for code in codes)
         return cls(function) if any(map(_has_loops, codes)) and not looks else None
 
@@ -213,7 +215,7 @@ def _number(value: int | Affine) -> _Number:
     return value.constant, frozenset(value.terms.items()), value.kind, value.numpy
 
 
-def _functions(found: Any) -> Iterator[FunctionType]:
+def functions_of(found: Any) -> Iterator[FunctionType]:
     """The functions of the user that this one may call, as far as its code names them; methods with their classes."""
     pending, seen = [found], set()
     while pending:
@@ -230,7 +232,14 @@ def _functions(found: Any) -> Iterator[FunctionType]:
             for cell in value.__closure__ or ():
                 with suppress(ValueError):  # not assigned yet
                     pending.append(cell.cell_contents)
-            pending += [value.__globals__.get(name) for name in names_in(value.__code__)]
+            names = names_in(value.__code__)
+            named = [value.__globals__.get(name) for name in names]
+            modules = [
+                each
+                for each in named
+                if type(each) is ModuleType and is_users_code(getattr(each, "__file__", None) or VERIDP)
+            ]
+            pending += named + [vars(module).get(name) for module in modules for name in names]
         elif isinstance(value, type) or type(value).__module__ not in sys.stdlib_module_names:
             kind = value if isinstance(value, type) else type(value)
             pending += [part for base in kind.__mro__ for part in vars(base).values() if type(part) is FunctionType]
@@ -244,19 +253,22 @@ def _has_loops(code: CodeType) -> bool:
 
 Visits = dict[LoopHead, list[Visit]]  # of one call
 At = Callable[[dict[str, Any], LoopHead, Visits], None]
+Leave = Callable[[bool, Any], None]  # what to do when a call ends: whether it returns, and what
+AtCall = Callable[[FrameType], Leave | None]
 
 
 @contextmanager
-def watched_loops(at_head: At) -> Iterator[None]:
+def watched_loops(at_head: At, at_call: AtCall) -> Iterator[None]:
     """Calls `at_head` whenever a call of user code in the body is at the head of a loop, with its earlier visits.
 
-    It is given the local variables, and may set them.
+    It is given the local variables, and may set them. `at_call` is called where a call that has such loops begins.
     """
 
     def entered(frame: FrameType) -> Actions | None:
         heads = loop_heads(frame.f_code)
         if not heads:
             return None
+        leave = at_call(frame)
         visits: Visits = {head: [] for head in heads.values()}
         moved = {start: [head for head in visits if start in head.around] for start in _starts(visits)}
 
@@ -267,13 +279,18 @@ def watched_loops(at_head: At) -> Iterator[None]:
             for inner_head in moved.get(frame.f_lasti, ()):
                 visits[inner_head].clear()
 
-        return dict.fromkeys([*heads, *moved], act)
+        return Actions(dict.fromkeys([*heads, *moved], act), leave)
 
     with watched_instructions(entered):
         yield
 
 
-Actions = dict[int, Callable[[FrameType], None]]  # what to do before which instructions of a call
+@dataclass(frozen=True)
+class Actions:
+    """What to do before which instructions of a call, and at its end."""
+
+    before: dict[int, Callable[[FrameType], None]]
+    leave: Leave | None = None
 
 
 @contextmanager
@@ -294,8 +311,10 @@ def watched_instructions(entered: Callable[[FrameType], Actions | None]) -> Iter
         def step(frame: FrameType, event: Any, argument: Any) -> Any:
             nonlocal inner
             inner = inner(frame, event, argument) if inner is not None else None
-            if event == "opcode" and frame.f_lasti in actions:
-                actions[frame.f_lasti](frame)
+            if event == "opcode" and frame.f_lasti in actions.before:
+                actions.before[frame.f_lasti](frame)
+            elif event == "return" and actions.leave is not None:
+                actions.leave(dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN"), argument)
             return step
 
         return step

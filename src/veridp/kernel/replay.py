@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.errors import INTERRUPTING, CutShort, ExplorationDisagrees, MechanismFailed, RoundingDecides, VeridpError
+from veridp.kernel.coins import CoinBook, CoinKey, Toss
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.explore import follow
@@ -42,7 +43,7 @@ from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import Trace, site_of, traced
 from veridp.kernel.state import Watch
 from veridp.kernel.symbols import Noise, Relation, Rounds, Symbol, Unknown, drawn_in
-from veridp.kernel.valued_run import Place, ReplayPoint, ValuedRun, is_chosen, other_draw, output_difference
+from veridp.kernel.valued_run import Place, ReplayPoint, ValuedRun, is_chosen, is_listed, other_draw, output_difference
 from veridp.mechanism import Mechanism
 from veridp.mechanism.declared import Adopting
 from veridp.mechanism.randomness import Sources
@@ -84,7 +85,7 @@ class Listing:
         self.count = 0
         self.sample: list[Path] = []  # every `stride`-th path
         self.signatures: set[tuple[int, ...]] | None = set()  # None once there are too many
-        self.retries = False  # whether one of them ends where a loop has come back
+        self.retries = False  # whether one of them ends where a loop has come back, or tosses a coin
         self._stride = 1
 
     def watch(self, paths: Iterable[Path]) -> Iterator[Path]:
@@ -99,7 +100,7 @@ class Listing:
                 if len(self.signatures) > MAX_SIGNATURES:
                     self.signatures = None
             self.count += 1
-            self.retries |= isinstance(path.output, Again)
+            self.retries |= isinstance(path.output, Again) or any(isinstance(fork, Toss) for fork in path.forks)
             yield path
 
     @classmethod
@@ -147,6 +148,7 @@ class _Replayer:
         if loops is not None:
             ends = [path.output for path in listing.sample]
             loops.replayed = frozenset(end.head for end in ends if isinstance(end, Again))
+            loops.coins = CoinBook.of(s.coin for p in listing.sample for s in p.forks if isinstance(s, Toss))
             counted = [(path, place, s) for path in listing.sample for place, s in enumerate(path.steps)]
             for path, place, step in counted:
                 if isinstance(step, Rounds):
@@ -157,6 +159,7 @@ class _Replayer:
         self.unknowns = _unknowns_in(self.data)
         self.tries: dict[object, int] = {}  # of a point beside a boundary; as many as there may be once one was found
         self.points: dict[Path, dict[Symbol, float] | None] = {}  # inside paths that others go on as
+        self.scripts: dict[tuple[CoinKey, int], Path] = {}  # of calls that toss coins, to each of their values
         self.rng, self.runs = rng, 0
         self.branched = False  # whether generators that it makes draw from the one that it is given
         self.met: set[tuple[int, ...]] = set()  # ways through it that were compared
@@ -245,7 +248,17 @@ class _Replayer:
                 ):
                     return False
             elif isinstance(step, Noise):
-                point.draws.append(values[step])
+                if is_listed(step.distribution):
+                    point.picks.append(int(values[step]))
+                else:
+                    point.draws.append(values[step])
+            elif isinstance(step, Toss):
+                script = self.scripts.setdefault((step.coin.key, step.taken), Path(step.coin.scripts[step.taken], None))
+                if script not in self.points:
+                    self.points[script] = Inside(script, {}, self.rng).point()
+                inside = self.points[script]
+                if inside is None or not self._draw_along(script, inside, 0, point):
+                    return False
             elif is_chosen(step.options):
                 point.picks.append(step.taken)
         return True

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from veridp.errors import NotExplorable, TooManyPaths
+from veridp.kernel.coins import LoopCoin
 from veridp.kernel.decimals import Written
 from veridp.kernel.explore import check_again, follow
 from veridp.kernel.expressions import Affine, Condition
@@ -275,7 +276,7 @@ class RoundsRun(AdaptiveRun):
         self.options.append([])
         self.conditions, self.fresh = [], self.drawn
 
-    def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> None:
+    def _new_fork(self, options: tuple[Option, ...], asked: Condition | LoopCoin | None) -> None:
         possible = self.choose_way(options)
         taken = self.options[-1]
         if len(possible) > 1:
@@ -310,7 +311,7 @@ def _watched_rounds(at_head: Callable[[int, FrameType], None]) -> Iterator[None]
         if first:
             return None
         first.append(frame)
-        return dict.fromkeys(round_heads(frame.f_code), lambda frame: at_head(frame.f_lasti, frame))
+        return Actions(dict.fromkeys(round_heads(frame.f_code), lambda frame: at_head(frame.f_lasti, frame)))
 
     with watched_instructions(entered):
         yield

@@ -10,11 +10,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from types import FrameType
 from typing import Any, NoReturn
 
 from veridp.budget import check
 from veridp.errors import CutShort, Interruption, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.kernel.branches import ChosenEntry, chosen_entry
+from veridp.kernel.coins import CoinCall, CoinTrial, LoopCoin, Toss, is_unlikely, log2
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import (
     Affine,
@@ -28,12 +30,16 @@ from veridp.kernel.expressions import (
     settle,
 )
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.generator import MIN_SEEDS, Size, StandInGenerator
-from veridp.kernel.loops import MAX_VISITS, Added, LoopHead, LoopPlace, Loops, Visit, Visits, watched_loops
+from veridp.kernel.fingerprint import fingerprint
+from veridp.kernel.generator import MAX_LISTED, MIN_SEEDS, Size, StandInGenerator
+from veridp.kernel.loops import MAX_VISITS, Added, Leave, LoopHead, LoopPlace, Loops, Visit, Visits, watched_loops
 from veridp.kernel.noise import Geometric, Integers
+from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Again, Fork, Option, Step, output_text
 from veridp.kernel.recognition import expressions_in
+from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import here
+from veridp.kernel.state import changed
 from veridp.kernel.symbols import Noise, Relation, Rounds, drawn_in, has_no_atoms
 from veridp.kernel.text import WrittenNumber, goes_into_output
 from veridp.kernel.weights import Weight, weight_of
@@ -42,6 +48,7 @@ from veridp.mechanism.randomness import CURRENT, sharing
 MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
 FORKS_BETWEEN_LOOKS = 64  # at how unlikely the choices of a run are
 LEAST_LOG_PROBABILITY = -1000.0  # to the base 2: about 1e-300, below which floats have no numbers
+RARE_LOG_PROBABILITY = -200.0  # at which coins are looked for
 
 
 def loop_place(head: str, steps: Sequence[Step]) -> LoopPlace:
@@ -70,6 +77,13 @@ class Stage:
         self.answer = answer
         self.results: Results = {}
 
+    @classmethod
+    def of(cls, step: Step) -> Stage:
+        """The stage of a step that was taken elsewhere."""
+        if isinstance(step, Fork):
+            return cls(step, step.coin if isinstance(step, Toss) else None, step.taken)
+        return cls(step, step.distribution, Affine(0, {step: 1}, "i" if step.distribution.integer else "f"))
+
 
 @dataclass(frozen=True, eq=False)
 class Way:
@@ -85,9 +99,20 @@ class Run(StandInGenerator, Decider):
     """One run: the generator that the mechanism draws from, and what its symbols ask for their truth."""
 
     def __init__(
-        self, way: Way, begun: Results, functions: bool = True, loops: Loops | None = None, choosing: bool = False
+        self,
+        way: Way,
+        begun: Results,
+        functions: bool = True,
+        loops: Loops | None = None,
+        choosing: bool = False,
+        trial: CoinTrial | None = None,
     ) -> None:
         self.functions, self.loops = functions, loops
+        self.trial = trial  # a call that is to be followed to its end, and no further
+        self.tried = self.ended = False  # whether it began, and returned
+        self.returned: Any = None
+        self.forgetting = 0  # how many calls are under way whose steps are not those of the path
+        self.scripted = 0  # how many of them follow a script
         self.choosing = choosing  # whether branches that choose an entry of the output leave it undecided
         self.chosen: list[tuple[list[Any], int, Any]] = []  # such entries: the list, the place and what stands there
         self.stages = list(way.stages) if way.last is None else [*way.stages, way.last]
@@ -131,6 +156,7 @@ class Run(StandInGenerator, Decider):
     def _drawn(self, distribution: Distribution, make: Callable[[], Noise]) -> Affine:
         if self.next is None:
             self._check()
+            self._check_script()
             noise = make()
             self.stages.append(Stage(noise, distribution, Affine(0, {noise: 1}, "i" if distribution.integer else "f")))
             self.next = self.stages[-1]
@@ -226,7 +252,7 @@ class Run(StandInGenerator, Decider):
         numbered = [(index, option) for index, option in enumerate(options) if option is not None]
         return numbered[self._take(tuple(option for _, option in numbered))][0]
 
-    def _take(self, options: tuple[Option, ...], asked: Condition | None = None) -> int:
+    def _take(self, options: tuple[Option, ...], asked: Condition | LoopCoin | None = None) -> int:
         """The index of the option to go with."""
         if self.next is None:
             self._new_fork(options, asked)
@@ -234,8 +260,11 @@ class Run(StandInGenerator, Decider):
             self._disagree(_fork_text(options), self.next.step)
         return self._answer()  # type: ignore[no-any-return]
 
-    def _new_fork(self, options: tuple[Option, ...], asked: Condition | None) -> None:
-        if self.back is not None:
+    def _new_fork(self, options: tuple[Option, ...], asked: Condition | LoopCoin | None) -> None:
+        if self.back is not None or self.ended:
+            raise RunStopped
+        self._check_script()
+        if self.tried and is_unlikely(self.steps[len(self.trial.steps) :], self._drawn_before_trial):  # type: ignore[union-attr]
             raise RunStopped
         possible = self.choose_way(options)
         if not possible:
@@ -256,11 +285,12 @@ class Run(StandInGenerator, Decider):
             )
         site, (taken, *others) = here(), possible
         begun = tuple(self.stages) if others else ()
+        fork = partial(Toss, coin=asked) if isinstance(asked, LoopCoin) else Fork
         for other in reversed(others):
-            stage = Stage(Fork(options, other, site), asked, other)
+            stage = Stage(fork(options, other, site), asked, other)
             conditions = (*self.conditions, *options[other].conditions)
             self.postponed.append(Way(begun, self.drawn, conditions, stage))
-        self.next = Stage(Fork(options, taken, site, implied=not others), asked, taken)
+        self.next = Stage(fork(options, taken, site, implied=not others), asked, taken)
         self.stages.append(self.next)
         if others:
             self.conditions += options[taken].conditions
@@ -269,7 +299,11 @@ class Run(StandInGenerator, Decider):
         """Whether its choices are so unlikely that a loop, whose chance to go on falls in every round, must have made
         them."""
         weights = [step.option.weight for step in self.steps if isinstance(step, Fork)]
-        return sum(math.log2(weight) for weight in weights if not isinstance(weight, Weight)) < LEAST_LOG_PROBABILITY
+        if self.loops is not None:
+            weights.append(rational_mass([c for c in self.conditions if len(c.slack.terms) == 1]) or 1)
+        rare = self.loops is not None and self.loops.coins is None
+        least = RARE_LOG_PROBABILITY if rare else LEAST_LOG_PROBABILITY
+        return sum(log2(weight) for weight in weights if not isinstance(weight, Weight)) < least
 
     def choose_way(self, options: Sequence[Option]) -> Sequence[int]:
         """The options that are possible here: the run takes the first, later runs the others."""
@@ -351,12 +385,19 @@ class Run(StandInGenerator, Decider):
 
     def watched(self) -> AbstractContextManager[None]:
         """In which the function runs."""
-        return nullcontext() if self.loops is None else watched_loops(partial(self.at_head, self.loops))
+        if self.loops is None:
+            return nullcontext()
+        return watched_loops(partial(self.at_head, self.loops), partial(self.at_call, self.loops))
 
     def at_head(self, loops: Loops, variables: dict[str, Any], head: LoopHead, every: Visits) -> None:
         """Called at the head of a loop, with what the call was there before: see whether it has come back."""
         visits = every[head]
-        if self.back is not None or len(visits) >= MAX_VISITS or (loops.replayed and head.name not in loops.replayed):
+        if (
+            self.forgetting
+            or self.back is not None
+            or len(visits) >= MAX_VISITS
+            or (loops.replayed and head.name not in loops.replayed)
+        ):
             return
         rounds = visits[0].rounds if visits else self._rounds(loops, variables, head)
         now = None if self.tape is not None else loops.visit(variables, head, self.visits, self.place, rounds)
@@ -410,6 +451,73 @@ class Run(StandInGenerator, Decider):
         """End the path."""
         self.back = Again(before.place, before.head, before.order)
         raise RunStopped
+
+    # ------------------------------------------------------------------------------------------------- coins
+
+    def at_call(self, loops: Loops, frame: FrameType) -> Leave | None:
+        """Called where a call with a loop begins: what to do when it ends, where it may toss a coin."""
+        book = loops.coins
+        if book is None or self.back is not None or self.tape is not None or self.branched:
+            return None
+        call = CoinCall.of(frame)
+        if call is None:
+            return None
+        if book.is_tried(call.key):
+            return self._try(call, loops)
+        if call.key not in book.known and self.next is None and not book.replayed:
+            book.trials.append(CoinTrial(call, self.steps, fingerprint(loops.function)))
+            self.learned = True
+            raise RunStopped
+        found = book.known.get(call.key)
+        if found is None or (not book.replayed and changed(found[1], fingerprint(loops.function))):
+            return None
+        return self.toss(found[0])
+
+    def _forget(self, change: int) -> None:
+        """Enter or leave a call whose steps are forgotten: what it draws from a range is not listed."""
+        self.forgetting += change
+        self.max_listed = 1 if self.forgetting else MAX_LISTED
+
+    def _try(self, call: CoinCall, loops: Loops) -> Leave:
+        """Follow a call that is tried."""
+        trial = self.trial if not self.tried and self.trial is not None else None
+        first = trial is not None and call.key == trial.call.key and self.place == len(trial.steps)
+        if first:
+            self.tried = True
+            self._drawn_before_trial = sum(isinstance(step, Noise) for step in self.steps)
+        self._forget(+1)
+
+        def leave(returns: bool, value: Any) -> None:
+            self._forget(-1)
+            if first:
+                same = not call.changed() and not changed(trial.state, fingerprint(loops.function))  # type: ignore[union-attr]
+                self.ended, self.returned = returns and same, value
+                raise RunStopped
+
+        return leave
+
+    def toss(self, coin: LoopCoin) -> Leave:
+        """Choose what the call is to return, and lead it there by a way that is no part of the path."""
+        taken = self._take(coin.options, coin)
+        before = self.stages, self.place, self.next, self.results
+        self.stages, self.place = list(map(Stage.of, coin.scripts[taken])), 0
+        self.next = self.stages[0] if self.stages else None
+        self._forget(+1)
+        self.scripted += 1
+
+        def leave(returns: bool, value: Any) -> None:
+            if self.next is not None or not returns or leaf_key(value) != coin.values[taken]:
+                self._stop(Nondeterministic(f"{here()}: a call returns another value than before on the same draws"))
+            self.stages, self.place, self.next, self.results = before
+            self._forget(-1)
+            self.scripted -= 1
+
+        return leave
+
+    def _check_script(self) -> None:
+        """Stop where a call that follows a script draws more than it says."""
+        if self.scripted:
+            self._stop(Nondeterministic(f"{here()}: a call draws more than before on the same draws"))
 
     def _check(self) -> None:
         """End the run where its time or memory is used up: a loop may draw without end."""

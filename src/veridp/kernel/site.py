@@ -106,7 +106,7 @@ LIBRARIES = tuple({os.path.dirname(os.__file__) + os.sep, os.sep + "site-package
 
 def is_users_code(file: str) -> bool:
     """Whether code of this file is the user's own: of no library, and not of veridp."""
-    return not file.startswith(VERIDP) and not any(library in file for library in LIBRARIES)
+    return not file.startswith((VERIDP, "<frozen ")) and not any(library in file for library in LIBRARIES)
 
 
 class Trace:

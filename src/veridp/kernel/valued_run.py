@@ -11,12 +11,16 @@ from typing import Any
 
 from veridp.errors import ExplorationDisagrees, Nondeterministic
 from veridp.kernel.branches import ChosenEntry
+from veridp.kernel.coins import LoopCoin, Toss
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.expressions import Affine, Condition, Select, is_whole, settle
-from veridp.kernel.loops import Added, LoopHead, Loops, Visit
+from veridp.kernel.generator import MAX_LISTED
+from veridp.kernel.loops import Added, Leave, LoopHead, Loops, Visit
+from veridp.kernel.noise import Integers
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Fork, Option, Step
-from veridp.kernel.run import Run, Way, being_first_extreme
+from veridp.kernel.run import Run, Stage, Way, being_first_extreme
+from veridp.kernel.site import here
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in, is_constant, value_of
 from veridp.kernel.text import NoisyText, WrittenNumber
 from veridp.kernel.weights import Weight
@@ -60,7 +64,9 @@ class ValuedRun(Run):
     def draw(self, distribution: Distribution) -> Affine:
         answer = super().draw(distribution)
         (noise,) = answer.terms
-        if self.used < len(self.draws):
+        if is_listed(distribution) and self.left:
+            self.values[noise] = self.left.pop()
+        elif self.used < len(self.draws) and not is_listed(distribution):
             self.values[noise] = self.draws[self.used]
             self.used += 1
         else:
@@ -91,8 +97,27 @@ class ValuedRun(Run):
         variables |= before.counted
         if before.rounds is not None:
             self.values[before.rounds] += 1
-        del self.stages[before.place :]
-        self.place, self.next = before.place, None
+        self._forget_since(before.place)
+
+    def toss(self, coin: LoopCoin) -> Leave:
+        """Let the call do what it does; when it ends, its steps are one fork, as they were listed."""
+        place = self.place
+        self._forget(+1)
+
+        def leave(returns: bool, value: Any) -> None:
+            self._forget(-1)
+            if not returns or leaf_key(value) not in coin.values:
+                self._stop(ExplorationDisagrees(f"{here()}: a call returns a value that was not listed"))
+            taken = coin.values.index(leaf_key(value))
+            self._forget_since(place)
+            self.stages.append(Stage(Toss(coin.options, taken, here(), coin=coin), coin, taken))
+            self.place += 1
+
+        return leave
+
+    def _forget_since(self, place: int) -> None:
+        del self.stages[place:]
+        self.place, self.next = place, None
         self.drawn = sum(isinstance(step, Noise) for step in self.steps)
         self.results = {}
 
@@ -331,6 +356,8 @@ def other_draw(told: ValuedRun, asked: Sequence[Distribution | Sequence[float]])
 
 def _same_law(told: Step, asked: Distribution | Sequence[float], values: Mapping[Symbol, float]) -> bool:
     if isinstance(told, Noise):
+        if is_listed(told.distribution) and not isinstance(asked, Distribution):
+            return len(asked) == told.distribution.parameters["count"] and len(set(asked)) == 1
         if told.distribution == asked:
             return True
         if not isinstance(asked, Distribution) or asked.kind != told.distribution.kind:
@@ -351,6 +378,11 @@ def _same_law(told: Step, asked: Distribution | Sequence[float], values: Mapping
 
 def _same_chance(told: Number, asked: Number | float) -> bool:
     return math.isclose(told, asked, rel_tol=OUTPUT_TOLERANCE, abs_tol=1e-15)
+
+
+def is_listed(distribution: Distribution) -> bool:
+    """Whether plain runs choose such a number among few, which is noise where only what it decides is kept."""
+    return isinstance(distribution, Integers) and distribution.count <= MAX_LISTED
 
 
 def is_chosen(options: Sequence[Option]) -> bool:

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from veridp.engines.prove.convex import union_if_convex
 from veridp.errors import MechanismFailed, NotExplorable
+from veridp.kernel.coins import Toss
 from veridp.kernel.decimals import Written
+from veridp.kernel.discrete_laplace import with_discrete_laplace
 from veridp.kernel.distributions import Number
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, affine
 from veridp.kernel.output import Kind, Raised, Slot, Template
-from veridp.kernel.path import OutputForm, Path, map_leaves
+from veridp.kernel.path import Again, OutputForm, Path, Step, map_leaves
 from veridp.kernel.recognition import recognised
 from veridp.kernel.rejection import with_discrete_gaussians
 from veridp.kernel.replay import RUNS, Listing, Replayed
@@ -26,6 +28,7 @@ from veridp.kernel.site import Site
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_constant
 from veridp.kernel.text import NoisyText
 from veridp.kernel.truncation import with_truncated_noise
+from veridp.kernel.weights import Weight
 from veridp.mechanism import Mechanism
 from veridp_check.noise import parameters_of
 
@@ -51,8 +54,39 @@ def ended(paths: Sequence[Path]) -> Sequence[Path]:
     Retries are counted by the steps of the code itself, so they go first. What is left are paths with weights, and
     noise is recognised on each of them by itself, whatever its weight is.
     """
+    if any(map(_tosses, paths)):
+        check_sampler([paths])
+        sampled = with_discrete_laplace(paths)
+        if sampled is not None:
+            return sampled
     accepted = with_truncated_noise(paths) or with_discrete_gaussians(paths)
     return recognised(without_retries(paths) if accepted is None else accepted)
+
+
+def _tosses(path: Path) -> bool:
+    return any(isinstance(fork, Toss) for fork in path.forks)
+
+
+def check_sampler(inputs: Iterable[Sequence[Path]]) -> None:
+    """Raises NotExplorable where paths toss coins, and these are not the same whatever the data are.
+
+    In very rare cases, which are not followed, a coin may raise or not end: so it must on all inputs alike.
+    """
+    seen: set[object] = set()
+    for paths in inputs:
+        asked = [fork.option for path in paths for fork in path.forks]
+        open_values = any(isinstance(s, Unknown) for o in asked for c in o.conditions for s in drawn_in(c.slack.terms))
+        seen.add(tuple((tuple(map(_step_key, path.steps)), isinstance(path.output, Again)) for path in paths))
+        weighted = any(isinstance(option.weight, Weight) for option in asked)
+        if any(map(_tosses, paths)) and (open_values or weighted or len(seen) > 1):
+            raise NotExplorable("the data decide how a loop without a bound tosses its coins; compare inputs exactly")
+
+
+def _step_key(step: Step) -> object:
+    if isinstance(step, Noise):
+        return step.index, step.distribution
+    coin = step.coin.key if isinstance(step, Toss) else None
+    return coin, step.taken, tuple((o.weight, tuple(c.text() for c in o.conditions)) for o in step.options)
 
 
 def check_noise(paths: Sequence[Path]) -> None:
@@ -74,8 +108,11 @@ def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool 
     """
     found: list[Sequence[Path]] = []
     known: set[tuple[str, ...]] = set()
+    first: Sequence[Path] = ()
     for place, value in enumerate(values):
         paths = explored(mechanism, value, defer=defer)
+        first = first or paths
+        check_sampler([first, paths])
         found.append(ended(paths))
         check_noise(found[-1])
         text = tuple(map(str, paths))

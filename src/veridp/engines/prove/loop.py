@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
 
-from veridp.errors import NotInductive
+from veridp.errors import NotExplorable, NotInductive
 from veridp.kernel.branches import empty_lists, only_collects
 from veridp.kernel.decimals import Written
 from veridp.kernel.explore import walk
@@ -34,6 +33,7 @@ from veridp.kernel.expressions import RUN, decided, unknown
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.path import Path
 from veridp.kernel.site import Site
+from veridp.kernel.source import definition_of
 from veridp.mechanism import Mechanism
 
 # Their exact types: no code can change such a value in place, nor did a user say what its operators do.
@@ -67,7 +67,10 @@ class TextReader:
         self.mechanism, self.function = mechanism, mechanism.function
         if type(self.function) is not FunctionType or hasattr(self.function, "__wrapped__"):
             raise NotInductive(f"{mechanism.name} is not a plain function with readable source")
-        self.definition = definition_of(self.function, mechanism.name)
+        try:
+            self.definition = definition_of(self.function.__code__, self.function.__globals__)
+        except NotExplorable as error:
+            raise NotInductive(str(error)) from None
         arguments = self.definition.args
         if arguments.vararg or arguments.kwarg:
             self.refuse(self.definition, "parameters with a star")
@@ -266,45 +269,6 @@ class _Reader(TextReader):
         if name in self.assigned or name in self.parameters or name in self.function.__code__.co_freevars:
             return None
         return self.function.__globals__.get(name, getattr(builtins, name, None))
-
-
-def definition_of(function: FunctionType, name: str) -> ast.FunctionDef:
-    """The text of the function, once it is certain that this text is what runs."""
-    code = function.__code__
-    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    try:
-        tree = ast.parse(text)
-        compiled = _nested(compile(text, code.co_filename, "exec", dont_inherit=True))
-    except SyntaxError as error:
-        raise NotInductive(f"the source of {name} cannot be read: {error}") from None
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    found = [node for node in functions if _first_line(node) == code.co_firstlineno]
-    if len(found) != 1 or not any(_same_code(code, other) for other in compiled if other.co_name == code.co_name):
-        raise NotInductive(f"the source of {name} cannot be read, or is not what runs; define it as a plain function")
-    return found[0]
-
-
-def _first_line(definition: ast.FunctionDef) -> int:
-    return min([definition.lineno, *(decorator.lineno for decorator in definition.decorator_list)])
-
-
-def _same_code(first: CodeType, second: CodeType) -> bool:
-    parts = ("co_firstlineno", "co_code", "co_names", "co_varnames", "co_freevars")
-    return (
-        all(getattr(first, part) == getattr(second, part) for part in parts)
-        and len(first.co_consts) == len(second.co_consts)
-        and all(
-            _same_code(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else (type(a), a) == (type(b), b)
-            for a, b in zip(first.co_consts, second.co_consts, strict=True)
-        )
-    )
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            yield part
-            yield from _nested(part)
 
 
 def _iterated(loop: ast.For) -> str | None:

@@ -27,6 +27,7 @@ from veridp.engines.prove.divergence import prove_by_divergence
 from veridp.engines.prove.events import (
     NoiseEvent,
     check_noise,
+    check_sampler,
     ended,
     explored,
     piece_of,
@@ -354,6 +355,7 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -
     sizes = range(size, size + mechanism.adjacency.extra + 1)
     data = {each: _open_data(mechanism, each, ends, folds) for each in sizes}
     listed = {each: explored(mechanism, open_data) for each, open_data in data.items()}
+    check_sampler(listed.values())
     found = {each: ended(paths) for each, paths in listed.items()}
     for each, paths in listed.items():
         check_noise(found[each])

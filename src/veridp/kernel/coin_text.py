@@ -1,0 +1,236 @@
+"""Whether the text of a call says that it tosses a coin: it returns a truth value, and leaves nothing behind.
+
+A call that goes on for very long is not followed to its end. It must not matter what it does there: it may draw,
+compute with plain numbers, raise or go on for ever, but what it returns is True or False, and it keeps nothing. So
+everything in its text, and in that of the functions that it calls, must be understood; whatever the grammar does not
+name is refused. It names:
+
+- `if`, `while`, `for` over a range, `break`, `continue`, `pass`, `return`, `assert`, `raise`, assignments to local
+  names;
+- numbers, strings, arithmetic, comparisons, `and`, `or`, `not`, conditional expressions, texts with values in them;
+- names of its own, arguments and constants with plain values, attributes of plain objects, `numerator`, `denominator`;
+- draws from a source of randomness, `abs`, `int` and the like, `Fraction`, functions of the math module and some of
+  NumPy's, and functions and methods of the user that the same grammar understands.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from veridp.errors import NotExplorable
+from veridp.kernel.generator import StandInGenerator
+from veridp.kernel.source import definition_of, nested_codes
+from veridp.mechanism.randomness import AdoptedRandom, AdoptedState
+
+UNDERSTOOD = (
+    ast.If, ast.While, ast.Return, ast.Break, ast.Continue, ast.Pass, ast.Assert, ast.Raise, ast.Expr, ast.keyword,
+    ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.JoinedStr,
+    ast.FormattedValue, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+PURE_BUILTINS = frozenset({"abs", "min", "max", "bool", "int", "float", "round", "range", "isinstance"})
+PURE_OF_NUMPY = frozenset({"exp", "log", "sqrt", "floor", "ceil", "abs", "sign"})
+# Methods and functions that draw one number, and how many arguments they take for that.
+DRAWS = {
+    "random": 0, "integers": 2, "uniform": 2, "randrange": 3, "randint": 2, "randbelow": 1, "getrandbits": 1,
+    "randbits": 1, "choice": 1, "geometric": 1, "binomial": 2, "exponential": 1, "standard_exponential": 0,
+}  # fmt: skip
+PARAMETERS = frozenset({"low", "high", "endpoint", "a", "b", "start", "stop", "p", "n", "scale"})
+PLAIN_TYPES = (bool, int, float, str, bytes, type(None), Fraction, np.float64, np.int64, np.bool_)
+PLAIN_ATTRIBUTES = frozenset({"numerator", "denominator"})
+
+
+def only_tosses(code: CodeType, names: dict[str, Any], module: dict[str, Any]) -> bool:
+    """Whether a call of this code is understood; with what its parameters and the variables around it stand for."""
+    try:
+        return _Text(code, names, module, frozenset()).returns_truth()
+    except NotExplorable:
+        return False
+
+
+def may_catch(functions: Iterable[FunctionType]) -> bool:
+    """Whether one of these functions could go on where a call has raised, or its text cannot be read."""
+    for each in functions:
+        if any(code.co_exceptiontable for code in (each.__code__, *nested_codes(each.__code__))):
+            try:
+                text = definition_of(each.__code__, each.__globals__)
+            except NotExplorable:
+                return True
+            if any(isinstance(node, ast.Try | ast.TryStar | ast.With) for node in ast.walk(text)):
+                return True
+    return False
+
+
+class _Text:
+    """The text of a function, all of which is understood."""
+
+    def __init__(self, code: CodeType, names: dict[str, Any], module: dict[str, Any], callers: frozenset[CodeType]):
+        self.definition = definition_of(code, module)
+        self.names, self.module = names, module
+        self.callers = callers | {code}
+        self.nodes = [node for statement in self.definition.body for node in ast.walk(statement)]
+        stores = [node.id for node in self.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        self.assigned = frozenset(stores)
+        self.parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        # attributes that are called, and objects whose attributes are read, are understood with the whole
+        self.parts = {id(node.func) for node in self.nodes if isinstance(node, ast.Call)}
+        self.parts |= {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
+        if not _ends(self.definition.body):
+            raise NotExplorable("it may end without return")
+        for node in self.nodes:
+            if not self._understands(node):
+                raise NotExplorable(f"{ast.unparse(node)} is not understood")
+
+    def _understands(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            flat = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+            return all(isinstance(each, ast.Name) for each in flat)
+        if isinstance(node, ast.For):
+            looped = isinstance(node.iter, ast.Call) and self._value(node.iter.func) is range
+            return looped and isinstance(node.target, ast.Name)
+        if isinstance(node, ast.Call):
+            return self._is_pure(node.func, node)
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) in self.parts:
+            return True
+        if isinstance(node, ast.Attribute):
+            return self._is_plain(node) if self._value(node.value) is not None else node.attr in PLAIN_ATTRIBUTES
+        if isinstance(node, ast.Name):
+            return node.id in self.assigned or (self._is_helpers(node) or self._is_plain(node))
+        return isinstance(node, UNDERSTOOD)
+
+    def _value(self, node: ast.expr) -> Any:
+        """What a name, or an attribute of one, stands for throughout the call; None where that is not known."""
+        if isinstance(node, ast.Name) and node.id not in self.assigned:
+            if node.id in self.names:
+                return self.names[node.id]
+            if node.id not in self.parameters:
+                return self.module.get(node.id, getattr(builtins, node.id, None))
+        if isinstance(node, ast.Attribute) and (base := self._value(node.value)) is not None:
+            return inspect.getattr_static(base, node.attr, None)
+        return None
+
+    def _is_helpers(self, node: ast.expr) -> bool:
+        """Whether it is a parameter of a function that the call calls: it is given what is understood there."""
+        return isinstance(node, ast.Name) and node.id in self.parameters - self.names.keys() - self.assigned
+
+    def _is_plain(self, node: ast.expr) -> bool:
+        """Whether reading it has no effect, and it cannot be changed; or it is a source of randomness, or a function
+        that is passed on."""
+        value = self._value(node)
+        read = type(value) in PLAIN_TYPES or _is_source(value) or isinstance(value, FunctionType | type)
+        return read or (value is None and isinstance(node, ast.Name) and node.id in {**self.module, **self.names})
+
+    def _is_pure(self, called: ast.expr, call: ast.Call) -> bool:
+        """Whether a call of it draws a number, or computes something, and does nothing else."""
+        value = self._value(called)
+        named = PARAMETERS.issuperset(each.arg or "" for each in call.keywords)
+        if isinstance(called, ast.Attribute):
+            base = self._value(called.value)
+            if base is math:
+                return True
+            if base is np:
+                return called.attr in PURE_OF_NUMPY
+            if _is_source(base) or (base is None and self._is_helpers(called.value)):
+                return named and len(call.args) <= DRAWS.get(called.attr, -1)
+        elif isinstance(called, ast.Name):
+            if value is Fraction or (isinstance(value, type) and issubclass(value, Exception)):
+                return True
+            if value is getattr(builtins, called.id, self):
+                return called.id in PURE_BUILTINS
+        if isinstance(value, BuiltinFunctionType | BuiltinMethodType) or getattr(value, "__module__", "") == "secrets":
+            of_source = _is_source(getattr(value, "__self__", None)) or value.__module__ == "secrets"
+            drawn = of_source and named and len(call.args) <= DRAWS.get(value.__name__, -1)
+            return value.__module__ == "math" or drawn
+        return isinstance(value, FunctionType) and self._text_of(value, called) is not None
+
+    def _text_of(self, function: FunctionType, called: ast.expr) -> _Text:
+        """The text of a function that is called; this one where it is being read already."""
+        code = function.__code__
+        if code in self.callers:
+            return self
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        names = dict(zip(code.co_freevars, cells, strict=True))
+        if isinstance(called, ast.Attribute) and not isinstance(owner := self._value(called.value), ModuleType):
+            names[code.co_varnames[0]] = owner
+        return _Text(code, names, function.__globals__, self.callers)
+
+    def returns_truth(self) -> bool:
+        return all(self._is_truth(node.value) for node in self.nodes if isinstance(node, ast.Return))
+
+    def _is_truth(self, node: ast.expr | None) -> bool:
+        """Whether it is True, False, 0 or 1, whatever happens."""
+        if isinstance(node, ast.Compare):
+            return True
+        if isinstance(node, ast.Constant):
+            return type(node.value) in (bool, int) and node.value in (0, 1)
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, ast.Not)
+        if isinstance(node, ast.BoolOp):
+            return all(map(self._is_truth, node.values))
+        if isinstance(node, ast.IfExp):
+            return self._is_truth(node.body) and self._is_truth(node.orelse)
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, ast.Mod) and _is_constant(node.right, 2) and self._is_whole(node.left)
+        if isinstance(node, ast.Name):
+            return node.id in self.assigned and all(map(self._is_truth, self._stored(node.id)))
+        if isinstance(node, ast.Call):
+            value = self._value(node.func)
+            if isinstance(value, FunctionType):
+                text = self._text_of(value, node.func)
+                return text is self or text.returns_truth()
+            return value is bool or (value is int and len(node.args) == 1 and self._is_truth(node.args[0]))
+        return False
+
+    def _is_whole(self, node: ast.expr) -> bool:
+        """Whether it is a name that stands for a whole number, whatever happens."""
+        return isinstance(node, ast.Name) and node.id in self.assigned and all(
+            _is_constant(each) or (isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add | ast.Sub)
+                and ast.unparse(each.left) == node.id and _is_constant(each.right))
+            for each in self._stored(node.id)
+        )  # fmt: skip
+
+    def _stored(self, name: str) -> list[ast.expr | None]:
+        """What is assigned to the name; None for what is not an expression of its own."""
+        found: list[ast.expr | None] = []
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    within = name in {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+                    found += [node.value if isinstance(target, ast.Name) else None] * within
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For) and ast.unparse(node.target) == name:
+                sum_of = ast.BinOp(node.target, node.op, node.value) if isinstance(node, ast.AugAssign) else None
+                found.append(sum_of)
+        return found
+
+
+def _is_constant(node: ast.expr | None, value: int | None = None) -> bool:
+    """Whether it is a whole number, or this one."""
+    return isinstance(node, ast.Constant) and type(node.value) is int and value in (None, node.value)
+
+
+def _is_source(value: Any) -> bool:
+    """Whether it draws: a generator, or a module with functions that do."""
+    if isinstance(value, ModuleType):
+        return value.__name__ in ("random", "secrets", "numpy.random")
+    kind = type(value)
+    return issubclass(kind, StandInGenerator | AdoptedRandom | AdoptedState)
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Whether the statements do not come to their end without return."""
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return bool(last.orelse) and _ends(last.body) and _ends(last.orelse)
+    if isinstance(last, ast.While):
+        forever = isinstance(last.test, ast.Constant) and bool(last.test.value)
+        return forever and not any(isinstance(node, ast.Break) for node in ast.walk(last))
+    return isinstance(last, ast.Return | ast.Raise)

@@ -1,0 +1,144 @@
+"""Samplers of discrete noise as people write them after Canonne, Kamath and Steinke, and some that leak.
+
+They are no part of a test file: pytest rewrites the assertions there, and what runs would not be their text.
+"""
+
+import random
+from fractions import Fraction
+
+
+def uniform(m, source):
+    assert isinstance(m, int)
+    assert m > 0
+    return source.randrange(m)
+
+
+def bernoulli(p, source):
+    assert 0 <= p <= 1
+    return 1 if uniform(p.denominator, source) < p.numerator else 0
+
+
+def bernoulli_exp_of_fraction(x, source):
+    k = 1
+    while True:
+        if bernoulli(x / k, source) == 1:
+            k = k + 1
+        else:
+            break
+    if k % 2 == 1:
+        return 1
+    return 0
+
+
+def bernoulli_exp(x, source):
+    while x > 1:
+        if bernoulli_exp_of_fraction(Fraction(1, 1), source) == 1:
+            x = x - 1
+        else:
+            return 0
+    return bernoulli_exp_of_fraction(x, source)
+
+
+def geometric(t, source):
+    """Of failures before a success, each with probability exp(-1 / t)."""
+    while True:
+        u = uniform(t, source)
+        if bernoulli_exp(Fraction(u, t), source):
+            break
+    v = 0
+    while bernoulli_exp(Fraction(1, 1), source):
+        v = v + 1
+    return u + t * v
+
+
+def discrete_laplace(t, source):
+    while True:
+        negative = bernoulli(Fraction(1, 2), source)
+        magnitude = geometric(t, source)
+        if negative and magnitude == 0:
+            continue
+        return -magnitude if negative else magnitude
+
+
+def noisy_count(data):
+    return sum(data) + discrete_laplace(3, random.SystemRandom())
+
+
+def survives(rng, gamma):
+    """True with probability exp(-gamma), gamma <= 1."""
+    k = 1
+    while rng.random() < gamma / k:
+        k += 1
+    return k % 2 == 1
+
+
+def floats(rng, data, *, scale=2, start=0, zero=True, sides=2):
+    """The same law from uniform floats; and what a typo makes of it."""
+    while True:
+        u = rng.integers(scale)
+        if not survives(rng, u / scale):
+            continue
+        v = start
+        while survives(rng, 1.0):
+            v += 1
+        magnitude = int(u) + scale * v
+        negative = rng.integers(sides) == 0
+        if zero and negative and magnitude == 0:
+            continue
+        return data[0] + (-magnitude if negative else magnitude)
+
+
+def of_a_scale_from_data(rng, data):
+    return floats(rng, data, scale=2 + data[0])
+
+
+def leaks_when_it_is_late(rng, data):
+    """A coin that tells of the data, once in 10^400 runs."""
+
+    def toss():
+        k = 0
+        while rng.random() < 0.01:
+            k += 1
+            if k > 200:
+                return 2
+        return k % 2
+
+    tossed = toss()
+    return data[0] if tossed == 2 else tossed
+
+
+def catches_what_is_late(rng, data):
+    """The same by an exception."""
+
+    def toss():
+        k = 0
+        while rng.random() < 0.01:
+            k += 1
+            assert k < 200
+        return k % 2 == 1
+
+    try:
+        return int(toss())
+    except AssertionError:
+        return data[0]
+
+
+class Remembering:
+    """The same by what it remembers."""
+
+    def __init__(self, rng):
+        self.rng, self.late = rng, False
+
+    def toss(self):
+        k = 0
+        while self.rng.random() < 0.01:
+            k += 1
+            if k > 200:
+                self.late = True
+        return k % 2 == 1
+
+
+def remembers_what_is_late(rng, data):
+    source = Remembering(rng)
+    tossed = source.toss()
+    return data[0] if source.late else int(tossed)
