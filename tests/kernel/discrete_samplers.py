@@ -61,7 +61,7 @@ def discrete_laplace(t, source):
 
 
 def noisy_count(data):
-    return sum(data) + discrete_laplace(3, random.SystemRandom())
+    return sum(data) + discrete_laplace(2, random.SystemRandom())
 
 
 def survives(rng, gamma):
@@ -72,13 +72,13 @@ def survives(rng, gamma):
     return k % 2 == 1
 
 
-def floats(rng, data, *, scale=2, start=0, zero=True, sides=2):
+def floats(rng, data, *, scale=2, zero=True, sides=2):
     """The same law from uniform floats; and what a typo makes of it."""
     while True:
         u = rng.integers(scale)
         if not survives(rng, u / scale):
             continue
-        v = start
+        v = 0
         while survives(rng, 1.0):
             v += 1
         magnitude = int(u) + scale * v
