@@ -103,7 +103,10 @@ def _known_coins(mechanism: Mechanism, loops: Loops) -> CoinBook | None:
     book = None
     with suppress(TypeError):
         book = BOOKS.get(mechanism.function)
-    return None if book is None or changed(book.state, fingerprint(loops.function)) else book
+    if book is None or changed(book.state, fingerprint(loops.function)):
+        return None
+    book.trials.clear()  # of a listing that was cut short
+    return book
 
 
 def _listed(
