@@ -97,7 +97,7 @@ def leaks_when_it_is_late(rng, data):
 
     def toss():
         k = 0
-        while rng.random() < 0.01:
+        while rng.random() < 1 / (k + 1):
             k += 1
             if k > 200:
                 return 2
@@ -112,7 +112,7 @@ def catches_what_is_late(rng, data):
 
     def toss():
         k = 0
-        while rng.random() < 0.01:
+        while rng.random() < 1 / (k + 1):
             k += 1
             assert k < 200
         return k % 2 == 1
@@ -131,7 +131,7 @@ class Remembering:
 
     def toss(self):
         k = 0
-        while self.rng.random() < 0.01:
+        while self.rng.random() < 1 / (k + 1):
             k += 1
             if k > 200:
                 self.late = True
@@ -142,3 +142,114 @@ def remembers_what_is_late(rng, data):
     source = Remembering(rng)
     tossed = source.toss()
     return data[0] if source.late else int(tossed)
+
+
+LOG = []
+
+
+class Noting(type):
+    def __instancecheck__(cls, value):
+        LOG.append(value)
+        return False
+
+
+class Checked(metaclass=Noting):
+    pass
+
+
+class Late(Exception):
+    def __init__(self):
+        LOG.append(1)
+
+
+class Source:
+    @staticmethod
+    def random():
+        LOG.append(1)
+        return 0.5
+
+
+def drawn(source):
+    return source.random()
+
+
+def array(rng):
+    k = 0
+    while rng.random() < 1 / (k + 1):
+        k += 1
+    if k > 200:
+        return rng.uniform((0.0, 0.0), (1.0, 1.0)) < 0.5
+    return k % 2 == 1
+
+
+def check(rng):
+    k = 0
+    while rng.random() < 1 / (k + 1):
+        k += 1
+    if k > 200:
+        isinstance(k, Checked)
+    return k % 2 == 1
+
+
+def error(rng):
+    k = 0
+    while rng.random() < 1 / (k + 1):
+        k += 1
+    if k > 200:
+        Late()
+    return k % 2 == 1
+
+
+def source(rng):
+    k = 0
+    while rng.random() < 1 / (k + 1):
+        k += 1
+    if k > 200:
+        drawn(Source)
+    return k % 2 == 1
+
+
+def trips(rng):
+    """It raises AttributeError once in 10^400 runs."""
+    k = 0
+    while rng.random() < 1 / (k + 1):
+        k += 1
+    late = k if k < 200 else 0.5
+    return late.denominator == 1 and k % 2 == 1
+
+
+class Answers:
+    def __init__(self, rng):
+        self.rng = rng
+
+    def __getattr__(self, name):
+        return trips(self.rng)
+
+
+def returns_an_array_when_it_is_late(rng, data):
+    tossed = array(rng)
+    return data[0] if getattr(tossed, "ndim", 0) else int(tossed)
+
+
+def notes_a_check_when_it_is_late(rng, data):
+    tossed = check(rng)
+    return data[0] if LOG else int(tossed)
+
+
+def notes_an_error_when_it_is_late(rng, data):
+    tossed = error(rng)
+    return data[0] if LOG else int(tossed)
+
+
+def notes_a_draw_when_it_is_late(rng, data):
+    tossed = source(rng)
+    return data[0] if LOG else int(tossed)
+
+
+def has_a_default_when_it_is_late(rng, data):
+    tossed = getattr(Answers(rng), "tossed", None)
+    return data[0] if tossed is None else int(tossed)
+
+
+def has_no_default(rng, data):
+    return int(Answers(rng).tossed)

@@ -2,15 +2,9 @@
 
 import math
 
+import discrete_samplers as samplers
 import pytest
-from discrete_samplers import (
-    catches_what_is_late,
-    floats,
-    leaks_when_it_is_late,
-    noisy_count,
-    of_a_scale_from_data,
-    remembers_what_is_late,
-)
+from discrete_samplers import floats, noisy_count
 
 import veridp
 from veridp.errors import VeridpError
@@ -46,8 +40,23 @@ def test_floats_cost_what_they_should_and_a_typo_costs_more() -> None:
     assert proved(floats, zero=False) == math.inf
 
 
-@pytest.mark.parametrize(
-    "leaking", [of_a_scale_from_data, leaks_when_it_is_late, catches_what_is_late, remembers_what_is_late]
-)
+LEAKING = [
+    samplers.of_a_scale_from_data,
+    samplers.leaks_when_it_is_late,
+    samplers.catches_what_is_late,
+    samplers.remembers_what_is_late,
+    samplers.returns_an_array_when_it_is_late,
+    samplers.notes_a_check_when_it_is_late,
+    samplers.notes_an_error_when_it_is_late,
+    samplers.notes_a_draw_when_it_is_late,
+    samplers.has_a_default_when_it_is_late,
+]
+
+
+@pytest.mark.parametrize("leaking", LEAKING)
 def test_nothing_is_proved_of_coins_that_could_tell_of_the_data(leaking) -> None:
     assert proved(leaking) == math.inf
+
+
+def test_a_coin_whose_error_ends_the_run_is_proved() -> None:
+    assert proved(samplers.has_no_default) == 0

@@ -19,9 +19,12 @@ import ast
 import builtins
 import inspect
 import math
+import random
+import secrets
+import sys
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,7 +36,7 @@ from veridp.mechanism.randomness import AdoptedRandom, AdoptedState
 
 UNDERSTOOD = (
     ast.If, ast.While, ast.Return, ast.Break, ast.Continue, ast.Pass, ast.Assert, ast.Raise, ast.Expr, ast.keyword,
-    ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.JoinedStr,
+    ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.JoinedStr,
     ast.FormattedValue, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
 PURE_BUILTINS = frozenset({"abs", "min", "max", "bool", "int", "float", "round", "range", "isinstance"})
@@ -46,6 +49,12 @@ DRAWS = {
 PARAMETERS = frozenset({"low", "high", "endpoint", "a", "b", "start", "stop", "p", "n", "scale"})
 PLAIN_TYPES = (bool, int, float, str, bytes, type(None), Fraction, np.float64, np.int64, np.bool_)
 PLAIN_ATTRIBUTES = frozenset({"numerator", "denominator"})
+KNOWN_TYPES = (*PLAIN_TYPES, np.integer, np.floating)
+# What a call that the grammar understands may raise. Runs see to it that nobody goes on where one of these is raised.
+LATE_ERRORS = (
+    ZeroDivisionError, OverflowError, FloatingPointError, AssertionError, AttributeError, TypeError, ValueError,
+    NameError, UnboundLocalError, RecursionError,
+)  # fmt: skip
 
 
 def only_tosses(code: CodeType, names: dict[str, Any], module: dict[str, Any]) -> bool:
@@ -59,6 +68,8 @@ def only_tosses(code: CodeType, names: dict[str, Any], module: dict[str, Any]) -
 def may_catch(functions: Iterable[FunctionType]) -> bool:
     """Whether one of these functions could go on where a call has raised, or its text cannot be read."""
     for each in functions:
+        if each.__name__ == "__exit__":
+            return True
         if any(code.co_exceptiontable for code in (each.__code__, *nested_codes(each.__code__))):
             try:
                 text = definition_of(each.__code__, each.__globals__)
@@ -83,6 +94,8 @@ class _Text:
         # attributes that are called, and objects whose attributes are read, are understood with the whole
         self.parts = {id(node.func) for node in self.nodes if isinstance(node, ast.Call)}
         self.parts |= {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
+        unpacked = [n for n in self.nodes if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Tuple)]
+        self.unpacked = {id(node.value) for node in unpacked}
         if not _ends(self.definition.body):
             raise NotExplorable("it may end without return")
         for node in self.nodes:
@@ -97,6 +110,8 @@ class _Text:
         if isinstance(node, ast.For):
             looped = isinstance(node.iter, ast.Call) and self._value(node.iter.func) is range
             return looped and isinstance(node.target, ast.Name)
+        if isinstance(node, ast.Tuple):  # elsewhere it makes arrays of draws
+            return isinstance(node.ctx, ast.Store) or id(node) in self.unpacked
         if isinstance(node, ast.Call):
             return self._is_pure(node.func, node)
         if isinstance(node, ast.Name | ast.Attribute) and id(node) in self.parts:
@@ -114,7 +129,7 @@ class _Text:
                 return self.names[node.id]
             if node.id not in self.parameters:
                 return self.module.get(node.id, getattr(builtins, node.id, None))
-        if isinstance(node, ast.Attribute) and (base := self._value(node.value)) is not None:
+        if isinstance(node, ast.Attribute) and (base := self._value(node.value)) is not None and _reads_plainly(base):
             return inspect.getattr_static(base, node.attr, None)
         return None
 
@@ -123,10 +138,10 @@ class _Text:
         return isinstance(node, ast.Name) and node.id in self.parameters - self.names.keys() - self.assigned
 
     def _is_plain(self, node: ast.expr) -> bool:
-        """Whether reading it has no effect, and it cannot be changed; or it is a source of randomness, or a function
-        that is passed on."""
+        """Whether reading it has no effect, and it cannot be changed; or it is a source of randomness, or a type."""
         value = self._value(node)
-        read = type(value) in PLAIN_TYPES or _is_source(value) or isinstance(value, FunctionType | type)
+        known = any(value is each for each in (*KNOWN_TYPES, *LATE_ERRORS))
+        read = type(value) in PLAIN_TYPES or is_source(value) or known
         return read or (value is None and isinstance(node, ast.Name) and node.id in {**self.module, **self.names})
 
     def _is_pure(self, called: ast.expr, call: ast.Call) -> bool:
@@ -139,15 +154,15 @@ class _Text:
                 return True
             if base is np:
                 return called.attr in PURE_OF_NUMPY
-            if _is_source(base) or (base is None and self._is_helpers(called.value)):
+            if is_source(base) or (base is None and self._is_helpers(called.value)):
                 return named and len(call.args) <= DRAWS.get(called.attr, -1)
         elif isinstance(called, ast.Name):
-            if value is Fraction or (isinstance(value, type) and issubclass(value, Exception)):
+            if value is Fraction or any(value is each for each in LATE_ERRORS):
                 return True
             if value is getattr(builtins, called.id, self):
                 return called.id in PURE_BUILTINS
-        if isinstance(value, BuiltinFunctionType | BuiltinMethodType) or getattr(value, "__module__", "") == "secrets":
-            of_source = _is_source(getattr(value, "__self__", None)) or value.__module__ == "secrets"
+        if type(value) in (BuiltinFunctionType, BuiltinMethodType) or _is_secret(value):
+            of_source = is_source(getattr(value, "__self__", None)) or _is_secret(value)
             drawn = of_source and named and len(call.args) <= DRAWS.get(value.__name__, -1)
             return value.__module__ == "math" or drawn
         return isinstance(value, FunctionType) and self._text_of(value, called) is not None
@@ -217,12 +232,24 @@ def _is_constant(node: ast.expr | None, value: int | None = None) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and value in (None, node.value)
 
 
-def _is_source(value: Any) -> bool:
-    """Whether it draws: a generator, or a module with functions that do."""
-    if isinstance(value, ModuleType):
-        return value.__name__ in ("random", "secrets", "numpy.random")
+def is_source(value: Any) -> bool:
+    """Whether it draws: a generator of ours, or a module with functions that do."""
     kind = type(value)
-    return issubclass(kind, StandInGenerator | AdoptedRandom | AdoptedState)
+    if kind is ModuleType:
+        return any(value is each for each in (random, secrets, np.random))
+    named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
+    own = issubclass(kind, StandInGenerator) and named is kind
+    return own or kind in (AdoptedRandom, AdoptedState)  # a subclass of the user may have methods of its own
+
+
+def _is_secret(value: Any) -> bool:
+    return type(value) in (FunctionType, MethodType) and any(value is each for each in vars(secrets).values())
+
+
+def _reads_plainly(base: Any) -> bool:
+    """Whether reading an attribute of it does nothing but that."""
+    read = inspect.getattr_static(type(base), "__getattribute__")
+    return is_source(base) or read in (object.__getattribute__, ModuleType.__getattribute__)
 
 
 def _ends(body: Sequence[ast.stmt]) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from veridp.errors import NotExplorable
-from veridp.kernel.coin_text import may_catch, only_tosses
+from veridp.kernel.coin_text import is_source, may_catch, only_tosses
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.fingerprint import Fingerprint
@@ -35,7 +35,6 @@ from veridp.kernel.retries import rational
 from veridp.kernel.site import is_users_code
 from veridp.kernel.symbols import Noise, drawn_in
 from veridp.kernel.weights import Weight
-from veridp.mechanism.randomness import AdoptedRandom, AdoptedState
 
 MAX_WAYS = 1_000  # through one call
 LEAST_LOG_CHANCE = -170.0  # to the base 2: ways that are less likely are not followed to their end
@@ -62,6 +61,14 @@ class Toss(Fork):
     """A fork at which a call returned one value of several."""
 
     coin: LoopCoin
+
+
+@dataclass(frozen=True)
+class LateFailure:
+    """A toss of a path, by its place among the steps, that raises instead."""
+
+    place: int
+    error: type[Exception]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +115,8 @@ def _name(code: CodeType) -> str:
 def _told(value: Any, depth: int = 0) -> object:
     """What tells the value from others; NotExplorable where it could hold data, noise or anything that changes."""
     kind = type(value)
-    if issubclass(kind, StandInGenerator):
-        return "rng"
-    if issubclass(kind, AdoptedRandom | AdoptedState) and value.fixed is None:
-        return kind.__name__
+    if is_source(value) and kind is not ModuleType and getattr(value, "fixed", None) is None:
+        return "rng" if issubclass(kind, StandInGenerator) else kind.__name__
     if kind in PLAIN or issubclass(kind, np.number | np.bool_):
         return kind.__name__, repr(value)
     if depth < MAX_DEPTH:

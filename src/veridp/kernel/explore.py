@@ -20,15 +20,25 @@ import numpy as np
 
 from veridp.budget import Deadline, check, out_of_memory
 from veridp.budget.child_process import contained
-from veridp.errors import INTERRUPTING, CutShort, Nondeterministic, NotAffine, TooManyPaths, VeridpError
-from veridp.kernel.coins import CoinBook, CoinTrial, LoopCoin, Tosses
+from veridp.errors import (
+    INTERRUPTING,
+    CutShort,
+    MechanismFailed,
+    Nondeterministic,
+    NotAffine,
+    NotExplorable,
+    TooManyPaths,
+    VeridpError,
+)
+from veridp.kernel.coin_text import LATE_ERRORS
+from veridp.kernel.coins import CoinBook, CoinTrial, LateFailure, LoopCoin, Toss, Tosses
 from veridp.kernel.expressions import RUN, decided
 from veridp.kernel.fingerprint import fingerprint
 from veridp.kernel.loops import Loops, functions_of
 from veridp.kernel.modules import seeing_stand_ins
 from veridp.kernel.output import Raised, failed, leaf_key
 from veridp.kernel.output import raised as raised_output
-from veridp.kernel.path import PLAIN, Again, Path, entries_of, map_leaves, outline_of, output_text
+from veridp.kernel.path import PLAIN, Again, Path, Step, entries_of, map_leaves, outline_of, output_text
 from veridp.kernel.retries import Retries, rational
 from veridp.kernel.run import LearnedOfLoop, Results, Run, RunStopped, Stage, Way, loop_place
 from veridp.kernel.site import Site, raised_at
@@ -93,6 +103,7 @@ def walk(
     loops.coins = _known_coins(mechanism, loops)
     paths = _settled(listed, partial(_tried, mechanism, data, make), loops)
     if loops.coins is not None:
+        _check_failures(paths, mechanism, data, make, loops)
         with suppress(TypeError):  # a callable that cannot be a key
             BOOKS[mechanism.function] = loops.coins
     return iter(paths)
@@ -201,6 +212,40 @@ def _tried(
         raise
     except VeridpError:
         return None
+
+
+def _check_failures(
+    paths: Sequence[Path], mechanism: Mechanism, data: Any, make: Callable[..., Run], loops: Loops
+) -> None:
+    """Raise NotExplorable where something goes on after a coin has raised, which it may do in rounds that are not seen.
+
+    The text of the user's functions catches nothing, but what they call may: `next`, `getattr`, a library.
+    """
+    function, met = seeing_stand_ins(mechanism.bound()), set[tuple[Step, ...]]()
+    for path in paths:
+        for place, step in enumerate(path.steps):
+            before = path.steps[:place]
+            if not isinstance(step, Toss) or not step.option.rounded or before in met:
+                continue
+            met.add(before)
+            way = Way(tuple(map(Stage.of, before)), sum(isinstance(each, Noise) for each in before))
+            for error in LATE_ERRORS:
+                check()
+                run = make(way, {}, loops=loops, failing=LateFailure(place, error))
+                if not _ends_by(error, run, mechanism.name, function, data):
+                    raise NotExplorable(
+                        f"{step.site}: a call without a bound on its rounds may raise, and what calls it goes on; "
+                        "call it in a statement of its own"
+                    )
+
+
+def _ends_by(error: type[Exception], run: Run, name: str, function: Callable[..., Any], data: Any) -> bool:
+    """Whether the error that the run raises is all that the mechanism comes to."""
+    try:
+        output = follow(run, name, function, data, defer=False).output
+    except MechanismFailed as failure:  # some errors are no output
+        return isinstance(failure.__cause__, error)
+    return isinstance(output, Raised) and output.type == error.__name__
 
 
 def _trips_over_rounds(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from veridp.budget import check
 from veridp.errors import CutShort, Interruption, Nondeterministic, NotAffine, TooManyPaths, VeridpError
 from veridp.kernel.branches import ChosenEntry, chosen_entry
-from veridp.kernel.coins import CoinCall, CoinTrial, LoopCoin, Toss, is_unlikely, log2
+from veridp.kernel.coins import CoinCall, CoinTrial, LateFailure, LoopCoin, Toss, is_unlikely, log2
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import (
     Affine,
@@ -106,10 +106,12 @@ class Run(StandInGenerator, Decider):
         loops: Loops | None = None,
         choosing: bool = False,
         trial: CoinTrial | None = None,
+        failing: LateFailure | None = None,
     ) -> None:
         self.functions, self.loops = functions, loops
         self.trial = trial  # a call that is to be followed to its end, and no further
         self.tried = self.ended = False  # whether it began, and returned
+        self.failing = failing  # a call that is to raise
         self.returned: Any = None
         self.forgetting = 0  # how many calls are under way whose steps are not those of the path
         self.scripted = 0  # how many of them follow a script
@@ -471,6 +473,8 @@ class Run(StandInGenerator, Decider):
         found = book.known.get(call.key)
         if found is None or (not book.replayed and changed(found[1], fingerprint(loops.function))):
             return None
+        if self.failing is not None and self.place == self.failing.place:
+            raise self.failing.error
         return self.toss(found[0])
 
     def _forget(self, change: int) -> None:
