@@ -204,10 +204,12 @@ def first_eigenvector(rng, rows, power):
     most = math.exp(-(d - width) / 2) * (d / width) ** (d / 2)
     root = np.linalg.cholesky(np.linalg.inv(omega))
     while True:
-        drawn = root @ rng.standard_normal(d)
-        u = drawn / np.linalg.norm(drawn)
-        if rng.random() < math.exp(-(u @ shape @ u)) / most * (u @ omega @ u) ** power:
-            return u.tolist()
+        drawn = rng.standard_normal((100, d)) @ root.T  # a hundred tries at a time
+        u = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        across, ratio = (u * (u @ shape)).sum(axis=1), (u * (u @ omega)).sum(axis=1)
+        kept = rng.random(100) < np.exp(-across) / most * ratio**power
+        if kept.any():
+            return u[kept][0].tolist()
 
 
 @veridp.mechanism(epsilon=UNIT_EPSILON / 2, adjacency="add-remove", domain=AXES)
