@@ -1,5 +1,5 @@
 """What a release costs: ε by every method that applies, Rényi divergences and zCDP among them, the tightest marked,
-with the library dp-accounting as an independent opinion."""
+with the library dp-accounting as an independent opinion on request."""
 
 from __future__ import annotations
 
@@ -372,15 +372,14 @@ class Account(Presentable):
 
 
 def account(
-    release: ReleaseNode, delta: float = DELTA, *, step: float | None = None, second_opinion: bool = True
+    release: ReleaseNode, delta: float = DELTA, *, step: float | None = None, second_opinion: bool = False
 ) -> Account:
     """What the release costs at this δ, by basic and advanced composition, zCDP, RDP and privacy loss distributions.
 
-    All but the lines of dp-accounting are computed here, from closed forms and exact losses; `step` is the distance of
-    the lattice on which losses are convolved, chosen to fit where it is not given; without a
-    `second_opinion`, dp-accounting is not asked. Bounds are upper bounds. They hold
-    for mechanisms chosen one after another, each in the light of the answers before, as long as the tree was fixed
-    ahead.
+    They are computed here, from closed forms and exact losses; `step` is the distance of the lattice on which losses
+    are convolved, chosen to fit where it is not given. With a `second_opinion`, dp-accounting is asked too, and has
+    lines of its own. Bounds are upper bounds. They hold for mechanisms chosen one after another, each in the light of
+    the answers before, as long as the tree was fixed ahead.
     """
     if not 0 <= delta < 1:
         raise BadInput(f"delta must be in [0, 1), got {delta!r}")

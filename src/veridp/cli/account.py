@@ -46,6 +46,9 @@ def show_account(
     delta: Annotated[float | None, typer.Option(help="the δ to account at; the file's, or 1e-5")] = None,
     budget: Annotated[float | None, typer.Option(min=0.0, help="the ε that it must keep to, at that δ")] = None,
     step: Annotated[float | None, typer.Option(help="the lattice on which losses are convolved")] = None,
+    second_opinion: Annotated[
+        bool, typer.Option("--second-opinion", help="of a release file: ask the library dp-accounting too")
+    ] = False,
     size: Size = None,
     arg: Arg = None,
     relation: Relation = None,
@@ -68,7 +71,7 @@ def show_account(
     if source is None:
         raise BadInput("no target; give release.yaml or file.py:function (--schema prints the format)")
     if source.endswith(FILES):
-        return _show_file(Path(source), delta, budget, step, as_json)
+        return _show_file(Path(source), delta, budget, step, second_opinion, as_json)
     with user_code():
         deadline = Deadline(time)
         mechanism = chosen_mechanism(source, None, arg, None, relation, deadline=deadline)
@@ -133,7 +136,9 @@ def _line_document(found: ComposedBounds, budget: float | None) -> dict[str, obj
     }
 
 
-def _show_file(path: Path, delta: float | None, budget: float | None, step: float | None, as_json: bool) -> int:
+def _show_file(
+    path: Path, delta: float | None, budget: float | None, step: float | None, second_opinion: bool, as_json: bool
+) -> int:
     from veridp.accounting import account
     from veridp.accounting.account import DELTA
     from veridp.accounting.release import read_release
@@ -144,7 +149,7 @@ def _show_file(path: Path, delta: float | None, budget: float | None, step: floa
     if wanted is None:
         wanted = given.budget.delta if given.budget is not None else DELTA
     allowed = given.budget if budget is None else Claim(budget, wanted)
-    found = account(given.release, wanted, step=step)
+    found = account(given.release, wanted, step=step, second_opinion=second_opinion)
     if as_json:
         show_json("account", {"target": str(path), **_document(found, allowed)})
     else:
