@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect import estimate as estimates
@@ -20,7 +20,7 @@ from veridp.collect.service.background import Known
 from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.operations import status_of
-from veridp.collect.service.tally import standing, support
+from veridp.collect.service.tally import KEPT_SECONDS, forget_expired, standing, support
 from veridp.collect.task import SessionStage
 
 KEYS = NonceKeys((bytes(32),))
@@ -75,6 +75,13 @@ def test_running_sums_are_what_the_sessions_add_up_to(database: str, small_task:
             assert stands.accepted == len(verdicts) > 0
             outputs = np.array([verdict.outputs for verdict in verdicts], dtype=np.int64)
             assert support(connection, task) == task.protocol.support(outputs, [v.session for v in verdicts])
+    with first.writing() as connection:
+        before = [standing(connection, task, now) for task in tasks]
+        kept = connection.execute(text("SELECT count(*) FROM under_way")).scalar_one()
+        for task in tasks:
+            forget_expired(connection, task, now + KEPT_SECONDS)
+        assert [standing(connection, task, now) for task in tasks] == before
+        assert 0 < connection.execute(text("SELECT count(*) FROM under_way")).scalar_one() < kept
     first.close()
     second.close()
 

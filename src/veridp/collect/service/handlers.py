@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -154,7 +155,7 @@ class Service:
             try:
                 for task in await self._read(_tasks_to_log):
                     await self._grow(task)
-                await self._write(b"", lambda connection: forget_expired(connection, time.time()))
+                    await self._write(b"", partial(forget_expired, task=task, now=time.time()))
             except (Refused, SQLAlchemyError) as error:
                 log.warning("sessions are not in the log yet: %s", error)
 

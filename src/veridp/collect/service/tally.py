@@ -149,9 +149,10 @@ def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
     return TaskCounts(found, rejected, found.abort_rate(task.protocol))
 
 
-def forget_expired(connection: Connection, now: float) -> None:
-    """Delete the sums of sessions that expired long ago, which are no longer under way."""
-    connection.execute(delete(under_way).where(under_way.c.expires <= now - KEPT_SECONDS))
+def forget_expired(connection: Connection, task: Task, now: float) -> None:
+    """Delete the sums of the task's sessions that expired long ago, which are no longer under way."""
+    long_ago = (under_way.c.task == task.name) & (under_way.c.expires <= now - KEPT_SECONDS)
+    connection.execute(delete(under_way).where(long_ago))
 
 
 def support(connection: Connection, task: Task) -> list[int]:
