@@ -82,15 +82,21 @@ def pytest_configure(config: pytest.Config) -> None:
 # ---------------------------------------------------------------------------------------------------- collecting
 
 
+def _marks_of(obj: object) -> list[pytest.Mark]:
+    """Its marks; none of an object that has any attribute, such as SQLAlchemy's `func`."""
+    marks = getattr(obj, "pytestmark", ())
+    return [mark for mark in marks if isinstance(mark, pytest.Mark)] if isinstance(marks, list) else []
+
+
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Item | pytest.Collector] | None:
     """Tests for a function, method or mechanism that is marked with `dp`: one for each set of parameters."""
-    mechanism, marks = obj, list(getattr(getattr(obj, "__func__", obj), "pytestmark", ()))
+    mechanism, marks = obj, _marks_of(getattr(obj, "__func__", obj))
     if isinstance(obj, pytest.MarkDecorator) and obj.args:  # a mark above @mechanism holds it as an argument
         mechanism, marks = obj.args[-1], [obj.mark]
     elif hasattr(obj, "function"):
-        marks += getattr(obj.function, "pytestmark", ())
+        marks += _marks_of(obj.function)
     if not any(mark.name == "dp" for mark in marks) or not callable(getattr(mechanism, "__func__", mechanism)):
         return None
     items: list[pytest.Item | pytest.Collector] = []

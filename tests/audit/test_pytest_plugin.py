@@ -107,6 +107,7 @@ def test_bad_options(tmp_path: Path) -> None:
 
 def test_the_ini_file_sets_what_is_not_given(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
+        "from sqlalchemy import func  # has any attribute that one asks for\n\n"
         "def test_it(pytestconfig):\n"
         "    assert pytestconfig.getoption('--dp-time') == 120\n"
         "    assert pytestconfig.getoption('--dp-alpha') == 0.02\n"
