@@ -54,6 +54,13 @@ class Watching:
         return text
 
 
+def save(file: Path, text: str) -> None:
+    """Write the file at once: one that is seen half written is audited twice."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 @pytest.fixture
 def watching(tmp_path: Path) -> Iterator[Watching]:
     (tmp_path / "mech.py").write_text(MECHANISM)
@@ -72,13 +79,13 @@ def test_a_saved_file_is_audited_again_and_only_what_changed(watching: Watching,
     assert first.count("PROVED") == 2
     assert "watching 2 files" in first
     assert "cache" not in first
-    (tmp_path / "helper.py").write_text("needed = 0.5  # too little\n")
+    save(tmp_path / "helper.py", "needed = 0.5  # too little\n")
     second = watching.until_idle()
     assert f"changed: {(tmp_path / 'helper.py').resolve()}" in second
     noisy, other = (line for line in second.splitlines() if "│ mech.py:" in line)
     assert ("REFUTED" in noisy, "cache" in noisy) == (True, False)
     assert ("PROVED" in other, "from the cache" in other) == (True, True)
-    (tmp_path / "helper.py").write_text("needed = = 1\n")
+    save(tmp_path / "helper.py", "needed = = 1\n")
     assert "syntax error" in watching.until_idle()
     watching.process.send_signal(signal.SIGINT)
     assert watching.process.wait(DEADLINE) == 2  # that of the last round
