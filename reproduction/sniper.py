@@ -66,6 +66,7 @@ SLOWEST_TO_DRAW = ("svt6", "svt34_parallel", "numerical_svt", "rappor", "one_tim
 # A tenth of the published 1.07·10^7 and 2·10^8, which would take some eight hours of one processor; and a quarter of that
 # for outputs that take longest to draw and to learn from.
 PAPER_SAMPLES, PAPER_FINAL = veridp.sniper.sample_size() // 10, 20_000_000
+PUBLISHED_PAIRS = {"rappor": [(0, 1)], "one_time_rappor": [(0, 1)]}  # the others: all patterns
 FEWER = ("rappor", "one_time_rappor", "laplace_parallel", "svt34_parallel", "prefix_sum", "numerical_svt")
 
 
@@ -85,7 +86,8 @@ def measure_table(case: str, effort: Effort, seed: int) -> list[Row]:
     samples, final = effort.pick(quick, (1_000_000 // part, 20_000_000 // part))
     own = {"samples": samples, "final_samples": final}
     paper_samples, paper_final = effort.pick((2 * samples, final), (PAPER_SAMPLES // part, PAPER_FINAL // part))
-    small = {"samples": paper_samples, "final_samples": paper_final, "paper": True, "confidence": 0.9}
+    small: dict[str, Any] = {"samples": paper_samples, "final_samples": paper_final, "paper": True, "confidence": 0.9}
+    small["pairs"] = PUBLISHED_PAIRS.get(case)
     for name, options in (
         ("paper_regression", small),
         ("paper_network", {**small, "models": ["neural network"]}),

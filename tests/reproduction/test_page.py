@@ -11,16 +11,16 @@ from reproduction.__main__ import main
 from reproduction.registry import ARTEFACTS
 from selenium import webdriver
 
-RESULTS = Path(__file__).parents[2] / "reproduction" / "results" / "quick"
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a run that CI has just made, or that of the committed quick results."""
-    if "REPRODUCTION_PAGE" in os.environ:
+@pytest.fixture(scope="module", params=["quick", "full"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run that CI has just made, or that of committed results."""
+    if request.param == "quick" and "REPRODUCTION_PAGE" in os.environ:
         return Path(os.environ["REPRODUCTION_PAGE"]).resolve() / "page.html"
     folder = tmp_path_factory.mktemp("page") / "again"
-    main(["--results", str(RESULTS), "--output", str(folder)])
+    main(["--results", str(RESULTS / request.param), "--output", str(folder)])
     return folder / "page.html"
 
 
