@@ -27,7 +27,7 @@ from veridp.kernel.retries import Retries, ends_of, rational
 from veridp.kernel.symbols import Noise, Symbol, Unknown
 from veridp.kernel.weights import Weight
 
-ROUNDING = Fraction(1, 1 << 40)  # relative: how far factors may be from each other; code computes gamma / k in floats
+FACTOR_ROUNDING = Fraction(1, 1 << 40)  # relative: how far factors may be from each other; code computes gamma / k in floats
 BITS = 128  # of the factor
 MAX_WINDOW = 2_000  # numbers whose probabilities are computed
 FORMULA = "discrete Laplace noise that a loop samples"
@@ -131,6 +131,6 @@ def _law(strands: Sequence[_Strand]) -> tuple[int, Fraction]:
         law[x + 1] / law[x] if x >= mode else law[x] / law[x + 1] for x in range(low, high) if law[x] and law[x + 1]
     ]
     factor = Fraction(math.floor(min(falls) * 2**BITS), 2**BITS)
-    if len(falls) < high - low or not 0 < factor < 1 or max(falls) > factor * (1 + ROUNDING):
+    if len(falls) < high - low or not 0 < factor < 1 or max(falls) > factor * (1 + FACTOR_ROUNDING):
         raise _NotSampled
     return mode, factor

@@ -15,7 +15,7 @@ from veridp.mechanism.declared import Mechanism
 
 MAX_PRICED = 64  # pairs of the adjacency that the map is asked about
 MAX_WORST = 8
-ROUNDING = 1e-9  # relative, by which a price that was computed in floats may fall short of the largest
+PRICE_ROUNDING = 1e-9  # relative, by which a price that was computed in floats may fall short of the largest
 Loss = Callable[[Any, Any], float]
 
 
@@ -34,7 +34,7 @@ def worst_pairs(mechanism: Mechanism, loss: Loss) -> list[Pair]:
             sides = frozenset((repr(pair.left), repr(pair.right)))
             priced.setdefault(sides, (_price(loss, pair), pair))
     most = max((price for price, _ in priced.values()), default=0.0)
-    found = [pair for price, pair in priced.values() if 0 < most * (1 - ROUNDING) <= price]
+    found = [pair for price, pair in priced.values() if 0 < most * (1 - PRICE_ROUNDING) <= price]
     spread = _difference_of_sums if relation.on_records else _spread_of_moves
     return sorted(found, key=spread, reverse=True)[:MAX_WORST]
 
