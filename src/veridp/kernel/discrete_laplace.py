@@ -27,7 +27,7 @@ from veridp.kernel.retries import Retries, ends_of, rational
 from veridp.kernel.symbols import Noise, Symbol, Unknown
 from veridp.kernel.weights import Weight
 
-FACTOR_ROUNDING = Fraction(1, 1 << 40)  # relative: how far factors may be from each other; code computes gamma / k in floats
+FACTOR_ROUNDING = Fraction(1, 1 << 40)  # relative: how far factors may be apart; code computes gamma / k in floats
 BITS = 128  # of the factor
 MAX_WINDOW = 2_000  # numbers whose probabilities are computed
 FORMULA = "discrete Laplace noise that a loop samples"
