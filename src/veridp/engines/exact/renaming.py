@@ -283,6 +283,10 @@ class Readings:
         if not renamings and not self.leaves_unread:
             return event
         within = tuple(_shown(renamings, entry, spans) for entry, spans in event.within)
+        if any(
+            place in renamings for ties in (event.tied, *event.untied) for tie in ties for place, _ in tie.entry.terms
+        ):
+            raise NotExact("the event that shows the loss ties several numbers that functions were applied to")
         template = event.template and self._with_patterns(event.template, renamings)
         return replace(event, template=template, within=within, either=tuple(map(self.shown, event.either)))
 
