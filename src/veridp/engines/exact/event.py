@@ -209,7 +209,7 @@ class ExactEvent(OutputEvent):
             return shown + (f" or {len(self.either) - 4} more cases" if len(self.either) > 4 else "")
         numbers = [_sentence(entries, spans) for spans, entries in self._by_spans()]
         ties = [tie.text() for tie in self.tied]
-        ties += [" or ".join(tie.text(negated=True) for tie in group) for group in self.untied]
+        ties += [" or ".join(tie.text(negated=True) for tie in group) for group in self.untied if self._adds(group)]
         known = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers + ties
         parts = known
         if self.template is not None and (self.template.leaves or not parts):
@@ -217,6 +217,15 @@ class ExactEvent(OutputEvent):
             form = [] if bare and known else [output_is(self.template)]
             parts = form + known
         return ", ".join([" and ".join(parts) or "any output", *map(self._order_text, self.any_order)])
+
+    def _adds(self, untied: tuple[Tie, ...]) -> bool:
+        """Whether it is not clear from the spans already that these ties do not all hold."""
+        spans = dict(self.within)
+        return not any(
+            not tie.step and not any(span.low <= tie.value <= span.high for span in spans[tie.entry])
+            for tie in untied
+            if tie.entry in spans
+        )
 
     def _order_text(self, group: Sequence[int]) -> str:
         names = {place: name for name, place, _ in self.equal}

@@ -72,14 +72,18 @@ def _may_be(number: Affine, value: Number) -> bool:
 
 def _fixed(key: ClassKey, other: ClassKey) -> dict[int, Number]:
     """The entries that move in whole steps in the one class and are constants, on the same lattice, in the other."""
+    fixed = constants(key, other)
+    lattices = [(value, key.lattices[index]) for index, value in fixed.items()]
+    on = all(lattice is not None and Fraction(value - lattice).denominator == 1 for value, lattice in lattices)
+    return fixed if on else {}
+
+
+def constants(key: ClassKey, other: ClassKey) -> dict[int, Number]:
+    """The numeric entries of a class that are constants in the other; none where the two are told apart otherwise."""
     fixed: dict[int, Number] = {}
     for mine, theirs in _pairs(key.template.tree, other.template.tree):
         if isinstance(mine, Slot) and is_finite_number(theirs):
-            lattice = key.lattices[mine.index]
-            value = exact(theirs)
-            if lattice is None or Fraction(value - lattice).denominator != 1:
-                return {}
-            fixed[mine.index] = value
+            fixed[mine.index] = exact(theirs)
         elif isinstance(mine, Slot) != isinstance(theirs, Slot) or (
             not isinstance(mine, Slot) and leaf_key(mine) != leaf_key(theirs)
         ):

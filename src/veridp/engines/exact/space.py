@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +15,7 @@ from veridp.engines.exact.joint_loss import JointLoss, product
 from veridp.engines.exact.loss import Atom, Mixture, PrivacyLoss
 from veridp.engines.exact.masses import ClassShare, Masses
 from veridp.engines.exact.measure import Component, Kinds, Splitter, kind_of
-from veridp.engines.exact.overlap import check_disjoint, without_overlap
+from veridp.engines.exact.overlap import check_disjoint, constants, without_overlap
 from veridp.engines.exact.pieces import (
     ClassKey,
     DistributionPiece,
@@ -29,7 +29,7 @@ from veridp.engines.exact.pieces import (
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine
-from veridp.kernel.output import Slot, leaf_key, leaf_names
+from veridp.kernel.output import Slot, is_finite_number, leaf_key, leaf_names
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Symbol
 from veridp.numerics.components import components
@@ -78,10 +78,7 @@ class _Space:
         mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
         check_disjoint(mine, theirs)
         keys = list(dict.fromkeys([*mine, *theirs]))
-        alike: dict[Hashable, list[ClassKey]] = {}
-        for key in keys:
-            alike.setdefault(key.template, []).append(key)
-        shared = [_Class(key, left, tuple(other for other in alike[key.template] if other != key)) for key in keys]
+        shared = _classes(keys, left)
         plans = [self._plan(each, mine.get(each.key, []), theirs.get(each.key, [])) for each in shared]
         masses = self.masses.logs([side for plan in plans for side in (plan.left, plan.right)])
         parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
@@ -173,6 +170,27 @@ class _Plan:
         return product((atom, *self.numeric)) if self.numeric else atom
 
 
+def _classes(keys: Sequence[ClassKey], factor: Factor) -> list[_Class]:
+    """The classes, each with those that its outputs might be taken for."""
+    alike: dict[Hashable, list[ClassKey]] = {}
+    numeric: dict[Hashable, list[ClassKey]] = {}  # by what they have a plain number in
+    for key in keys:
+        alike.setdefault(key.template, []).append(key)
+        for place, leaf in enumerate(key.template.leaves):
+            if is_finite_number(leaf):
+                numeric.setdefault((key.template.outline, place), []).append(key)
+    found = []
+    for key in keys:
+        slots = [
+            (key.template.outline, place) for place, leaf in enumerate(key.template.leaves) if isinstance(leaf, Slot)
+        ]
+        fitting = dict.fromkeys(other for slot in slots for other in numeric.get(slot, ()))
+        fixed = [constants(key, other) for other in fitting]
+        others = tuple(other for other in alike[key.template] if other != key)
+        found.append(_Class(key, factor, others, tuple(each for each in fixed if each)))
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class _Class:
     """A class of outputs, and how its leaves stand in the whole output."""
@@ -180,6 +198,7 @@ class _Class:
     key: ClassKey
     factor: Factor
     others: tuple[ClassKey, ...] = ()  # classes whose outputs have the same form, and differ in how numbers are tied
+    constants: tuple[Mapping[int, Number], ...] = ()  # what classes that fit the form have in place of its numbers
 
     def event(self) -> ExactEvent:
         positions, leaves = self.factor.positions, self.key.template.leaves
@@ -197,8 +216,9 @@ class _Class:
 
     def _telling_ties(self) -> tuple[tuple[Tie, ...], tuple[tuple[Tie, ...], ...]]:
         """The ties that tell outputs of this class from those of others that look alike: kept, and never all kept."""
+        apart = [[Tie(self._number(k), value, 0) for k, value in fixed.items()] for fixed in self.constants]
         if not self.others:
-            return (), ()
+            return (), tuple(map(tuple, apart))
         mine, *theirs = (self._ties(key) for key in (self.key, *self.others))
         tied = tuple(tie for tie in mine if not all(tie in ties for ties in theirs))
         rest = [
@@ -206,19 +226,19 @@ class _Class:
             for ties in theirs
             if not any(tie.excludes(other) for tie in mine for other in ties)
         ]
-        return tied, tuple(tuple(ties) for ties in rest if ties)
+        return tied, tuple(tuple(ties) for ties in (*rest, *apart) if ties)
 
     def _ties(self, key: ClassKey) -> tuple[Tie, ...]:
         """What the numbers of a class keep, in terms of the whole output."""
-        units = [_unit(len(key.lattices), index, 1) for index in range(len(key.lattices))]
         found = [Tie(_linear_entry(self._slots, made), value, 0) for made, value in key.relations]
         found += [Tie(_linear_entry(self._slots, made), rest, step) for made, step, rest in key.grids]
-        found += [
-            Tie(_linear_entry(self._slots, units[k]), key.lattices[k] or 0, 1)
-            for k in key.free
-            if key.lattices[k] is not None
-        ]
+        lattices = [(k, key.lattices[k]) for k in key.free]
+        found += [Tie(self._number(k), remainder, 1) for k, remainder in lattices if remainder is not None]
         return tuple(found)
+
+    def _number(self, index: int) -> LinearEntry:
+        """A single numeric entry."""
+        return _linear_entry(self._slots[index : index + 1], (1,))
 
     @cached_property
     def _slots(self) -> tuple[tuple[int, str], ...]:
