@@ -38,14 +38,47 @@ def without_overlap(classes: Mapping[ClassKey, list[DistributionPiece]], known: 
 
 def check_disjoint(left: Classes, right: Classes) -> None:
     """Raises NotExact where an output may belong to several classes with positive probability."""
+    pieces = {key: [*left.get(key, ()), *right.get(key, ())] for key in dict.fromkeys([*left, *right])}
     alike: dict[object, list[ClassKey]] = {}
-    for key in dict.fromkeys([*left, *right]):
+    for key in pieces:
         alike.setdefault(key.template, []).append(key)
     for keys in alike.values():
         for one, other in itertools.combinations(keys, 2):
-            pieces = [[*left.get(key, ()), *right.get(key, ())] for key in (one, other)]
-            if _may_keep(one, other, pieces[1]) and _may_keep(other, one, pieces[0]):
+            if _may_keep(one, other, pieces[other]) and _may_keep(other, one, pieces[one]):
                 raise NotExact("integers in an output keep a relation on some paths and may keep it on others, too")
+    found = fitting(pieces)
+    for key, others in found.items():
+        for other, fixed in others.items():
+            back = found.get(other, {}).get(key, {})
+            if _may_take(key, fixed, pieces[key]) and _may_take(other, back, pieces[other]):
+                raise NotExact("integers in an output may be constants of other outputs, whose integers may be its own")
+
+
+def fitting(keys: Iterable[ClassKey]) -> dict[ClassKey, dict[ClassKey, dict[int, Number]]]:
+    """For each class the others that have constants in place of some of its numbers, and fit it otherwise."""
+    numeric: dict[object, list[ClassKey]] = {}  # by what they have a plain number in
+    listed = list(keys)
+    for key in listed:
+        for place, leaf in enumerate(key.template.leaves):
+            if is_finite_number(leaf):
+                numeric.setdefault((key.template.outline, place), []).append(key)
+    found = {}
+    for key in listed if numeric else ():
+        outline, leaves = key.template.outline, key.template.leaves
+        slots = [(outline, place) for place, leaf in enumerate(leaves) if isinstance(leaf, Slot)]
+        near = dict.fromkeys(other for slot in slots for other in numeric.get(slot, ()))
+        found[key] = {other: fixed for other in near if (fixed := _constants(key, other, crossing=True))}
+    return found
+
+
+def _may_take(key: ClassKey, fixed: Mapping[int, Number], pieces: Sequence[DistributionPiece]) -> bool:
+    """Whether numbers of the class may have these values with positive probability."""
+    if not fixed or not _on_lattice(key, fixed):
+        return False
+    return any(
+        has_room(piece.conditions, [Condition(numbers_of(key, piece)[k] - v, Relation.EQUAL) for k, v in fixed.items()])
+        for piece in pieces
+    )
 
 
 def _may_keep(key: ClassKey, other: ClassKey, pieces: Sequence[DistributionPiece]) -> bool:
@@ -72,21 +105,31 @@ def _may_be(number: Affine, value: Number) -> bool:
 
 def _fixed(key: ClassKey, other: ClassKey) -> dict[int, Number]:
     """The entries that move in whole steps in the one class and are constants, on the same lattice, in the other."""
-    fixed = constants(key, other)
+    fixed = _constants(key, other, crossing=False)
+    return fixed if _on_lattice(key, fixed) else {}
+
+
+def _on_lattice(key: ClassKey, fixed: Mapping[int, Number]) -> bool:
     lattices = [(value, key.lattices[index]) for index, value in fixed.items()]
-    on = all(lattice is not None and Fraction(value - lattice).denominator == 1 for value, lattice in lattices)
-    return fixed if on else {}
+    return all(lattice is not None and Fraction(value - lattice).denominator == 1 for value, lattice in lattices)
 
 
-def constants(key: ClassKey, other: ClassKey) -> dict[int, Number]:
-    """The numeric entries of a class that are constants in the other; none where the two are told apart otherwise."""
+def _constants(key: ClassKey, other: ClassKey, crossing: bool) -> dict[int, Number]:
+    """The numeric entries of a class that are constants in the other; none where the two are told apart otherwise.
+
+    With `crossing`, the other may have numbers in place of constants of the class.
+    """
     fixed: dict[int, Number] = {}
     for mine, theirs in _pairs(key.template.tree, other.template.tree):
-        if isinstance(mine, Slot) and is_finite_number(theirs):
-            fixed[mine.index] = exact(theirs)
-        elif isinstance(mine, Slot) != isinstance(theirs, Slot) or (
-            not isinstance(mine, Slot) and leaf_key(mine) != leaf_key(theirs)
-        ):
+        if isinstance(mine, Slot):
+            if is_finite_number(theirs):
+                fixed[mine.index] = exact(theirs)
+            elif not isinstance(theirs, Slot):
+                return {}
+        elif isinstance(theirs, Slot):
+            if not (crossing and is_finite_number(mine)):
+                return {}
+        elif leaf_key(mine) != leaf_key(theirs):
             return {}
     return fixed
 

@@ -225,7 +225,7 @@ def has_no_value(leaf: Affine) -> bool:
     """
     if has_no_atoms(leaf.terms):
         return True
-    if len(leaf.terms) != 1 or (quotient := leaf.functions[0]).function is not QUOTIENT:
+    if len(leaf.terms) != 1 or not leaf.functions or (quotient := leaf.functions[0]).function is not QUOTIENT:
         return False
     if len(quotient.expressions) < 2 or any(each.functions for each in quotient.expressions):
         return False

@@ -15,7 +15,7 @@ from veridp.engines.exact.joint_loss import JointLoss, product
 from veridp.engines.exact.loss import Atom, Mixture, PrivacyLoss
 from veridp.engines.exact.masses import ClassShare, Masses
 from veridp.engines.exact.measure import Component, Kinds, Splitter, kind_of
-from veridp.engines.exact.overlap import check_disjoint, constants, without_overlap
+from veridp.engines.exact.overlap import check_disjoint, fitting, without_overlap
 from veridp.engines.exact.pieces import (
     ClassKey,
     DistributionPiece,
@@ -29,7 +29,7 @@ from veridp.engines.exact.pieces import (
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine
-from veridp.kernel.output import Slot, is_finite_number, leaf_key, leaf_names
+from veridp.kernel.output import Slot, leaf_key, leaf_names
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Symbol
 from veridp.numerics.components import components
@@ -173,22 +173,13 @@ class _Plan:
 def _classes(keys: Sequence[ClassKey], factor: Factor) -> list[_Class]:
     """The classes, each with those that its outputs might be taken for."""
     alike: dict[Hashable, list[ClassKey]] = {}
-    numeric: dict[Hashable, list[ClassKey]] = {}  # by what they have a plain number in
     for key in keys:
         alike.setdefault(key.template, []).append(key)
-        for place, leaf in enumerate(key.template.leaves):
-            if is_finite_number(leaf):
-                numeric.setdefault((key.template.outline, place), []).append(key)
-    found = []
-    for key in keys:
-        slots = [
-            (key.template.outline, place) for place, leaf in enumerate(key.template.leaves) if isinstance(leaf, Slot)
-        ]
-        fitting = dict.fromkeys(other for slot in slots for other in numeric.get(slot, ()))
-        fixed = [constants(key, other) for other in fitting]
-        others = tuple(other for other in alike[key.template] if other != key)
-        found.append(_Class(key, factor, others, tuple(each for each in fixed if each)))
-    return found
+    near = fitting(keys)
+    return [
+        _Class(key, factor, tuple(o for o in alike[key.template] if o != key), tuple(near.get(key, {}).values()))
+        for key in keys
+    ]
 
 
 @dataclass(frozen=True, eq=False)
