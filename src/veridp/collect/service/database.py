@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from veridp.collect.service.keys import make_private
+from veridp.collect.service.rows import register_arrays
 from veridp.collect.service.tally import SHARDS, SessionTally
 from veridp.errors import BadInput
 
@@ -28,6 +29,7 @@ CONNECT_SECONDS = 10
 PLANNING = {  # of PostgreSQL: rows are found by an index, and tables are joined in the order that a statement has
     **dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off"),
     "join_collapse_limit": "1",
+    "plan_cache_mode": "force_generic_plan",  # so a statement is planned once for a connection
 }
 OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 
@@ -36,12 +38,14 @@ OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 class Database:
     """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does.
 
-    Sessions change through `writing` alone, which keeps the running sums; `shard` is where this process adds to them.
+    Sessions change through `writing` alone, which keeps the running sums; `shard` is where this process adds to them,
+    and `sums` are those of support that it wrote last, by task.
     """
 
     writer: Engine
     reader: Engine
     shard: int = field(default_factory=lambda: secrets.randbelow(SHARDS))
+    sums: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> Database:
@@ -72,6 +76,7 @@ class Database:
             )
             for engine in (database.writer, database.reader):
                 event.listen(engine, "connect", _by_index)
+                event.listen(engine, "connect", lambda connection, _: register_arrays(connection))
         else:
             raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
         try:
@@ -97,9 +102,10 @@ class Database:
             kept[TALLY] = tally
             try:
                 yield connection
-                tally.write(connection, self.shard)
+                sums = tally.write(connection, self.shard, self.sums)
             finally:
                 del kept[TALLY]
+        self.sums.update(sums)
 
     def close(self) -> None:
         self.writer.dispose()
