@@ -9,8 +9,8 @@ What processes are worth is computed from them: a process does one thing at a ti
 a second. So one process does 1/s sessions, and two with the database beside them 2/(s + d); the crowd counts for
 neither. So that it does not push the servers off their core either, which costs those most who are many, all server
 processes have one core, and the database and the crowd the other. Start-up is not counted, nor are the first clients.
-Others on the machine can only add to processor times, by the caches they take: with `--repeats` the runs take turns, and
-the least of each kind is compared.
+Others on the machine can only add to processor times, by the caches they take: with `--repeats` the runs take turns,
+and the least of each kind is compared.
 """
 
 from __future__ import annotations

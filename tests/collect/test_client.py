@@ -416,7 +416,7 @@ def test_a_vault_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_nobody_lays_out_the_file_that_the_state_goes_to(tmp_path: Path) -> None:
-    """In a folder that others write to, the record goes neither to a file of theirs nor to where a link of theirs leads."""
+    """In a folder that others write to, the record goes neither to their file nor to where their link leads."""
     vault, theirs = FileVault(tmp_path / "state"), tmp_path / "theirs"
     for lay_out in (lambda fresh: fresh.symlink_to(theirs), lambda fresh: os.link(theirs, fresh)):
         theirs.touch(mode=0o666)

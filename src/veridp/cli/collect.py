@@ -211,7 +211,9 @@ def extend_task(
     with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
         known = {each["task"]: each["closes"] for each in asked.ask("GET", "/tasks").json()["tasks"]}
         if name in known and until <= known[name]:
-            raise BadInput(f"the task {name!r} is open until {known[name]} already; give a later time, or close it --at")
+            raise BadInput(
+                f"the task {name!r} is open until {known[name]} already; give a later time, or close it --at"
+            )
         _set_end(asked, name, {"closes": until})
     return 0
 

@@ -214,6 +214,45 @@ def test_requests_that_trickle_in_are_cut_off(impatient: ServiceSettings) -> Non
     asyncio.run(use())
 
 
+def test_a_head_without_end_is_cut_off(impatient: ServiceSettings) -> None:
+    """One long header, many short ones, and one that follows a request which is still answered; a long body is read."""
+    get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+    post = f"POST /tasks/pets/close HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n".encode()
+
+    async def sent(port: int, begin: bytes, piece: bytes) -> tuple[int, bytes]:
+        """How much could be sent before the connection was closed, up to a limit; and what was answered."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begin)
+        total, said = 0, b""
+        with contextlib.suppress(OSError):
+            while total < 8 << 20:
+                writer.write(piece)
+                await writer.drain()
+                total += len(piece)
+                await asyncio.sleep(0)
+        with contextlib.suppress(OSError):
+            said = await reader.read(4096)
+        writer.close()
+        return total, said
+
+    async def use() -> None:
+        settings = replace(impatient, request_seconds=PATIENCE)
+        async with listening(settings) as port, asyncio.timeout(PATIENCE):
+            for begin, piece in (
+                (get + b"X: ", b"x" * 65536),
+                (get, b"X: y\r\n" * 8192),
+                (get + b"\r\n" + get, b"X: y\r\n" * 8192),
+            ):
+                total, _ = await sent(port, begin, piece)
+                assert total < 8 << 20
+            _, said = await sent(
+                port, post + b"Content-Type: application/json\r\nContent-Length: 8388608\r\n\r\n", b" " * 65536
+            )
+            assert b"404" in said.splitlines()[0]
+
+    asyncio.run(use())
+
+
 def test_connections_that_send_nothing_make_room_for_others(
     impatient: ServiceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,8 +260,9 @@ def test_connections_that_send_nothing_make_room_for_others(
     monkeypatch.setattr(operations, "most_connections", lambda: 4)
 
     async def use() -> None:
-        async with listening(replace(impatient, request_seconds=PATIENCE)) as port, asyncio.timeout(PATIENCE):
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        settings = replace(impatient, request_seconds=PATIENCE)
+        async with listening(settings) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            async with asyncio.timeout(PATIENCE):
                 assert (await http.get("/healthz")).status_code == 200
                 idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
                 idle[-1][1].write(b"G")  # as slow as may be
@@ -276,7 +316,7 @@ def test_a_task_that_another_process_deleted_stays_deleted(tmp_path: Path) -> No
     url = f"sqlite:///{tmp_path}/collect.db"
 
     async def use() -> None:
-        async with running(ServiceSettings(url, ADMIN)) as (app, http):
+        async with running(ServiceSettings(url, ADMIN)) as (_, http):
             assert (await http.get("/tasks/pets")).status_code == 200  # it is known now
             other = Database.open(url)
             with other.writing() as connection:

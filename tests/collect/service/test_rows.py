@@ -67,11 +67,11 @@ def test_changes_of_several_tables_are_made_together(database: str) -> None:
             connection.execute(text(f"CREATE TEMPORARY TABLE {name} (number BIGINT PRIMARY KEY)"))
 
         def change(name: str, *numbers: int, also: str = "") -> rows.RowChange:
-            body = f"INSERT INTO {name} SELECT given.number FROM given {also}"
+            body = f"INSERT INTO {name} SELECT given.number FROM given {also}"  # noqa: S608
             return rows.RowChange(body, {"number": "bigint"}, [(number,) for number in numbers])
 
         def kept() -> list[list[int]]:
-            numbers = (connection.execute(text(f"SELECT number FROM {name} ORDER BY 1")) for name in "ab")
+            numbers = (connection.execute(text(f"SELECT number FROM {name} ORDER BY 1")) for name in "ab")  # noqa: S608
             return [list(found.scalars()) for found in numbers]
 
         found = rows.execute_together(connection, [change("a", 1, 2), change("b", 3, also="RETURNING number")])

@@ -153,7 +153,7 @@ class CommitQueue:
                 return
 
     def _gather(self) -> None:
-        """Wait for as long as more steps arrive, but not for long: a transaction costs nearly the same for one as for ten."""
+        """Wait while more steps arrive, but not for long: a transaction of ten costs little more than one of one."""
         for _ in range(MAX_GATHERS):
             before = self._queue.qsize()
             self.pause(GATHER_SECONDS)

@@ -23,7 +23,17 @@ from veridp.accounting.tree import exactly
 from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.collect.client import Client, FileVault, MemoryVault
-from veridp.collect.messages import Challenge, Commit, Invitation, Message, Reason, Refused, SessionVerdict, decode, encode
+from veridp.collect.messages import (
+    Challenge,
+    Commit,
+    Invitation,
+    Message,
+    Reason,
+    Refused,
+    SessionVerdict,
+    decode,
+    encode,
+)
 from veridp.collect.receipts import Receipt, TreeHead
 from veridp.collect.task import Task
 from veridp.errors import BadInput, BudgetSpent

@@ -87,7 +87,7 @@ def _from_arrays(body: str, names: tuple[str, ...], kinds: tuple[str, ...]) -> s
 def _table(names: tuple[str, ...], kinds: tuple[str, ...]) -> str:
     """What follows the name of a table that has the rows of arrays."""
     arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
-    return f"({', '.join(names)}) AS (SELECT * FROM unnest({arrays}))"
+    return f"({', '.join(names)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608 - names of ours
 
 
 @lru_cache(maxsize=1024)
@@ -100,7 +100,9 @@ def _from_values(body: str, names: tuple[str, ...], count: int) -> str:
 # Arrays in PostgreSQL's binary format. The driver makes them too, entry by entry, in a third of a transaction's time.
 
 
-HEADER = struct.Struct(">iiiii")  # dimensions, whether there are nulls, type of the entries, how many, the first's number
+HEADER = struct.Struct(
+    ">iiiii"
+)  # dimensions, whether there are nulls, type of the entries, how many, the first's number
 LENGTH = struct.Struct(">i")
 TYPES = {"bytea": 17, "text": 25, "bigint": 20, "integer": 23}  # their numbers, which never change
 NUMBERS = {"bigint": struct.Struct(">iq"), "integer": struct.Struct(">ii")}  # length and value

@@ -1,7 +1,7 @@
 """No references to tasks from the tables that many rows are added to.
 
-Checking one took PostgreSQL a lock on the task's row, which all processes shared, for each row that was added. Tasks are
-never removed, and rows are added for tasks that were read, so the check could not fail.
+Checking one took PostgreSQL a lock on the task's row, which all processes shared, for each row that was added. Tasks
+are never removed, and rows are added for tasks that were read, so the check could not fail.
 """
 
 from __future__ import annotations
