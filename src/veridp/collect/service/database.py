@@ -31,6 +31,7 @@ PLANNING = {  # of PostgreSQL: rows are found by an index, and tables are joined
     "join_collapse_limit": "1",
     "plan_cache_mode": "force_generic_plan",  # so a statement is planned once for a connection
 }
+NO_VALUES_IN_ERRORS: dict[str, Any] = {"hide_parameters": True}  # errors are logged, and a nonce may be among them
 OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 
 
@@ -69,7 +70,7 @@ class Database:
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
             one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}}
+            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}, **NO_VALUES_IN_ERRORS}
             # Steps are tried again, so a writer need not ask first whether its connection is still there.
             database = cls(
                 create_engine(full, **patient), create_engine(full, pool_pre_ping=True, **patient, **one_moment)
@@ -143,7 +144,7 @@ def _by_index(connection: Any, record: object) -> None:
 
 def _sqlite(url: str, *, immediate: bool) -> Engine:
     """SQLite with a write-ahead log that is flushed at every commit: what is acknowledged survives a power cut."""
-    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
+    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000}, **NO_VALUES_IN_ERRORS)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, record: object) -> None:
