@@ -256,7 +256,9 @@ def test_a_head_without_end_is_cut_off(impatient: ServiceSettings) -> None:
 def test_connections_that_send_nothing_make_room_for_others(
     impatient: ServiceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of more connections than a process may have, those close first that have sent nothing for longest."""
+    """Of more connections than a process may have, those close first that have sent no whole request for longest."""
+    head = f"PUT /tasks/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n"
+    unfinished = f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n".encode()
     monkeypatch.setattr(operations, "most_connections", lambda: 4)
 
     async def use() -> None:
@@ -264,8 +266,11 @@ def test_connections_that_send_nothing_make_room_for_others(
         async with listening(settings) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
             async with asyncio.timeout(PATIENCE):
                 assert (await http.get("/healthz")).status_code == 200
-                idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
-                idle[-1][1].write(b"G")  # as slow as may be
+                idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+                for (_, writer), begun in zip(idle, (unfinished, b"G", b""), strict=True):
+                    writer.write(begun)
+                assert (await http.get("/healthz")).status_code == 200
+                idle += [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
                 assert (await http.get("/healthz")).status_code == 200
                 left = [number for number, (reader, _) in enumerate(idle) if not reader.at_eof()]
                 while len(left) > 4:

@@ -310,7 +310,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     late: asyncio.TimerHandle | None = None
     unread: int = 0  # bytes that are not of a head that is whole, or of a body
-    waiting: ClassVar[dict[ImpatientProtocol, None]] = {}  # for a request, the longest first
+    waiting: ClassVar[dict[ImpatientProtocol, None]] = {}  # for a whole request, the longest first
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -326,7 +326,6 @@ class ImpatientProtocol(HttpToolsProtocol):
             self.transport.close()
         if self.cycle is not None and not self.cycle.response_complete:  # the head is there; the body has its own limit
             self._relax()
-            self.waiting.pop(self, None)
         elif self.late is None:
             self._expect()
 
@@ -337,6 +336,10 @@ class ImpatientProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self.unread = 0
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.waiting.pop(self, None)
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
