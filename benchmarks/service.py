@@ -7,8 +7,10 @@ requests for each, every one durable before it is answered. Processor times are 
 PostgreSQL, and of the crowd, each by itself: on a machine that others use, they mean more than sessions a second do.
 What processes are worth is computed from them: a process does one thing at a time, and two cores do two seconds of work
 a second. So one process does 1/s sessions, and two with the database beside them 2/(s + d); the crowd counts for
-neither. Others on the machine can only add to processor times, by the caches they take: with `--repeats` the runs take
-turns, and the least of each kind is compared.
+neither. So that it does not push the servers off their core either, which costs those most who are many, all server
+processes have one core, and the database and the crowd the other. Start-up is not counted, nor are the first clients.
+Others on the machine can only add to processor times, by the caches they take: with `--repeats` the runs take turns,
+and the least of each kind is compared.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ ADMIN = secrets.token_hex(16)
 MOST_CLIENTS = 20_000
 PATIENCE = 300.0  # seconds until the server must answer, on a busy machine
 SERVE = (sys.executable, "-m", "veridp.cli", "collect", "serve")
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,12 @@ class Served:
     url: str
     process: psutil.Process
 
+    def family(self) -> list[psutil.Process]:
+        return [self.process, *self.process.children(recursive=True)]
+
     def cpu(self) -> float:
         """The processor seconds that it and its processes have taken."""
-        family = [self.process, *self.process.children(recursive=True)]
-        return float(sum(member.cpu_times().user + member.cpu_times().system for member in family))
+        return float(sum(member.cpu_times().user + member.cpu_times().system for member in self.family()))
 
 
 @contextlib.contextmanager
@@ -86,6 +91,15 @@ def served(database: str, processes: int, folder: Path) -> Iterator[Served]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+def set_apart(server: Served, cluster: servers.Postgres | None) -> None:
+    """Give the server one core, and the database and this crowd another, where there are two and they can be chosen."""
+    if len(CORES) > 1:
+        others = [psutil.Process(), *([] if cluster is None else cluster.family())]
+        for core, processes in ((CORES[0], server.family()), (CORES[1], others)):
+            for process in processes:
+                process.cpu_affinity([core])  # what it starts later inherits it
 
 
 def prepared(url: str, task: Task, clients: int) -> list[str]:
@@ -191,6 +205,7 @@ def loaded(
         before = stored(url)
         tokens = prepared(server.url, task, clients + clients // 10)
         connections = given.connections * processes
+        set_apart(server, cluster)
         take_part(server.url, task, tokens[clients:], 1, connections)
         start = cpu(server)
         found = take_part(server.url, task, tokens[:clients], 2, connections)

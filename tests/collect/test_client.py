@@ -413,3 +413,14 @@ def test_a_vault_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="state file"):
         FileVault(tmp_path / "missing" / "state").save(b"x")
     assert not os.path.exists(tmp_path / "missing")
+
+
+def test_nobody_lays_out_the_file_that_the_state_goes_to(tmp_path: Path) -> None:
+    """In a folder that others write to, the record goes neither to their file nor to where their link leads."""
+    vault, theirs = FileVault(tmp_path / "state"), tmp_path / "theirs"
+    for lay_out in (lambda fresh: fresh.symlink_to(theirs), lambda fresh: os.link(theirs, fresh)):
+        theirs.touch(mode=0o666)
+        lay_out(tmp_path / "state.new")
+        vault.save(b"secret")
+        assert (theirs.read_bytes(), vault.load()) == (b"", b"secret")
+        assert vault.path.stat().st_mode & 0o077 == 0

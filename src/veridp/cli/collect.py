@@ -188,17 +188,40 @@ def close_task(
     token_file: TokenFile = None,
     authorities: Authorities = None,
 ) -> int:
-    """Begin no sessions from now on, or from another time; a later time than before opens the task again.
+    """Begin no sessions from now on, or from another time. Sessions that have begun may be completed."""
+    need_extra()
+    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+        _set_end(asked, name, {} if at is None else {"closes": at})
+    return 0
 
-    Sessions that have begun may be completed. No task is open for longer than its definition says.
+
+@app.command("extend")
+def extend_task(
+    name: TaskName,
+    server: ServerUrl,
+    until: Annotated[int, typer.Option(help="when it closes instead, in seconds since 1970")],
+    token_file: TokenFile = None,
+    authorities: Authorities = None,
+) -> int:
+    """Begin sessions until a later time than now; a task that was closed is open again.
+
+    No task is open for longer than its definition says: clients took part under that. Make a new one for what follows.
     """
     need_extra()
+    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
+        known = {each["task"]: each["closes"] for each in asked.ask("GET", "/tasks").json()["tasks"]}
+        if name in known and until <= known[name]:
+            raise BadInput(
+                f"the task {name!r} is open until {known[name]} already; give a later time, or close it --at"
+            )
+        _set_end(asked, name, {"closes": until})
+    return 0
+
+
+def _set_end(server: Server, name: str, given: dict[str, int]) -> None:
     import json
 
-    given = {} if at is None else {"closes": at}
-    with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
-        asked.ask("POST", f"/tasks/{name}/close", json.dumps(given).encode(), "application/json")
-    return 0
+    server.ask("POST", f"/tasks/{name}/close", json.dumps(given).encode(), "application/json")
 
 
 @app.command("delete")

@@ -38,6 +38,7 @@ EXAMPLES = {
     "collect estimate": "veridp collect estimate pets --database sqlite:///collect.db",
     "collect tasks": "veridp collect tasks --server https://example.org",
     "collect close": "veridp collect close pets --server https://example.org",
+    "collect extend": "veridp collect extend pets --server https://example.org --until 1798761600",
     "collect delete": "veridp collect delete pets --server https://example.org --yes",
     "collect head": "veridp collect head pets --server https://example.org",
     "collect export": "veridp collect export pets log --database sqlite:///collect.db",

@@ -75,7 +75,8 @@ class FileVault:
     def save(self, record: bytes) -> None:
         fresh = self.path.with_name(self.path.name + ".new")
         try:
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            fresh.unlink(missing_ok=True)  # left by a crash, or laid out by somebody who wants to read it
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(record)
                 file.flush()
                 os.fsync(file.fileno())

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.attacks import new_session, play_honest
+from veridp.collect.client import Record
+from veridp.collect.messages import Challenge, Invitation, decode
 from veridp.collect.service.http_client import Server, join, task_at
 from veridp.collect.transcript import written
 from veridp.errors import BadInput
@@ -213,7 +216,7 @@ def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_pa
     assert with_left.index("whatever") < with_left.index("by chance")
 
 
-def test_tasks_are_listed_closed_opened_again_and_deleted(veridp: Command, server: Any, tmp_path: Path) -> None:
+def test_tasks_are_listed_closed_extended_and_deleted(veridp: Command, server: Any, tmp_path: Path) -> None:
     task = server.new_task(expires=4_000_000_000)
     tokens, url = server.put(task, 3), ("--server", server.url)
 
@@ -225,8 +228,9 @@ def test_tasks_are_listed_closed_opened_again_and_deleted(veridp: Command, serve
     assert "open; close it first" in veridp("delete", task.name, *url, "--yes", status=2)
     veridp("close", task.name, *url)
     assert "task-closed" in join(1, status=1)
-    assert "cannot change" in veridp("close", task.name, *url, "--at", "4000000001", status=2)
-    veridp("close", task.name, *url, "--at", "3999999999")
+    assert "make a task of another name" in veridp("extend", task.name, *url, "--until", "4000000001", status=2)
+    veridp("extend", task.name, *url, "--until", "3999999999")
+    assert "open until 3999999999 already" in veridp("extend", task.name, *url, "--until", "3999999998", status=2)
     assert join(1).startswith("accepted")
     (listed,) = [each for each in veridp("tasks", *url, "--json") if each["task"] == task.name]
     assert (listed["accepted"], listed["closes"]) == (2, 3_999_999_999)
@@ -241,23 +245,49 @@ def test_tasks_are_listed_closed_opened_again_and_deleted(veridp: Command, serve
     assert "2 accepted" in veridp("verify-log", str(tmp_path / "log"))
 
 
-def test_a_client_that_ended_after_it_paid_goes_on(
-    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ended", ["before it paid", "after it paid"])
+def test_a_client_that_ended_when_it_paid_goes_on(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
 ) -> None:
-    """It ends before it keeps its invitation. The budget has nothing left for another report, but this one is paid."""
+    """It ends before it sends its commitment. The budget has enough for one report, and this one is paid once."""
     task = server.new_task(minimum_batch=1)
     (token,) = server.put(task, 1)
     ledger, state = Ledger.create(tmp_path / "ledger.db", Claim(1.0)), tmp_path / "state"
+    spend = Ledger.spend
 
-    def killed(*given: object) -> None:
+    def killed(*given: Any) -> None:
+        if ended == "after it paid":
+            spend(*given)
         raise KeyboardInterrupt
 
     with Server(server.url, token, Deadline(60)) as asked:
         with monkeypatch.context() as patched:
-            patched.setattr(Client, "commit", killed)
+            patched.setattr(Ledger, "spend", killed)
             with pytest.raises(KeyboardInterrupt):
                 join(asked, task.name, "cat", state, ledger)
-        assert (len(ledger.statement().entries), state.exists()) == (1, False)
+        assert server.status(task)["pending_challenged"] == 0
         assert join(asked, task.name, "cat", state, ledger).accepted
     assert len(ledger.statement().entries) == 1
     assert server.status(task)["accepted"] == 1
+
+
+def test_a_second_server_cannot_pass_its_report_off_as_paid(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the number of the client's session from a log, and invites to a session of the same number and task."""
+    task, ledger = server.new_task(minimum_batch=1), Ledger.create(tmp_path / "ledger.db", Claim(2.0))
+    first, second = server.put(task, 2)
+    with Server(server.url, first, Deadline(60)) as asked:
+        assert join(asked, task.name, "cat", tmp_path / "first", ledger).accepted
+    session = decode(Record.unpacked((tmp_path / "first").read_bytes()).invitation, Invitation).session
+    message = Server.message
+
+    def of_second(self: Server, path: str, content: Any, kind: type[Any]) -> Any:
+        if kind is Challenge:
+            raise KeyboardInterrupt  # the commitment is under way
+        return replace(message(self, path, content, kind), session=session)
+
+    monkeypatch.setattr(Server, "message", of_second)
+    with pytest.raises(KeyboardInterrupt), Server(server.url, second, Deadline(60)) as asked:
+        join(asked, task.name, "cat", tmp_path / "second", ledger)
+    assert len(ledger.statement().entries) == 2

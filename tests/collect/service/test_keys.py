@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from veridp.collect import Client, MemoryVault, Reason, Refused, Task
 from veridp.collect.messages import promise
@@ -16,6 +17,7 @@ from veridp.collect.service import schema, store
 from veridp.collect.service.background import Known
 from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys
+from veridp.collect.service.rows import execute
 from veridp.collect.task import Session
 from veridp.errors import BadInput
 
@@ -75,6 +77,18 @@ def test_who_reads_the_database_learns_no_nonce_before_it_is_sent(database: str)
         assert nonce not in kept
         assert row["nonce"] is None
         assert [found.nonce for found in store.all_sessions(connection, TASK)] == [b""]
+    opened.close()
+
+
+def test_errors_of_the_database_show_no_nonce(database: str) -> None:
+    """They are logged; the transaction that would have stored the commitment with its nonce is undone."""
+    opened, nonce = Database.open(database), b"a nonce that is not yet sent ..."
+    columns = {"id": "bytea", "nonce": "bytea"}
+    with opened.writer.begin() as connection, pytest.raises(DBAPIError) as failed:
+        execute(connection, "UPDATE nowhere SET nonce = given.nonce FROM given", columns, [(b"id", nonce)])
+    assert "nowhere" in str(failed.value)
+    assert nonce.decode() not in str(failed.value)
+    assert nonce.hex() not in str(failed.value)
     opened.close()
 
 

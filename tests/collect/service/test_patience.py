@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import random
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,14 +17,16 @@ import pytest
 import uvicorn
 from sqlalchemy import Connection
 from starlette.applications import Starlette
+from starlette.requests import Request
 
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
-from veridp.collect.service import operations, schema, store
+from veridp.collect.service import operations, schema, store, tree
 from veridp.collect.service.app import application
 from veridp.collect.service.database import Database
-from veridp.collect.service.handlers import TOKENS_TOGETHER
+from veridp.collect.service.handlers import TOKENS_TOGETHER, limit_of_guesses
 from veridp.collect.service.operations import ImpatientProtocol, ServiceSettings
+from veridp.collect.transcript import audit
 
 ADMIN, PATIENCE = "an admin token of the tests", 60.0
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"))
@@ -205,5 +210,128 @@ def test_requests_that_trickle_in_are_cut_off(impatient: ServiceSettings) -> Non
                 assert b"too-slow" in said
                 await asyncio.sleep(0.6)  # an idle connection may wait longer than a request
                 assert (await http.get("/healthz")).status_code == 200
+
+    asyncio.run(use())
+
+
+def test_a_head_without_end_is_cut_off(impatient: ServiceSettings) -> None:
+    """One long header, many short ones, and one that follows a request which is still answered; a long body is read."""
+    get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+    post = f"POST /tasks/pets/close HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n".encode()
+
+    async def sent(port: int, begin: bytes, piece: bytes) -> tuple[int, bytes]:
+        """How much could be sent before the connection was closed, up to a limit; and what was answered."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begin)
+        total, said = 0, b""
+        with contextlib.suppress(OSError):
+            while total < 8 << 20:
+                writer.write(piece)
+                await writer.drain()
+                total += len(piece)
+                await asyncio.sleep(0)
+        with contextlib.suppress(OSError):
+            said = await reader.read(4096)
+        writer.close()
+        return total, said
+
+    async def use() -> None:
+        settings = replace(impatient, request_seconds=PATIENCE)
+        async with listening(settings) as port, asyncio.timeout(PATIENCE):
+            for begin, piece in (
+                (get + b"X: ", b"x" * 65536),
+                (get, b"X: y\r\n" * 8192),
+                (get + b"\r\n" + get, b"X: y\r\n" * 8192),
+            ):
+                total, _ = await sent(port, begin, piece)
+                assert total < 8 << 20
+            _, said = await sent(
+                port, post + b"Content-Type: application/json\r\nContent-Length: 8388608\r\n\r\n", b" " * 65536
+            )
+            assert b"404" in said.splitlines()[0]
+
+    asyncio.run(use())
+
+
+def test_connections_that_send_nothing_make_room_for_others(
+    impatient: ServiceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more connections than a process may have, those close first that have sent no whole request for longest."""
+    head = f"PUT /tasks/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n"
+    unfinished = f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n".encode()
+    monkeypatch.setattr(operations, "most_connections", lambda: 4)
+
+    async def use() -> None:
+        settings = replace(impatient, request_seconds=PATIENCE)
+        async with listening(settings) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            async with asyncio.timeout(PATIENCE):
+                assert (await http.get("/healthz")).status_code == 200
+                idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+                for (_, writer), begun in zip(idle, (unfinished, b"G", b""), strict=True):
+                    writer.write(begun)
+                assert (await http.get("/healthz")).status_code == 200
+                idle += [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+                assert (await http.get("/healthz")).status_code == 200
+                left = [number for number, (reader, _) in enumerate(idle) if not reader.at_eof()]
+                while len(left) > 4:
+                    await asyncio.sleep(0.02)
+                    left = [number for number, (reader, _) in enumerate(idle) if not reader.at_eof()]
+                assert set(left) <= {4, 5, 6, 7}
+                for _, writer in idle:
+                    writer.close()
+
+    asyncio.run(use())
+
+
+def test_a_burst_is_in_the_log_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More sessions than a transaction puts there."""
+    monkeypatch.setattr(tree, "MOST_TOGETHER", 2)
+    rng, now = random.Random(1), time.time()
+
+    async def use() -> None:
+        async with running(ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN)) as (app, http):
+            service = app.state.service
+            with service.database.writing() as connection:
+                for token in (rng.randbytes(32) for _ in range(5)):
+                    store.put_tokens(connection, TASK, [token])
+                    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), rng)
+                    session = store.invite(connection, TASK, token, now, service.steps.keys)
+                    commit = client.commit(session.invitation, "dog")
+                    session = store.put_commit(connection, TASK, token, commit, now, TASK.verifier, service.steps.keys)
+                    store.put_opening(connection, TASK, token, client.open(session.challenge), now, TASK.verifier)
+            found = audit(io.BytesIO((await http.get("/tasks/pets/log")).content))
+            assert (found.head.size if found.head else 0, found.attendance.accepted, found.faults) == (5, 5, [])
+
+    asyncio.run(use())
+
+
+def test_a_network_is_limited_as_one_client() -> None:
+    """Who has one address of IPv6 has 2^64: all of them are one client."""
+
+    def of(host: str) -> str:
+        return limit_of_guesses(Request({"type": "http", "client": (host, 1), "headers": []}))
+
+    assert of("2001:db8::1") == of("2001:db8::ffff:1:2") != of("2001:db8:0:1::1")
+    assert of("::ffff:10.0.0.1") == of("10.0.0.1") != of("10.0.0.2")
+    assert of("fe80::1%eth0") == of("fe80::2%eth0")
+    assert of("not:an address") == "guesses not:an address"
+
+
+def test_a_task_that_another_process_deleted_stays_deleted(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/collect.db"
+
+    async def use() -> None:
+        async with running(ServiceSettings(url, ADMIN)) as (_, http):
+            assert (await http.get("/tasks/pets")).status_code == 200  # it is known now
+            other = Database.open(url)
+            with other.writing() as connection:
+                store.close_task(connection, TASK, 1)
+                store.delete_task(connection, TASK, time.time())
+            other.close()
+            answers = [
+                await http.post("/tasks/pets/close", json={"closes": int(time.time()) + 600}),
+                await http.put("/tasks/pets/tokens", json={"hashes": ["00" * 32]}),
+            ]
+            assert [(answer.status_code, answer.json()["reason"]) for answer in answers] == [(410, "task-closed")] * 2
 
     asyncio.run(use())

@@ -50,17 +50,17 @@ def play(database: Database, task: Task, token: bytes, steps: int, when: float, 
 
 
 def test_running_sums_are_what_the_sessions_add_up_to(database: str, small_task: Callable[..., Task]) -> None:
-    """Sessions of three tasks that stop anywhere, written by two processes in turns, on one shard or on two."""
+    """Sessions of three tasks that stop anywhere, written by three processes in turns, on two shards."""
     tasks = [small_task(name, name=name) for name in ("voue", "volh", "pm-ho")]
     now, rng = time.time(), random.Random(5)
-    first, second = Database.open(database), Database.open(database)
-    second = replace(second, shard=(first.shard + 1) % 64)
+    first, second, third = (Database.open(database) for _ in range(3))
+    second, third = replace(second, shard=(first.shard + 1) % 64), replace(third, shard=first.shard)
     with first.writing() as connection:
         for task in tasks:
             store.put_task(connection, task)
     for number in range(60):
         when = now - 1000 if number % 3 == 0 else now  # expired by now, or not
-        play(rng.choice((first, second)), rng.choice(tasks), rng.randbytes(32), rng.randrange(STEPS), when, rng)
+        play(rng.choice((first, second, third)), rng.choice(tasks), rng.randbytes(32), rng.randrange(STEPS), when, rng)
     with first.reading() as connection:
         for task in tasks:
             found = list(store.all_sessions(connection, task))
@@ -82,8 +82,8 @@ def test_running_sums_are_what_the_sessions_add_up_to(database: str, small_task:
             forget_expired(connection, task, now + KEPT_SECONDS)
         assert [standing(connection, task, now) for task in tasks] == before
         assert 0 < connection.execute(text("SELECT count(*) FROM under_way")).scalar_one() < kept
-    first.close()
-    second.close()
+    for opened in (first, second, third):
+        opened.close()
 
 
 def test_a_transaction_that_fails_adds_nothing(database: str, small_task: Callable[..., Task]) -> None:

@@ -23,9 +23,22 @@ export class Refused extends Error {
  *
  * `storage` has `getItem` and `setItem`, as localStorage; what it keeps must outlive the page, and be seen by nobody else:
  * with it a client goes on where it was, and never answers two challenges. Not joined is a task that costs more than
- * `mostEpsilon`, or more than is left of `budget` for all tasks of this storage.
+ * `mostEpsilon`, or more than is left of `budget` for all tasks of this storage. Calls take turns, also those of other pages
+ * of the same origin where the browser has locks: two at once could answer two challenges, or pay for one report.
  */
-export async function join({
+export function join(options) {
+  return inTurn(() => takePart(options));
+}
+
+let last = Promise.resolve();
+
+function inTurn(work) {
+  const turn = last.then(() => (globalThis.navigator?.locks ? navigator.locks.request("veridp-collect", work) : work()));
+  last = turn.catch(() => {});
+  return turn;
+}
+
+async function takePart({
   server, task: name, token, value, storage, mostEpsilon = 1, budget = 3, fetch: ask = globalThis.fetch.bind(globalThis),
 }) {
   const address = `${server.replace(/\/$/, "")}/tasks/${encodeURIComponent(name)}`;

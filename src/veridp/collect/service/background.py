@@ -63,7 +63,8 @@ class SessionCache:
 
 
 MAX_STEPS_PER_TRANSACTION = 256
-GATHER_SECONDS = 0.01  # that a transaction waits for more steps if the last one had several: a lone client never waits
+GATHER_SECONDS = 0.005  # that a transaction waits for more steps if the last one had several: a lone client never waits
+MAX_GATHERS = 5  # of these waits, each while the one before brought steps
 MAX_TRIES_OF_A_STEP = 5  # of a step alone, when the database gives up on it (a deadlock, a lost connection)
 
 Q = TypeVar("Q")
@@ -138,7 +139,7 @@ class CommitQueue:
         crowded = False
         while (first := self._queue.get()) is not None:
             if crowded:
-                self.pause(GATHER_SECONDS)
+                self._gather()
             together, last = [first], False
             while len(together) < MAX_STEPS_PER_TRANSACTION and not self._queue.empty():
                 following = self._queue.get()
@@ -149,6 +150,14 @@ class CommitQueue:
             crowded = len(together) > 1
             self._write(sorted(together, key=lambda asked: asked.key))
             if last:
+                return
+
+    def _gather(self) -> None:
+        """Wait while more steps arrive, but not for long: a transaction of ten costs little more than one of one."""
+        for _ in range(MAX_GATHERS):
+            before = self._queue.qsize()
+            self.pause(GATHER_SECONDS)
+            if self._queue.qsize() == before:
                 return
 
     def _write(self, together: list[Asked[Any, Any]]) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from veridp.collect.service.keys import make_private
+from veridp.collect.service.rows import register_arrays
 from veridp.collect.service.tally import SHARDS, SessionTally
 from veridp.errors import BadInput
 
@@ -28,7 +29,9 @@ CONNECT_SECONDS = 10
 PLANNING = {  # of PostgreSQL: rows are found by an index, and tables are joined in the order that a statement has
     **dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off"),
     "join_collapse_limit": "1",
+    "plan_cache_mode": "force_generic_plan",  # so a statement is planned once for a connection
 }
+NO_VALUES_IN_ERRORS: dict[str, Any] = {"hide_parameters": True}  # errors are logged, and a nonce may be among them
 OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 
 
@@ -36,12 +39,14 @@ OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 class Database:
     """Two ways into one database: `writer` takes the write lock when a transaction begins, `reader` never does.
 
-    Sessions change through `writing` alone, which keeps the running sums; `shard` is where this process adds to them.
+    Sessions change through `writing` alone, which keeps the running sums; `shard` is where this process adds to them,
+    and `sums` are those of support that it wrote last, by task.
     """
 
     writer: Engine
     reader: Engine
     shard: int = field(default_factory=lambda: secrets.randbelow(SHARDS))
+    sums: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> Database:
@@ -65,13 +70,14 @@ class Database:
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
             one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}}
+            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}, **NO_VALUES_IN_ERRORS}
             # Steps are tried again, so a writer need not ask first whether its connection is still there.
             database = cls(
                 create_engine(full, **patient), create_engine(full, pool_pre_ping=True, **patient, **one_moment)
             )
             for engine in (database.writer, database.reader):
                 event.listen(engine, "connect", _by_index)
+                event.listen(engine, "connect", lambda connection, _: register_arrays(connection))
         else:
             raise BadInput(f"{backend} is not supported; use sqlite:///… or postgresql://…")
         try:
@@ -97,9 +103,10 @@ class Database:
             kept[TALLY] = tally
             try:
                 yield connection
-                tally.write(connection, self.shard)
+                sums = tally.write(connection, self.shard, self.sums)
             finally:
                 del kept[TALLY]
+        self.sums.update(sums)
 
     def close(self) -> None:
         self.writer.dispose()
@@ -137,7 +144,7 @@ def _by_index(connection: Any, record: object) -> None:
 
 def _sqlite(url: str, *, immediate: bool) -> Engine:
     """SQLite with a write-ahead log that is flushed at every commit: what is acknowledged survives a power cut."""
-    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
+    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000}, **NO_VALUES_IN_ERRORS)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, record: object) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -148,13 +149,19 @@ class Service:
             self.growing[task.name].add_done_callback(lambda _: self.growing.pop(task.name))
         return await asyncio.shield(self.growing[task.name])
 
+    async def _log_all(self, task: Task) -> None:
+        """Put all decided sessions into the log: as many at a time as a transaction takes, until none is left."""
+        size = -1
+        while size != (grown := (await self._grow(task)).size):
+            size = grown
+
     async def keep_log(self) -> None:
         """Put decided sessions into the log every few seconds, for good."""
         while True:
             await asyncio.sleep(LOG_SECONDS)
             try:
                 for task in await self._read(_tasks_to_log):
-                    await self._grow(task)
+                    await self._log_all(task)
                     await self._write(b"", partial(forget_expired, task=task, now=time.time()))
             except (Refused, SQLAlchemyError) as error:
                 log.warning("sessions are not in the log yet: %s", error)
@@ -235,8 +242,7 @@ class Service:
         """The whole transcript, for auditors."""
         self._administrator(request)
         task = await self._task(request)
-
-        await self._grow(task)
+        await self._log_all(task)
 
         async def pieces() -> AsyncIterator[bytes]:
             with self.database.reading() as connection:
@@ -366,7 +372,16 @@ def _tasks_to_log(connection: Connection) -> list[Task]:
 
 
 def _address(request: Request) -> str:
-    return "" if request.client is None else request.client.host
+    """The client's address; of IPv6 the network of 64 bits, all of whose addresses one client may use."""
+    host = "" if request.client is None else request.client.host
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host.partition("%")[0])
+    except ValueError:  # a proxy may say anything
+        return host
+    mapped = address.ipv4_mapped
+    return str(mapped) if mapped is not None else str(IPv6Network((int(address), 64), strict=False))
 
 
 def limit_of_guesses(request: Request) -> str:

@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
@@ -22,7 +23,17 @@ from veridp.accounting.tree import exactly
 from veridp.budget import Deadline
 from veridp.claim import Claim
 from veridp.collect.client import Client, FileVault, MemoryVault
-from veridp.collect.messages import Challenge, Invitation, Message, Reason, Refused, SessionVerdict, decode, encode
+from veridp.collect.messages import (
+    Challenge,
+    Commit,
+    Invitation,
+    Message,
+    Reason,
+    Refused,
+    SessionVerdict,
+    decode,
+    encode,
+)
 from veridp.collect.receipts import Receipt, TreeHead
 from veridp.collect.task import Task
 from veridp.errors import BadInput, BudgetSpent
@@ -119,16 +130,15 @@ def client_ledger() -> Ledger:
     return Ledger(path)
 
 
-def pay(ledger: Ledger, task: Task, session: bytes) -> None:
-    """Enter the cost of a session into the ledger, once; BudgetSpent where not enough is left."""
-    if not paid(ledger, task, session):
-        ledger.spend(Claim(task.protocol.epsilon), f"collect {task.name}, session {session.hex()}")
+def pay(ledger: Ledger, task: Task, commit: Commit) -> None:
+    """Enter the cost of a report into the ledger, once; BudgetSpent where not enough is left.
 
-
-def paid(ledger: Ledger, task: Task, session: bytes = b"") -> bool:
-    """Whether the ledger has the cost of a session of the task: of this one, or of any if none is named."""
-    what = f"collect {task.name}, session {session.hex()}"
-    return any(entry.what.startswith(what) for entry in ledger.statement().entries)
+    A report is known by its commitment, which the client made. Servers choose the numbers of sessions, so two of them
+    could invite to one session each of the same number, and the second report would pass for paid.
+    """
+    what = f"collect {task.name}, session {commit.session.hex()}, {sha256(commit.commitment).hexdigest()}"
+    if all(entry.what != what for entry in ledger.statement().entries):
+        ledger.spend(Claim(task.protocol.epsilon), what)
 
 
 def join(
@@ -165,8 +175,7 @@ def join(
             return client.verdict
         task.protocol.choose(value, random.SystemRandom())  # an invalid value must not begin a session
         path = f"/tasks/{quote(name, safe='')}"
-        begun = client.invitation is not None or paid(ledger, task)  # it may have ended before it kept the invitation
-        if not begun and ledger.statement().left.epsilon < exactly(cost):  # do not begin in vain
+        if client.invitation is None and ledger.statement().left.epsilon < exactly(cost):  # do not begin in vain
             left = float(ledger.statement().left.epsilon)
             raise BudgetSpent(
                 f"{ledger.path}: the task costs ε = {cost:.6g}, and {left:.6g} is left; not taking part. "
@@ -175,8 +184,9 @@ def join(
         invitation = client.invitation or server.message(f"{path}/session", None, Invitation)
         if invitation.task != task.digest:
             raise Refused(Reason.WRONG_TASK, "the server invites to a different task than it defines; not taking part")
-        pay(ledger, task, invitation.session)
-        challenge = server.message(f"{path}/commit", client.commit(invitation, value), Challenge)
+        commit = client.commit(invitation, value)
+        pay(ledger, task, commit)
+        challenge = server.message(f"{path}/commit", commit, Challenge)
         verdict = client.finish(server.message(f"{path}/open", client.open(challenge), SessionVerdict))
         _ask_for_receipt(server, task, client)
         return verdict

@@ -9,6 +9,7 @@ import html
 import json
 import os
 import re
+import resource
 import tempfile
 import time
 from collections import OrderedDict
@@ -18,7 +19,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -26,7 +27,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import Connection
 from starlette.requests import ClientDisconnect, Request
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from veridp.collect.estimate import Attendance, CollectionEstimate, estimate_from
 from veridp.collect.messages import Reason, Refused
@@ -251,6 +252,9 @@ class ServiceSettings:
 
 
 MOST_CLIENTS = 100_000  # to keep track of; the longest idle are dropped
+MOST_OPEN_FILES = 65_536  # of a process, if the system lets it
+LARGEST_HEAD = 1 << 16  # bytes of a request before its body
+OWN_FILES = 128  # of these that are not connections of clients
 
 
 @dataclass
@@ -296,27 +300,54 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     return bytes(found)
 
 
-class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """HTTP on a connection that is closed if the head of a request does not arrive within `request_seconds`.
+class ImpatientProtocol(HttpToolsProtocol):
+    """HTTP on a connection that is closed if the head of a request is long, or takes more than `request_seconds`.
 
-    Uvicorn limits how long a connection may be idle between requests, not how slowly a request may trickle in.
+    Uvicorn limits how long a connection may be idle between requests, not how slowly a request may trickle in, nor how
+    much of it is kept before it is whole, nor how many connections there are. Where a process has as many as it may,
+    the one that has kept it waiting for longest makes room, so that who opens many and sends nothing keeps nobody out.
     """
 
     late: asyncio.TimerHandle | None = None
+    unread: int = 0  # bytes that are not of a head that is whole, or of a body
+    waiting: ClassVar[dict[ImpatientProtocol, None]] = {}  # for a whole request, the longest first
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > most_connections() and self.waiting:
+            next(iter(self.waiting)).transport.close()
+        self.waiting[self] = None
         self._expect()
 
     def data_received(self, data: bytes) -> None:
+        self.unread += len(data)
         super().data_received(data)
+        if self.unread > LARGEST_HEAD:
+            self.transport.close()
         if self.cycle is not None and not self.cycle.response_complete:  # the head is there; the body has its own limit
             self._relax()
         elif self.late is None:
             self._expect()
 
+    def on_headers_complete(self) -> None:
+        self.unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self.unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.waiting.pop(self, None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.waiting[self] = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._relax()
+        self.waiting.pop(self, None)
         super().connection_lost(exc)
 
     def _expect(self) -> None:
@@ -326,6 +357,16 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self.late is not None:
             self.late.cancel()
             self.late = None
+
+
+@cache
+def most_connections() -> int:
+    """How many connections a process keeps: as many files as it may open, but for those that it needs itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(wanted - OWN_FILES, wanted // 2)
 
 
 @cache
@@ -363,6 +404,7 @@ def run(
             "veridp.collect.service.app:from_environment",
             factory=True,
             http=f"{__name__}:{ImpatientProtocol.__name__}",
+            ws="none",
             host=host,
             port=port,
             workers=processes,

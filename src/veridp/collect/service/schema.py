@@ -36,7 +36,7 @@ tasks = Table(
 tokens = Table(
     "tokens",
     metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("task", Text, primary_key=True),
     Column("token", LargeBinary, primary_key=True),  # its hash
 )
 
@@ -44,7 +44,7 @@ sessions = Table(  # no index depends on what a step changes, so PostgreSQL leav
     "sessions",
     metadata,
     Column("id", LargeBinary, primary_key=True),
-    Column("task", Text, ForeignKey("tasks.name"), nullable=False),
+    Column("task", Text, nullable=False),
     Column("token", LargeBinary, nullable=False),
     Column("nonce", LargeBinary),  # once it was sent
     Column("promise", LargeBinary, nullable=False),
@@ -63,14 +63,14 @@ sessions = Table(  # no index depends on what a step changes, so PostgreSQL leav
 unlogged = Table(  # decided sessions that have no place in the tree yet
     "unlogged",
     metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("task", Text, primary_key=True),
     Column("id", LargeBinary, primary_key=True),
 )
 
 tallies = Table(  # how many sessions took a step, by the shard of the process that wrote it
     "tallies",
     metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("task", Text, primary_key=True),
     Column("shard", Integer, primary_key=True),
     Column("step", Text, primary_key=True),
     Column("sessions", BigInteger, nullable=False),
@@ -79,7 +79,7 @@ tallies = Table(  # how many sessions took a step, by the shard of the process t
 under_way = Table(  # how many sessions that expire then are at which stage; only all shards together are a number
     "under_way",
     metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("task", Text, primary_key=True),
     Column("expires", BigInteger, primary_key=True),
     Column("shard", Integer, primary_key=True),
     Column("invited", BigInteger, nullable=False),
@@ -89,7 +89,7 @@ under_way = Table(  # how many sessions that expire then are at which stage; onl
 supports = Table(  # how much accepted reports support each column
     "supports",
     metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("task", Text, primary_key=True),
     Column("shard", Integer, primary_key=True),
     Column("sums", LargeBinary, nullable=False),  # a whole number of eight bytes for each column
 )

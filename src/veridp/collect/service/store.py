@@ -123,6 +123,7 @@ def close_task(connection: Connection, task: Task, closes: int) -> None:
             f"the definition of the task {task.name!r} ends it at {task.expires}, which cannot change; "
             "make a task of another name",
         )
+    _document(connection, task.name)  # refused where it was deleted, which another process may have done
     connection.execute(update(tasks).where(tasks.c.name == task.name).values(closes=closes))
 
 
@@ -137,6 +138,7 @@ def delete_task(connection: Connection, task: Task, now: float) -> None:
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
     """Let clients with tokens of these hashes take part, once each; tokens that are known already stay unchanged."""
+    _document(connection, task.name)
     rows = [(task.name, token) for token in sorted(set(hashes))]
     execute(connection, _ISSUED, {"task": "text", "token": "bytea"}, rows)
 

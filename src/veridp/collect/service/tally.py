@@ -8,7 +8,7 @@ do not wait for each other.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.collect.estimate import Attendance
-from veridp.collect.service.rows import Columns, execute
+from veridp.collect.service.rows import Columns, RowChange, execute_together
 from veridp.collect.service.schema import supports, tallies, under_way
 from veridp.collect.task import Session, SessionStage, Task
 
@@ -66,17 +66,28 @@ class SessionTally:
             self.invited[when] += 1
         self.steps[task.name, taken] += 1
 
-    def write(self, connection: Connection, shard: int) -> None:
-        """Add to the running sums, in one order, so that processes never wait for each other in a circle."""
+    def write(self, connection: Connection, shard: int, last: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Add to the running sums, in one order, so that processes never wait for each other in a circle.
+
+        `last` has the sums of support, by task, that this process wrote last, so that it need not read them; what it
+        has written now is returned. Where another process has added to the same shard meanwhile, they are read.
+        """
         steps = [(task, shard, step, count) for (task, step), count in sorted(self.steps.items())]
         whens = sorted({*self.invited, *self.challenged})
-        execute(connection, _ADDED, _ADDITIONS, steps)
-        execute(
-            connection, _MOVED, _MOVES, [(*when, shard, self.invited[when], self.challenged[when]) for when in whens]
+        moves = [(*when, shard, self.invited[when], self.challenged[when]) for when in whens]
+        more = {name: _support_of(self.tasks[name], reports) for name, reports in sorted(self.reports.items())}
+        sums = {name: _added(last[name], found) for name, found in more.items() if name in last}
+        changes = (
+            RowChange(_ADDED, _ADDITIONS, steps),
+            RowChange(_MOVED, _MOVES, moves),
+            RowChange(_QUEUED, _QUEUE, sorted(self.decided)),
+            RowChange(_SUPPORTED, _SUPPORTS, [(name, shard, last[name], new) for name, new in sums.items()]),
         )
-        execute(connection, _QUEUED, _QUEUE, sorted(self.decided))
-        for name, reports in sorted(self.reports.items()):
-            _add_support(connection, self.tasks[name], shard, reports)
+        written = {row.task for row in execute_together(connection, changes)}
+        for name, found in more.items():
+            if name not in written:
+                sums[name] = _add_support(connection, name, shard, found)
+        return sums
 
 
 _ADDITIONS: Columns = {"task": "text", "shard": "integer", "step": "text", "sessions": "bigint"}
@@ -99,20 +110,37 @@ ON CONFLICT (task, expires, shard) DO UPDATE SET
 """
 _QUEUE: Columns = {"task": "text", "id": "bytea"}
 _QUEUED = "INSERT INTO unlogged (task, id) SELECT task, id FROM given"
+_SUPPORTS: Columns = {"task": "text", "shard": "integer", "before": "bytea", "sums": "bytea"}
+_SUPPORTED = """
+UPDATE supports SET sums = given.sums FROM given
+WHERE supports.task = given.task AND supports.shard = given.shard AND supports.sums = given.before
+RETURNING supports.task
+"""
 
 
-def _add_support(connection: Connection, task: Task, shard: int, reports: Iterable[Report]) -> None:
+def _support_of(task: Task, reports: Iterable[Report]) -> NDArray[np.int64]:
+    """By how much these reports support each column."""
     numbers, outputs = zip(*reports, strict=True)
-    found = np.array(task.protocol.support(np.array(outputs, dtype=np.int64), numbers), dtype=SUMS)
-    here = (supports.c.task == task.name) & (supports.c.shard == shard)
+    return np.array(task.protocol.support(np.array(outputs, dtype=np.int64), numbers), dtype=SUMS)
+
+
+def _add_support(connection: Connection, task: str, shard: int, found: NDArray[np.int64]) -> bytes:
+    """The sums of a task's shard, read, with this added to them."""
+    here = (supports.c.task == task) & (supports.c.shard == shard)
     locked = select(supports.c.sums).where(here).with_for_update()
     before = connection.execute(locked).scalar_one_or_none()
     if before is None:  # if another process makes the row at the same time, one of the two waits
         dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        row = {"task": task.name, "shard": shard, "sums": bytes(found.nbytes)}
+        row = {"task": task, "shard": shard, "sums": bytes(found.nbytes)}
         connection.execute(dialect.insert(supports).on_conflict_do_nothing(), row)
         before = connection.execute(locked).scalar_one()
-    connection.execute(supports.update().where(here).values(sums=(_numbers(before) + found).tobytes()))
+    after = _added(before, found)
+    connection.execute(supports.update().where(here).values(sums=after))
+    return after
+
+
+def _added(sums: bytes, more: NDArray[np.int64]) -> bytes:
+    return (_numbers(sums) + more).tobytes()
 
 
 def _numbers(sums: bytes) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { blake2b } from "../blake2b.js";
-import { checkReceipt } from "../client.js";
+import { checkReceipt, join } from "../client.js";
 import { pack, unpack } from "../messagepack.js";
 import * as protocol from "../protocol.js";
 
@@ -93,4 +93,20 @@ test("what is not the one encoding of a message is refused", () => {
   for (const digits of ["cc05", "c101", "9201", "d90161", "910101", "dc000105", "81a0a0", ""]) {
     assert.throws(() => unpack(bytes(digits)), /malformed/);
   }
+});
+
+test("calls at once take turns", async () => {
+  const [known] = vectors.sessions;
+  const asked = [];
+  const fetch = async (url) => {
+    asked.push(url.split("/").at(-1));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    if (url.endsWith("session")) return { ok: false, json: async () => ({ reason: "task-closed", message: "it is closed" }) };
+    return { ok: true, text: async () => known.task };
+  };
+  const storage = { getItem: () => null, setItem: () => {} };
+  const call = () => join({ server: "http://x", task: "pets", token: "t", value: known.value, storage, mostEpsilon: 9, fetch });
+  const found = await Promise.allSettled([call(), call()]);
+  assert.deepEqual(found.map(({ reason }) => reason.reason), ["task-closed", "task-closed"]);
+  assert.deepEqual(asked, ["pets", "session", "pets", "session"]);
 });
