@@ -221,11 +221,11 @@ class TrackingGenerator(ScriptedGenerator):
         old = script.primitives[place] if place < len(script.primitives) else None
         self._muted = True
         try:
-            output = call() if old is None else copy.deepcopy(old.output)
+            output = call() if old is None else old.output
         finally:
             self._muted = False
         self._record_event(describe(output, users_site()))
-        return output
+        return copy.deepcopy(output)  # the program may change what it gets
 
     # ---------------------------------------------------------------------------------------------------- decisions
 

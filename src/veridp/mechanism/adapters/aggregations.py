@@ -1,13 +1,15 @@
-"""Aggregations of Google's pydp and of PipelineDP, and clients of pure-ldp, as mechanisms."""
+"""Aggregations of Google's pydp, PipelineDP and SmartNoise, and clients of pure-ldp, as mechanisms."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from veridp.adjacency import Scaled, adjacency
+from veridp.adjacency import Rows, Scaled, adjacency, is_frame
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign, resolved
 from veridp.mechanism.adapters.worst_pairs import extreme_pairs, farthest_pairs
@@ -93,6 +95,59 @@ def pipelinedp(
     known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "domain": domain}
     source = Unseeded(_own_noise(aggregate, "pipelinedp"), scalar=False, library="pipelinedp")
     return foreign(source, **{"worst": extreme_pairs} | known | options)
+
+
+# ---------------------------------------------------------------------------------------------------------- SmartNoise
+
+
+def smartnoise(reader: Any, query: str, **options: Any) -> Mechanism:
+    """The SQL query to this private reader of SmartNoise as a mechanism, with the cost that the reader states for it.
+
+    Data sets are frames of the rows of `domain`, a frame of pandas; a row comes or goes. Where the metadata name a
+    column of persons, each row is of a person of its own. The reader itself is not asked, so none of its budget is
+    spent. SmartNoise parses a query and calibrates its noise anew each time it is run; here it does so once.
+    """
+    if not hasattr(reader, "get_privacy_cost"):
+        raise BadInput(f"{reader!r} is not a private reader of SmartNoise; make one with snsql.from_connection(…)")
+    frame = options.pop("domain", None)
+    if not isinstance(frame, Rows) and not is_frame(frame):
+        raise BadInput("data sets are frames of pandas; give one of some rows, with domain=frame")
+    rows = frame if isinstance(frame, Rows) else Rows(frame)
+    epsilon, delta = map(float, reader.get_privacy_cost(query))
+    known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "size": 2, "domain": rows}
+    return foreign(_SmartNoiseQuery(reader, query, rows), **{"worst": extreme_pairs} | known | options)
+
+
+@dataclass(frozen=True, eq=False)
+class _SmartNoiseQuery:
+    """The rows that a query returns, from readers of other data."""
+
+    reader: Any
+    query: str
+    rows: Rows
+    library = "smartnoise"
+    __name__ = "smartnoise"
+
+    @functools.cached_property
+    def rewritten(self) -> tuple[Any, Any]:
+        """The query as parsed, and as rewritten with noise that is calibrated for it: neither depends on data."""
+        asked = self._reader_of(self.rows.frame(self.rows[:1]))
+        parsed, found = asked.parse_query_string(self.query), []
+        asked._rewrite_ast = lambda query: found.append(type(asked)._rewrite_ast(asked, query)) or found[0]
+        asked._execute_ast(parsed)
+        return parsed, found[0]
+
+    def outputs(self, data: Any, count: int) -> list[Any]:
+        parsed, rewritten = self.rewritten
+        asked = self._reader_of(data if is_frame(data) else self.rows.frame(data))
+        asked._rewrite_ast = lambda query: rewritten
+        return [[list(row) for row in asked._execute_ast(parsed)[1:]] for _ in range(count)]
+
+    def _reader_of(self, frame: Any) -> Any:
+        for column in (column for table in self.reader.metadata.tables() for column in table.columns()):
+            if column.is_key:
+                frame = frame.assign(**{column.name: range(len(frame))})
+        return type(self.reader).from_connection(frame, privacy=self.reader.privacy, metadata=self.reader.metadata)
 
 
 # ------------------------------------------------------------------------------------------------------------ pure-ldp
