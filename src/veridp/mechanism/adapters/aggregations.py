@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,30 +103,48 @@ def pipelinedp(
 def smartnoise(reader: Any, query: str, **options: Any) -> Mechanism:
     """The SQL query to this private reader of SmartNoise as a mechanism, with the cost that the reader states for it.
 
-    Data sets are frames of the rows of `domain`, a frame of pandas; a row comes or goes. Where the metadata name a
-    column of persons, each row is of a person of its own. The reader itself is not asked, so none of its budget is
-    spent. SmartNoise parses a query and calibrates its noise anew each time it is run; here it does so once.
+    Data sets are frames of the rows of `domain`, a frame of pandas, also with values at the bounds of the metadata; a
+    row comes or goes. Where the metadata name a column of persons, each row is of a person of its own. The reader
+    itself is not asked, so none of its budget is spent. SmartNoise parses a query and calibrates its noise anew each
+    time it is run; here it does so once, and computes what noise is added to once for each data set.
     """
     if not hasattr(reader, "get_privacy_cost"):
         raise BadInput(f"{reader!r} is not a private reader of SmartNoise; make one with snsql.from_connection(…)")
     frame = options.pop("domain", None)
     if not isinstance(frame, Rows) and not is_frame(frame):
         raise BadInput("data sets are frames of pandas; give one of some rows, with domain=frame")
-    rows = frame if isinstance(frame, Rows) else Rows(frame)
+    columns = [column for table in reader.metadata.tables() for column in table.columns()]
+    persons = tuple(column.name for column in columns if column.is_key)
+    rows = frame if isinstance(frame, Rows) else Rows(frame, **dict(_column_bounds(columns, frame)))
     epsilon, delta = map(float, reader.get_privacy_cost(query))
     known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "size": 2, "domain": rows}
-    return foreign(_SmartNoiseQuery(reader, query, rows), **{"worst": extreme_pairs} | known | options)
+    source = _SmartNoiseQuery(type(reader), reader.privacy, reader.metadata, query, rows, persons)
+    return foreign(source, **{"worst": extreme_pairs} | known | options)
+
+
+def _column_bounds(columns: Sequence[Any], frame: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The ends of each column that has bounds in the metadata, which are what the noise is made for."""
+    for column in columns:
+        ends = getattr(column, "lower", None), getattr(column, "upper", None)
+        if None not in ends and not column.is_key and column.name in frame.columns:
+            yield column.name, ends
 
 
 @dataclass(frozen=True, eq=False)
 class _SmartNoiseQuery:
     """The rows that a query returns, from readers of other data."""
 
-    reader: Any
+    kind: Any
+    privacy: Any
+    metadata: Any
     query: str
     rows: Rows
+    persons: tuple[str, ...]
     library = "smartnoise"
     __name__ = "smartnoise"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "rewritten"}
 
     @functools.cached_property
     def rewritten(self) -> tuple[Any, Any]:
@@ -141,13 +159,13 @@ class _SmartNoiseQuery:
         parsed, rewritten = self.rewritten
         asked = self._reader_of(data if is_frame(data) else self.rows.frame(data))
         asked._rewrite_ast = lambda query: rewritten
+        exact = asked.reader._execute_ast(rewritten[0])
+        asked.reader._execute_ast = lambda query: exact
         return [[list(row) for row in asked._execute_ast(parsed)[1:]] for _ in range(count)]
 
     def _reader_of(self, frame: Any) -> Any:
-        for column in (column for table in self.reader.metadata.tables() for column in table.columns()):
-            if column.is_key:
-                frame = frame.assign(**{column.name: range(len(frame))})
-        return type(self.reader).from_connection(frame, privacy=self.reader.privacy, metadata=self.reader.metadata)
+        own = frame.assign(**{name: range(len(frame)) for name in self.persons})
+        return self.kind.from_connection(own, privacy=self.privacy, metadata=self.metadata)
 
 
 # ------------------------------------------------------------------------------------------------------------ pure-ldp

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import sys
 from typing import Any
 
@@ -49,6 +50,7 @@ def as_json(output: Any) -> Any:
 
 def main(file: str, name: str, *flags: str) -> None:
     """Describe the measurement of this name in the file, or answer lines until there are no more."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of Spark's workers
     spec = importlib.util.spec_from_file_location("measured", file)
     if spec is None or spec.loader is None:
         raise SystemExit(f"{file} is not a Python file")
