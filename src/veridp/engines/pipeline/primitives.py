@@ -115,10 +115,11 @@ def _known() -> Iterator[tuple[Any, str, Around]]:
             if "randomise" in vars(kind) and not inspect.isabstract(kind):
                 yield kind, "randomise", _calling(_of_diffprivlib)
     if "opendp.mod" in loaded:
-        for name in ("__call__", "invoke"):
-            yield loaded["opendp.mod"].Measurement, name, _around_measurement
-            yield loaded["opendp.mod"].OdometerQueryable, name, _around_queryable
-        yield loaded["opendp.mod"].Queryable, "__call__", _around_queryable
+        for kind in ("Measurement", "Queryable", "OdometerQueryable"):
+            owner = vars(loaded["opendp.mod"]).get(kind, object)
+            around = _around_measurement if kind == "Measurement" else _around_queryable
+            for name in {"__call__", "invoke"} & vars(owner).keys() - vars(object).keys():
+                yield owner, name, around
     if "pydp.algorithms.numerical_mechanisms" in loaded:
         yield loaded["pydp.algorithms.numerical_mechanisms"].NumericalMechanism, "add_noise", _calling(_of_pydp_noise)
     if "pydp.algorithms._algorithm" in loaded:
