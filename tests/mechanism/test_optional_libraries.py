@@ -105,7 +105,10 @@ def test_a_query_of_smartnoise_brings_its_cost() -> None:
     outputs = veridp.sample(total, frame, 400, workers=1).matrix()
     assert near(outputs, 119, 200 * math.sqrt(2), 400)  # Laplace noise of scale 100 / 0.5
     assert veridp.pipeline.compare(total, frame.head(2), frame).rho == pytest.approx((64 / 200) ** 2 / 2, rel=0.01)
-    counts = veridp.adapters.smartnoise(reader, "SELECT city, COUNT(*) AS n FROM db.people GROUP BY city", domain=frame)
+    by_city = "SELECT city, COUNT(*) AS n FROM db.people GROUP BY city"
+    with pytest.raises(BadInput, match="which groups there are counts as public"):
+        veridp.adapters.smartnoise(reader, by_city, domain=frame)
+    counts = veridp.adapters.smartnoise(reader, by_city, domain=frame, pairs=[(frame, frame.head(2))])
     assert [[city for city, _ in output] for output in veridp.sample(counts, frame, 2, workers=1)] == [
         ["Basel", "Bern"]
     ] * 2

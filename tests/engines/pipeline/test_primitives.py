@@ -31,7 +31,17 @@ def test_each_answer_of_a_context_is_a_release() -> None:
         total = context.query(**first).clamp((0, 10)).sum().laplace().release()
         return total, context.query(**second).count().laplace().release()
 
-    for program, costs in ((report, (0.25, 0.75)), (lambda data: report(data, split_evenly_over=2), (0.5, 0.5))):
+    def nested(data: list[int]) -> int:
+        space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+        inner = dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=1, d_mids=[1.0])
+        outer = dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=1, d_mids=[1.0])
+        return outer(data)(inner)(dp.t.make_count(*space) >> dp.m.then_laplace(1.0))
+
+    for program, costs in (
+        (nested, (1.0,)),
+        (report, (0.25, 0.75)),
+        (lambda data: report(data, split_evenly_over=2), (0.5, 0.5)),
+    ):
         found = veridp.pipeline.compare(program, [1, 2], [1, 2, 3])
         assert [release.epsilon for release in found.releases] == pytest.approx(costs)
         assert found.epsilon == pytest.approx(1.0)

@@ -198,10 +198,14 @@ def _around_queryable(original: Any, record: Recorded) -> Any:
     """Records the answer to a query, which is a measurement on the data of its compositor."""
 
     def call(queryable: Any, query: Any) -> Any:
-        known = hasattr(queryable, "data_of_compositor") and hasattr(query, "input_metric")
-        if not known or _answers_queries(query):
+        if not hasattr(queryable, "data_of_compositor") or not hasattr(query, "input_metric"):
             return original(queryable, query)
-        return _released(record, lambda: original(queryable, query), query, queryable.data_of_compositor)
+        data = queryable.data_of_compositor
+        if _answers_queries(query):
+            within = original(queryable, query)
+            within.data_of_compositor = data
+            return within
+        return _released(record, lambda: original(queryable, query), query, data)
 
     return call
 

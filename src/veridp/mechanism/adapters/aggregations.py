@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veridp.adjacency import Rows, Scaled, adjacency, is_frame
+from veridp.adjacency import GivenPairs, Rows, Scaled, adjacency, is_frame
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign, resolved
 from veridp.mechanism.adapters.worst_pairs import extreme_pairs, farthest_pairs
@@ -115,19 +115,26 @@ def smartnoise(reader: Any, query: str, **options: Any) -> Mechanism:
         raise BadInput("data sets are frames of pandas; give one of some rows, with domain=frame")
     columns = [column for table in reader.metadata.tables() for column in table.columns()]
     persons = tuple(column.name for column in columns if column.is_key)
-    rows = frame if isinstance(frame, Rows) else Rows(frame, **dict(_column_bounds(columns, frame)))
+    rows = frame if isinstance(frame, Rows) else Rows(frame, **_column_bounds(columns, frame))
     epsilon, delta = map(float, reader.get_privacy_cost(query))
     known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "size": 2, "domain": rows}
+    parsed = reader.parse_query_string(query)
+    if "pairs" in options:
+        options |= {"adjacency": GivenPairs(options.pop("pairs")), "size": 1}
+    elif parsed.agg is not None and not parsed.censor_dims:
+        raise BadInput(
+            "with censor_dims off, which groups there are counts as public; give pairs=[(left, right), …] of frames "
+            "with the same groups, or leave it on"
+        )
     source = _SmartNoiseQuery(type(reader), reader.privacy, reader.metadata, query, rows, persons)
     return foreign(source, **{"worst": extreme_pairs} | known | options)
 
 
-def _column_bounds(columns: Sequence[Any], frame: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def _column_bounds(columns: Sequence[Any], frame: Any) -> dict[str, Any]:
     """The ends of each column that has bounds in the metadata, which are what the noise is made for."""
-    for column in columns:
-        ends = getattr(column, "lower", None), getattr(column, "upper", None)
-        if None not in ends and not column.is_key and column.name in frame.columns:
-            yield column.name, ends
+    ends = {column.name: (getattr(column, "lower", None), getattr(column, "upper", None)) for column in columns}
+    keys = {column.name for column in columns if column.is_key} | {"seed"}  # a name that Rows has for something else
+    return {name: pair for name, pair in ends.items() if None not in pair and name in {*frame.columns} - keys}
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +157,9 @@ class _SmartNoiseQuery:
     def rewritten(self) -> tuple[Any, Any]:
         """The query as parsed, and as rewritten with noise that is calibrated for it: neither depends on data."""
         asked = self._reader_of(self.rows.frame(self.rows[:1]))
-        parsed, found = asked.parse_query_string(self.query), []
-        asked._rewrite_ast = lambda query: found.append(type(asked)._rewrite_ast(asked, query)) or found[0]
-        asked._execute_ast(parsed)
-        return parsed, found[0]
+        parsed = asked.parse_query_string(self.query)
+        asked._execute_ast(parsed)  # which sets the options that rewriting depends on
+        return parsed, asked._rewrite_ast(parsed)
 
     def outputs(self, data: Any, count: int) -> list[Any]:
         parsed, rewritten = self.rewritten

@@ -101,7 +101,7 @@ def _frames(domain: Any, options: dict[str, Any]) -> dict[str, Any]:
 
     Neighbours that differ in what a margin makes public are none to the library: who compares frames has to list them.
     """
-    frame = options.get("domain")
+    frame: Any = options.get("domain")
     frame = frame.collect() if hasattr(frame, "collect") else frame
     rows = frame if isinstance(frame, Rows) else Rows(frame) if is_frame(frame) else None
     if rows is None:
