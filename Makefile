@@ -42,33 +42,37 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 2 --dist worksteal
 
-# Polars, Beam and Spark, in an environment of their own: OpenDP loads Polars, and nothing forks where it is loaded.
+# Polars, also with OpenDP, Beam and Spark, in an environment of their own: nothing forks where Polars is loaded.
 LAKE := .venv-lake/.ready
 
 $(LAKE): pyproject.toml
 	$(PYTHON) -m venv .venv-lake
-	.venv-lake/bin/pip install --quiet --editable '.[fast,lake,beam]' pandas pyspark pytest pytest-timeout hypothesis
+	.venv-lake/bin/pip install --quiet --editable '.[attack,fast,lake,beam]' 'opendp[polars]' pandas pyspark \
+		pytest pytest-timeout hypothesis
 	@touch $@
 
 lake: $(LAKE)
 	.venv-lake/bin/pytest tests/local/test_combiner.py tests/mechanism/test_frames.py
+	.venv-lake/bin/pytest tests/mechanism/test_optional_libraries.py -k polars
 
 # Other libraries for differential privacy, in an environment of their own; tests of one that cannot be installed are
 # skipped. Opacus and JAX Privacy are larger than all others together: `make libraries LARGE="torch opacus jax-privacy"`.
+# Tumult needs an older NumPy: `make libraries TUMULT_PYTHON=…`, the interpreter of an environment with tmlt.core.
 LIBRARIES := .venv-libraries/.ready
 LARGE ?=
 
 $(LIBRARIES): pyproject.toml
 	$(PYTHON) -m venv .venv-libraries
 	.venv-libraries/bin/pip install --quiet --editable '.[attack]' pandas pytest pytest-timeout hypothesis diffprivlib opendp
-	for library in python-dp pipeline-dp "pure-ldp statsmodels" multi-freq-ldpy $(LARGE); do \
+	for library in python-dp pipeline-dp "pure-ldp statsmodels" multi-freq-ldpy smartnoise-sql $(LARGE); do \
 		.venv-libraries/bin/pip install --quiet $$library || echo "$$library could not be installed"; \
 	done
 	@touch $@
 
 libraries: $(LIBRARIES)
 	.venv-libraries/bin/pytest -rs tests/engines/pipeline/test_primitives.py tests/mechanism/test_library_adapters.py \
-		-k "pydp or pipelinedp or clients or opacus or jax"
+		tests/mechanism/test_optional_libraries.py \
+		-k "pydp or pipelinedp or clients or opacus or jax or smartnoise or tumult"
 
 # Branch coverage, children included, with a floor. Apart from `make test`, since it takes the suite twice as long.
 COVERED ?= tests

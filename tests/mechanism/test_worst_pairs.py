@@ -32,7 +32,7 @@ def test_every_engine_that_tries_pairs_begins_with_the_worst() -> None:
     assert abs(sum(worst.left) - sum(worst.right)) == 10  # type: ignore[call-overload]
     plain = next(mechanism.adjacency.pairs(3, mechanism.domain))
     assert abs(sum(plain.left) - sum(plain.right)) == 3  # type: ignore[call-overload]
-    table = Table.of(None, mechanism.domain, False)
+    table = Table.of(None, mechanism.domain, False, 3)
     first = [
         next(PairStream(mechanism, 3).patterns()),
         usual_pairs(mechanism, 3)[0],

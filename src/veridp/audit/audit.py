@@ -16,7 +16,7 @@ from veridp.audit.findings import Findings
 from veridp.audit.floats import look_at_floats
 from veridp.audit.witness import check_on_samples, rounded_witness
 from veridp.budget import Deadline, Progress
-from veridp.budget.child_process import NOTHING, attempt
+from veridp.budget.child_process import NOTHING, attempt, threaded
 from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Verdict
 from veridp.errors import CutShort, MechanismHung, MissingExtra
@@ -72,6 +72,11 @@ def audit(
     case = AuditCase.of(bound, size, alpha, seed)
     _load(black_box)
     findings = Findings(case, Deadline(seconds), progress)
+    if library := threaded():
+        findings.caveats.append(
+            f"{library} is loaded, whose threads a fork does not survive: the audit ran in this process alone, where "
+            f"a compiled call that does not return is not stopped at the deadline"
+        )
     _carry_out(findings, _sample_only if black_box else _explore_first)
     return findings.verdict()
 

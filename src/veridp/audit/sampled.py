@@ -26,18 +26,20 @@ CHECKED_SELECTION, CHECKED_SAMPLES = 5_000, 20_000  # by which a proof is checke
 CHECKED_ALPHA = 1e-9  # a false alarm would be taken for a fault in veridp
 QUICK_SHARE = 0.15  # of alpha, and of the time that is left, for the quick look
 TIMED_SECONDS = 0.02  # that outputs must take together for their rate to be measured
+LONGEST_TIMED_SECONDS = 0.1  # of a call that still takes no longer for four times the outputs
 EVENT_SHARE = 0.1  # the same, for tests of plain events
 EVENT_SAMPLES, EVENT_FINAL_SAMPLES = 500, 5_000  # so few that one process draws them in about a second
 
 
 def measure_rate(findings: Findings) -> None:
     """Note how many outputs one process draws in a second: what a search can see in its time depends on it."""
-    case, seconds, count = findings.case, 0.0, 0
-    while seconds < TIMED_SECONDS:
+    case, seconds, count, rates = findings.case, 0.0, 0, [0.0, 0.0]
+    while seconds < TIMED_SECONDS or (rates[-1] > 2 * rates[-2] and seconds < LONGEST_TIMED_SECONDS):
         count, started = 4 * count or 1, time.perf_counter()
         sample(case.mechanism, case.example, count, case.seed_of(10), workers=1)
         seconds = time.perf_counter() - started
-    findings.outputs_per_second = count / seconds
+        rates.append(count / seconds)
+    findings.outputs_per_second = rates[-1]
 
 
 def try_events(findings: Findings) -> None:

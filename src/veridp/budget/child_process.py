@@ -130,7 +130,12 @@ def forks() -> bool:
 
     A child may wait for ever for a thread that such a library, once loaded, has in its parent.
     """
-    return sys.platform == "linux" and not _inside and sys.modules.keys().isdisjoint(THREADED)
+    return sys.platform == "linux" and not _inside and not threaded()
+
+
+def threaded() -> str:
+    """The name of a loaded library whose threads a fork does not survive; empty where there is none."""
+    return next((name for name in THREADED if name in sys.modules), "")
 
 
 class Reporter:

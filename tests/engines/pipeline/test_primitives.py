@@ -1,4 +1,4 @@
-"""Releases of pydp, PipelineDP, Opacus and JAX Privacy within programs, each where it is installed: `make libraries`.
+"""Releases of OpenDP's contexts, pydp, PipelineDP, Opacus and JAX Privacy within programs: see `make libraries`.
 
 What they cost is held against closed forms: ε = Δ/b for Laplace noise of scale b, ρ = Δ²/(2σ²) for normal noise.
 """
@@ -16,6 +16,37 @@ import pytest
 import veridp
 
 ROWS = [(1.0, 0.0, 3.0), (0.0, 1.0, -3.0), (1.0, 1.0, 5.0)]
+
+
+def test_each_answer_of_a_context_is_a_release() -> None:
+    """Two queries share ε = 1; with a filter, the queries say what they spend."""
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+
+    def report(data: list[int], **shares: Any) -> tuple[int, int]:
+        unit, loss = dp.unit_of(contributions=1), dp.loss_of(epsilon=1.0)
+        domain = dp.vector_domain(dp.atom_domain(T=int))
+        context = dp.Context.compositor(data=data, privacy_unit=unit, privacy_loss=loss, domain=domain, **shares)
+        first, second = ({}, {}) if shares else ({"epsilon": 0.25}, {"epsilon": 0.75})
+        total = context.query(**first).clamp((0, 10)).sum().laplace().release()
+        return total, context.query(**second).count().laplace().release()
+
+    def nested(data: list[int]) -> int:
+        space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+        inner = dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=1, d_mids=[1.0])
+        outer = dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=1, d_mids=[1.0])
+        return outer(data)(inner)(dp.t.make_count(*space) >> dp.m.then_laplace(1.0))
+
+    for program, costs in (
+        (nested, (1.0,)),
+        (report, (0.25, 0.75)),
+        (lambda data: report(data, split_evenly_over=2), (0.5, 0.5)),
+    ):
+        found = veridp.pipeline.compare(program, [1, 2], [1, 2, 3])
+        assert [release.epsilon for release in found.releases] == pytest.approx(costs)
+        assert found.epsilon == pytest.approx(1.0)
+        assert not found.candidates
+        assert not [remark for remark in found.lost if "lost track" in str(remark)]
 
 
 def test_pydp_noise_and_algorithms_are_releases() -> None:

@@ -41,14 +41,14 @@ class Table:
     values: tuple[TrialValue, ...]
 
     @classmethod
-    def of(cls, example: Any, domain: Domain, assumed: bool) -> Table:
-        """The table of an example; of the domain alone where there is none. `assumed`: whether nobody stated the
-        domain, so that any value may stand in the data."""
+    def of(cls, example: Any, domain: Domain, assumed: bool, size: int) -> Table:
+        """The table of an example; of the domain alone, and this size, where there is none. `assumed`: whether nobody
+        stated the domain, so that any value may stand in the data."""
         if is_frame(example):
             rows = [tuple(row) for row in rows_of(example)]
             return cls(_frames(example), tuple(rows), tuple(_row_values(rows)))
         if isinstance(domain, Rows):
-            return cls(list, tuple(domain[:MAX_VALUES]), tuple(_row_values(list(domain))))
+            return cls(list, tuple(itertools.islice(itertools.cycle(domain), size)), tuple(_row_values(list(domain))))
         if isinstance(example, np.ndarray):
             entries = [row.tolist() if isinstance(row, np.ndarray) else row.item() for row in example]
             made = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in entries)

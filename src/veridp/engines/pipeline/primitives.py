@@ -115,8 +115,11 @@ def _known() -> Iterator[tuple[Any, str, Around]]:
             if "randomise" in vars(kind) and not inspect.isabstract(kind):
                 yield kind, "randomise", _calling(_of_diffprivlib)
     if "opendp.mod" in loaded:
-        yield loaded["opendp.mod"].Measurement, "__call__", _calling(_of_opendp)
-        yield loaded["opendp.mod"].Measurement, "invoke", _calling(_of_opendp)
+        for kind in ("Measurement", "Queryable", "OdometerQueryable"):
+            owner = vars(loaded["opendp.mod"]).get(kind, object)
+            around = _around_measurement if kind == "Measurement" else _around_queryable
+            for name in {"__call__", "invoke"} & vars(owner).keys() - vars(object).keys():
+                yield owner, name, around
     if "pydp.algorithms.numerical_mechanisms" in loaded:
         yield loaded["pydp.algorithms.numerical_mechanisms"].NumericalMechanism, "add_noise", _calling(_of_pydp_noise)
     if "pydp.algorithms._algorithm" in loaded:
@@ -176,6 +179,63 @@ def _of_opendp(measurement: Any, argument: Any) -> Describe:
         return opendp_distance(metric, mine, theirs)
 
     return lambda output, site: Primitive(site, "opendp's measurement", settings, argument, output, price, distance)
+
+
+def _around_measurement(original: Any, record: Recorded) -> Any:
+    """Records a measurement; a compositor releases nothing itself: it is each of its answers that is recorded."""
+
+    def call(measurement: Any, argument: Any = None) -> Any:
+        if _answers_queries(measurement):
+            queryable = original(measurement, argument)
+            queryable.data_of_compositor = argument
+            return queryable
+        return _released(record, lambda: original(measurement, argument), measurement, argument)
+
+    return call
+
+
+def _around_queryable(original: Any, record: Recorded) -> Any:
+    """Records the answer to a query, which is a measurement on the data of its compositor."""
+
+    def call(queryable: Any, query: Any) -> Any:
+        if not hasattr(queryable, "data_of_compositor") or not hasattr(query, "input_metric"):
+            return original(queryable, query)
+        data = queryable.data_of_compositor
+        if _answers_queries(query):
+            within = original(queryable, query)
+            within.data_of_compositor = data
+            return within
+        return _released(record, lambda: original(queryable, query), query, data)
+
+    return call
+
+
+def _answers_queries(measurement: Any) -> bool:
+    """Whether it is a compositor or a filter of OpenDP, by the function that made it."""
+    made_by = getattr(measurement, "__opendp_dict__", {}).get("__function__", "")
+    return "composition" in made_by or "filter" in made_by
+
+
+def _released(record: Recorded, call: Callable[[], Any], measurement: Any, argument: Any) -> Any:
+    """The recorded release; a frame that may be collected once is collected now, and is kept as it was collected."""
+    of_frames = hasattr(argument, "collect_schema")
+    describe = _of_opendp(measurement, argument.collect().rows() if of_frames else argument)
+    if not of_frames:
+        return record(call, describe)
+    return _CollectedFrame(record(lambda: call().collect(), describe))
+
+
+@dataclass(frozen=True)
+class _CollectedFrame:
+    """What stands for OpenDP's OnceFrame."""
+
+    frame: Any
+
+    def collect(self) -> Any:
+        return self.frame
+
+    def lazy(self) -> Any:
+        return self.frame.lazy()
 
 
 def _of_pydp_noise(machine: Any, argument: Any) -> Describe:

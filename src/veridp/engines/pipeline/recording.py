@@ -34,7 +34,12 @@ MAX_FROZEN = 2_000  # entries of a noisy array that are kept the same one by one
 MAX_LEAVES = 20_000  # of one output
 MAX_DEPTH = 8  # of containers within an output
 OUT_OF_SIGHT = "{} draws its noise out of sight, so its runs cannot be aligned; use an engine that samples"
-RECORDED = ("opendp", "pydp", "pipelinedp")  # libraries whose objects are, or make, releases that are known as a whole
+RECORDED = (
+    "opendp",
+    "pydp",
+    "pipelinedp",
+    "smartnoise",
+)  # libraries whose objects are, or make, releases that are known as a whole
 FIRST_UNUSED = 1 << 40  # seeds of draws that the left run does not have lie above
 
 
@@ -221,11 +226,11 @@ class TrackingGenerator(ScriptedGenerator):
         old = script.primitives[place] if place < len(script.primitives) else None
         self._muted = True
         try:
-            output = call() if old is None else copy.deepcopy(old.output)
+            output = call() if old is None else old.output
         finally:
             self._muted = False
         self._record_event(describe(output, users_site()))
-        return output
+        return copy.deepcopy(output)  # the program may change what it gets
 
     # ---------------------------------------------------------------------------------------------------- decisions
 

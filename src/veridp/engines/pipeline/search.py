@@ -138,7 +138,7 @@ class _Search:
         self.relation = mechanism.adjacency
         if example is not None and not (hasattr(example, "__len__") or is_frame(example)):
             raise BadInput(f"example = {example!r} is not a data set; give a data frame, an array or a list of records")
-        self.table = Table.of(example, mechanism.domain, "domain" in mechanism.assumed)
+        self.table = Table.of(example, mechanism.domain, "domain" in mechanism.assumed, mechanism.size)
         stated = f"adjacency {self.relation}"
         self.stated = (
             stated

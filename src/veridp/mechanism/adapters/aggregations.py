@@ -1,13 +1,15 @@
-"""Aggregations of Google's pydp and of PipelineDP, and clients of pure-ldp, as mechanisms."""
+"""Aggregations of Google's pydp, PipelineDP and SmartNoise, and clients of pure-ldp, as mechanisms."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from veridp.adjacency import Scaled, adjacency
+from veridp.adjacency import GivenPairs, Rows, Scaled, adjacency, is_frame
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign, resolved
 from veridp.mechanism.adapters.worst_pairs import extreme_pairs, farthest_pairs
@@ -93,6 +95,83 @@ def pipelinedp(
     known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "domain": domain}
     source = Unseeded(_own_noise(aggregate, "pipelinedp"), scalar=False, library="pipelinedp")
     return foreign(source, **{"worst": extreme_pairs} | known | options)
+
+
+# ---------------------------------------------------------------------------------------------------------- SmartNoise
+
+
+def smartnoise(reader: Any, query: str, **options: Any) -> Mechanism:
+    """The SQL query to this private reader of SmartNoise as a mechanism, with the cost that the reader states for it.
+
+    Data sets are frames of the rows of `domain`, a frame of pandas, also with values at the bounds of the metadata; a
+    row comes or goes. Where the metadata name a column of persons, each row is of a person of its own. The reader
+    itself is not asked, so none of its budget is spent. SmartNoise parses a query and calibrates its noise anew each
+    time it is run; here it does so once, and computes what noise is added to once for each data set.
+    """
+    if not hasattr(reader, "get_privacy_cost"):
+        raise BadInput(f"{reader!r} is not a private reader of SmartNoise; make one with snsql.from_connection(…)")
+    frame = options.pop("domain", None)
+    if not isinstance(frame, Rows) and not is_frame(frame):
+        raise BadInput("data sets are frames of pandas; give one of some rows, with domain=frame")
+    columns = [column for table in reader.metadata.tables() for column in table.columns()]
+    persons = tuple(column.name for column in columns if column.is_key)
+    rows = frame if isinstance(frame, Rows) else Rows(frame, **_column_bounds(columns, frame))
+    epsilon, delta = map(float, reader.get_privacy_cost(query))
+    known = {"epsilon": epsilon, "delta": delta, "adjacency": "add-remove-unordered", "size": 2, "domain": rows}
+    parsed = reader.parse_query_string(query)
+    if "pairs" in options:
+        options |= {"adjacency": GivenPairs(options.pop("pairs")), "size": 1}
+    elif parsed.agg is not None and not parsed.censor_dims:
+        raise BadInput(
+            "with censor_dims off, which groups there are counts as public; give pairs=[(left, right), …] of frames "
+            "with the same groups, or leave it on"
+        )
+    source = _SmartNoiseQuery(type(reader), reader.privacy, reader.metadata, query, rows, persons)
+    return foreign(source, **{"worst": extreme_pairs} | known | options)
+
+
+def _column_bounds(columns: Sequence[Any], frame: Any) -> dict[str, Any]:
+    """The ends of each column that has bounds in the metadata, which are what the noise is made for."""
+    ends = {column.name: (getattr(column, "lower", None), getattr(column, "upper", None)) for column in columns}
+    keys = {column.name for column in columns if column.is_key} | {"seed"}  # a name that Rows has for something else
+    return {name: pair for name, pair in ends.items() if None not in pair and name in {*frame.columns} - keys}
+
+
+@dataclass(frozen=True, eq=False)
+class _SmartNoiseQuery:
+    """The rows that a query returns, from readers of other data."""
+
+    kind: Any
+    privacy: Any
+    metadata: Any
+    query: str
+    rows: Rows
+    persons: tuple[str, ...]
+    library = "smartnoise"
+    __name__ = "smartnoise"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "rewritten"}
+
+    @functools.cached_property
+    def rewritten(self) -> tuple[Any, Any]:
+        """The query as parsed, and as rewritten with noise that is calibrated for it: neither depends on data."""
+        asked = self._reader_of(self.rows.frame(self.rows[:1]))
+        parsed = asked.parse_query_string(self.query)
+        asked._execute_ast(parsed)  # which sets the options that rewriting depends on
+        return parsed, asked._rewrite_ast(parsed)
+
+    def outputs(self, data: Any, count: int) -> list[Any]:
+        parsed, rewritten = self.rewritten
+        asked = self._reader_of(data if is_frame(data) else self.rows.frame(data))
+        asked._rewrite_ast = lambda query: rewritten
+        exact = asked.reader._execute_ast(rewritten[0])
+        asked.reader._execute_ast = lambda query: exact
+        return [[list(row) for row in asked._execute_ast(parsed)[1:]] for _ in range(count)]
+
+    def _reader_of(self, frame: Any) -> Any:
+        own = frame.assign(**{name: range(len(frame)) for name in self.persons})
+        return self.kind.from_connection(own, privacy=self.privacy, metadata=self.metadata)
 
 
 # ------------------------------------------------------------------------------------------------------------ pure-ldp

@@ -41,6 +41,7 @@ class Command:
     words: tuple[str, ...]
     seconds: float
     keep: bool = False  # whether it goes on to run, and answers each line at once
+    title: str = ""  # its name, where that is not its words
     running: dict[int, _Running] = field(default_factory=dict, repr=False, compare=False)  # by the process that asks
 
     @classmethod
@@ -56,7 +57,7 @@ class Command:
 
     @property
     def __name__(self) -> str:
-        return shlex.join(self.words)
+        return self.title or shlex.join(self.words)
 
     def outputs(self, data: Any, count: int) -> list[Any]:
         """`count` outputs on the data, from one run of the program."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from veridp.adjacency import Adjacency, Pair, Scaled, adjacency
+from veridp.adjacency import Adjacency, GivenPairs, Pair, Rows, Scaled, adjacency, is_frame
 from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign
 from veridp.mechanism.adapters.worst_pairs import opendp_distance, worst_pairs
-from veridp.mechanism.declared import Mechanism
+from veridp.mechanism.declared import DEFAULTS, Mechanism
 from veridp.notions import MAKERS, Notion, RenyiDP, ZeroConcentrated
 
 DELTA = 1e-6  # where a library claims what no notion here says, the δ at which its ε is taken
@@ -20,7 +22,11 @@ DELTA = 1e-6  # where a library claims what no notion here says, the δ at which
 
 def is_opendp(found: Any) -> bool:
     """Whether this is a Measurement, or a query, of OpenDP; asks its class alone, so that nothing is imported."""
-    return _is_named(found, "opendp.mod.Measurement") or _is_named(found, "opendp.context.Query")
+    return _is_named(found, "opendp.mod.Measurement") or _is_query(found)
+
+
+def _is_query(found: Any) -> bool:
+    return _is_named(found, "opendp.context.Query") or _is_named(found, "opendp.extras.polars.LazyFrameQuery")
 
 
 def _is_named(found: Any, name: str) -> bool:
@@ -53,24 +59,30 @@ def opendp(measurement: Any, *, delta: float | None = None, **options: Any) -> M
 
     Neighbours, domain and size come from its input metric and domain: SymmetricDistance counts added and removed
     records, ChangeOneDistance and HammingDistance replaced ones; data of a known size cannot lose a record, so that
-    their neighbours have one replaced. A query of a context is the measurement that it would release, on any data.
+    their neighbours have one replaced. A query of a context is the measurement that it would release, on any data; one
+    on a Polars frame needs `domain`, a frame of some rows, and its output is the rows of the released frame, sorted.
     """
     if not is_opendp(measurement):
         raise BadInput(f"{measurement!r} is not an opendp Measurement; build one with opendp.measurements.make_…")
-    if _is_named(measurement, "opendp.context.Query"):
+    if _is_query(measurement):
         measurement = _resolved_query(measurement)
+    if "pairs" in options:
+        options |= {"adjacency": GivenPairs(options.pop("pairs")), "size": 1}
+    source: Any = Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
+    if str(measurement.input_domain).startswith("FrameDomain"):
+        options |= _frames(measurement.input_domain, options)
+        source = _OnFrames(measurement, options["domain"])
     known = _opendp_input(measurement, options)
     relation = adjacency(known["adjacency"])
     stated = any(name in options for name in ("epsilon", *MAKERS))
     claimed = {} if stated else opendp_claim(measurement, _opendp_distance(measurement, relation), delta)
-    function = Unseeded(measurement, scalar=_is_scalar(measurement.input_domain), library="opendp")
     priced = functools.cache(lambda distance: Claim.stated(**opendp_claim(measurement, distance, None)).epsilon)
 
     def worst(mechanism: Mechanism) -> list[Pair]:
         metric = opendp_metric(measurement)
         return worst_pairs(mechanism, lambda left, right: priced(opendp_distance(metric, left, right)))
 
-    return foreign(function, **{"worst": worst, **claimed, **known, "adjacency": relation})
+    return foreign(source, **{"worst": worst, **claimed, **known, "adjacency": relation})
 
 
 def _resolved_query(query: Any) -> Any:
@@ -82,6 +94,46 @@ def _resolved_query(query: Any) -> Any:
     if not _is_named(found, "opendp.mod.Measurement"):
         raise BadInput(f"the query is an {type(found).__name__.lower()} that answers others; give one of these")
     return found
+
+
+def _frames(domain: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The rows that frames are made of, and a size that the margins of this domain of frames allow.
+
+    Neighbours that differ in what a margin makes public are none to the library: who compares frames has to list them.
+    """
+    frame: Any = options.get("domain")
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    rows = frame if isinstance(frame, Rows) else Rows(frame) if is_frame(frame) else None
+    if rows is None:
+        raise BadInput("a query does not hold its data; give a frame of some rows, with domain=pl.DataFrame({…})")
+    if isinstance(options.get("adjacency"), GivenPairs):
+        return {"domain": rows}
+    grouped = re.findall(r"\{(.*?)\}", str(domain).partition("margins=")[2])
+    margins = [domain.get_margin(re.findall(r'col\("(.*?)"\)', by)) for by in grouped]
+    most = min((margin.max_length for margin in margins if margin.max_length is not None), default=math.inf)
+    size = options.get("size") or min(DEFAULTS["size"], max(most - 1, 1))
+    groups = min((margin.max_groups for margin in margins if margin.by and margin.max_groups), default=math.inf)
+    if any(margin.invariant for margin in margins) or size + 1 > min(most, groups):
+        raise BadInput(
+            "the margins of this query say what is public of a frame: an invariant, or few rows or groups; give "
+            "pairs=[(left, right), …] of frames for which that holds, with epsilon=…, or a smaller size=…"
+        )
+    return {"domain": rows, "size": size}
+
+
+@dataclass(frozen=True, eq=False)
+class _OnFrames:
+    """The measurement on frames of rows: the rows that it releases, in an order that does not depend on the data's."""
+
+    measurement: Any
+    rows: Rows
+    library = "opendp"
+    __name__ = "opendp_query"
+
+    def outputs(self, data: Any, count: int) -> list[Any]:
+        frame = (data if is_frame(data) else self.rows.frame(data)).lazy()
+        released = (self.measurement(frame).collect() for _ in range(count))
+        return [table.sort(table.columns).rows() for table in released]
 
 
 def _is_scalar(domain: Any) -> bool:

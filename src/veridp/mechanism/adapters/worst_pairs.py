@@ -86,12 +86,16 @@ def _spread_of_moves(pair: Pair) -> float:
 
 
 def _difference_of_sums(pair: Pair) -> float:
-    """How far the sums of all numbers in the two data sets are apart; 0 where they hold anything else."""
-    try:
-        sums = [float(np.sum(np.asarray(side, dtype=float))) for side in (pair.left, pair.right)]
-    except (TypeError, ValueError):
-        return 0.0
+    """How far the sums of all numbers in the two data sets are apart; 0 where one is not finite."""
+    sums = [math.fsum(_numbers_in(side)) for side in (pair.left, pair.right)]
     return abs(sums[0] - sums[1]) if all(map(math.isfinite, sums)) else 0.0
+
+
+def _numbers_in(records: Any) -> Iterator[float]:
+    for record in records:
+        for entry in record if isinstance(record, list | tuple | np.ndarray) else (record,):
+            if isinstance(entry, int | float | np.number):
+                yield float(entry)
 
 
 # ------------------------------------------------------------------------------------------------- distances of inputs
