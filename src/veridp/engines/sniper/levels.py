@@ -422,9 +422,7 @@ class LevelSearch:
         The top level ends as soon as the claim is refuted, or the bound is as tight as asked.
         """
         plan, before = self.plan, self.drawn
-        looks = confirm(
-            self.pool, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal.delta, plan.spending
-        )
+        looks = confirm(self.pool, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal, plan.spending)
         for event in looks:
             if isinstance(event, float):
                 self.tell("confirming", event)
