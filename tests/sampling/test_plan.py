@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,11 +17,15 @@ def shifted(rng, data):
 
 
 def test_inputs_of_the_form_of_an_example_are_tried_on_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-    made = plan._batch_job
-    monkeypatch.setattr(plan, "_batch_job", lambda order, notes: (tried.append(order.data), made(order, notes))[1])
+    tried, made = [], plan._batch_job
+
+    def noted(order: plan.Order, notes: list[str]) -> Any:
+        tried.append(order.data)
+        return made(order, notes)
+
+    monkeypatch.setattr(plan, "_batch_job", noted)
     inputs = [[2.0], [3.0], [2], [2.0, 0.0], np.array([2.0]), np.array([3.0])]
-    by_example, by_input = SharedTrials([1.0]), SharedTrials()
+    by_example, by_input = SharedTrials([[1.0]]), SharedTrials()
     for data in inputs:
         outputs = veridp.sample(shifted, data, 1_000, seed=1, trials=by_example)
         same = veridp.sample(shifted, data, 1_000, seed=1, trials=by_input)

@@ -8,7 +8,7 @@ import functools
 import pickle
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -153,23 +153,22 @@ class SharedTrials:
     A search orders outputs of the same few inputs again and again, and trials cost as much as thousands of outputs.
     Each is made once for an input, with a fixed seed, so that the reading depends on mechanism, input and count alone.
 
-    With an `example`, inputs of its form are tried on it alone: its reading is used for them untried. That is for
-    outputs from which something is learnt that other outputs then confirm; what is certified must not rest on them.
+    Inputs of the form of one of the `examples` are tried on that alone: its reading is used for them untried. That is
+    for outputs from which something is learnt that other outputs then confirm; what is certified must not rest on them.
     """
 
-    def __init__(self, example: object = None) -> None:
-        self.example = example
+    def __init__(self, examples: Sequence[object] = ()) -> None:
+        self.examples = {_form(example): example for example in reversed(examples)}
         self._known: dict[Any, Any] = {}
 
     def tried(self, order: Order) -> Order:
         """The order for whose input the trials are made."""
-        stands_for = self.example is not None and _form(order.data) == _form(self.example)
-        return replace(order, data=self.example) if stands_for else order
+        return replace(order, data=self.examples.get(_form(order.data), order.data))
 
     def once(self, order: Order, what: object, made: Callable[[], Result]) -> Result:
         """What was made before for this input, or is made now; made anew each time for data that cannot be pickled."""
         try:
-            key = what, order.reading, pickle.dumps(order.data)
+            key = what, order.reading, pickle.dumps((order.data, dict(order.mechanism.arguments)))
         except Exception:  # whatever a class of one's own raises
             return made()
         if key not in self._known:
@@ -179,10 +178,10 @@ class SharedTrials:
 
     def __reduce__(self) -> Any:
         """Another process makes trials of its own."""
-        return SharedTrials, (self.example,)
+        return SharedTrials, (tuple(self.examples.values()),)
 
 
-def _form(data: object) -> object:
+def _form(data: object) -> Any:
     """The types and the nesting of an input, but not its values."""
     if isinstance(data, np.ndarray):
         return data.dtype.str, data.shape

@@ -151,6 +151,7 @@ class PairTask:
     held_out: int
     families: tuple[ModelFamily, ...]
     key: tuple[int, ...]  # makes the samples its own
+    learnt: Scorer | None = None  # on another pair: nothing is trained then
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,13 +205,9 @@ def best_attack(setting: Setting, task: PairTask) -> AttackCandidate:
     """The most promising attack on the pair, in either direction."""
     pair, held_out = task.pair, min(task.held_out, MOST_HELD_OUT)
     sides = enumerate((pair.left, pair.right))
-    streams = [Stream(setting, data, task.samples + held_out, (*task.key, side)) for side, data in sides]
-    training = _training(setting, task, streams)
-    columns = training.columns
-    seed = seed_for(setting.seed, *task.key, len(streams))
-    fits = list(_fits(task.families, training, seed)) if columns.columns else []
-    del training
-    scorers = [Scorer(columns.only(fit.places), fit.model) for fit in fits]
+    samples = task.samples if task.learnt is None else 0
+    streams = [Stream(setting, data, samples + held_out, (*task.key, side)) for side, data in sides]
+    columns, scorers = _trained(setting, task, streams) if task.learnt is None else (task.learnt.columns, [task.learnt])
     left, right = (_scores(scorers, stream.take(held_out)) for stream in streams)
     scored = zip(scorers, left, right, strict=True)
     found = [_aimed(scorer, pair, mine, theirs, setting.goal) for scorer, mine, theirs in scored]
@@ -220,6 +217,15 @@ def best_attack(setting: Setting, task: PairTask) -> AttackCandidate:
     best = _simplest_good(found)
     ranking = tuple(c.attack.scorer.family for c in sorted(found, key=lambda c: -c.promise))
     return replace(best, ranking=ranking, columns=len(columns.columns), drawn=drawn)
+
+
+def _trained(setting: Setting, task: PairTask, streams: Sequence[Stream]) -> tuple[Columns, list[Scorer]]:
+    """The columns that vary, and a scorer of each family that serves."""
+    training = _training(setting, task, streams)
+    columns = training.columns
+    seed = seed_for(setting.seed, *task.key, len(streams))
+    fits = list(_fits(task.families, training, seed)) if columns.columns else []
+    return columns, [Scorer(columns.only(fit.places), fit.model) for fit in fits]
 
 
 def _fits(families: Sequence[ModelFamily], training: Training, seed: int) -> Iterator[Fit]:

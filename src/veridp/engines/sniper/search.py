@@ -314,7 +314,7 @@ class _SearchRun:
 
     def __call__(self, reporter: Reporter) -> AttackResult:
         pairs = PairStream(self.setting.mechanism, self.setting.mechanism.size)
-        setting = replace(self.setting, search_trials=SharedTrials(self._example(replace(pairs, seen=set()))))
+        setting = replace(self.setting, search_trials=SharedTrials(self._examples(replace(pairs, seen=set()))))
         pool, texts = TaskPool(setting, self.executor, self.workers, self.journal), dict[Look, str]()
         search_run = self.kind(self.plans, pool, pairs, self.deadline, reporter.progress, self.first)
 
@@ -344,10 +344,9 @@ class _SearchRun:
                 raise
         return result(in_words=True)
 
-    def _example(self, pairs: PairStream) -> object:
-        """An input such as those that will be tried; None where there is none."""
-        some = next(iter((*self.first, *self.given)), None) or next(pairs.patterns(), None)
-        return None if some is None else some.left
+    def _examples(self, pairs: PairStream) -> list[object]:
+        """Inputs such as those that will be tried."""
+        return [pair.left for pair in (*self.first, *(self.given or itertools.islice(pairs.patterns(), 1)))]
 
 
 def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | None) -> tuple[Claim | None, float]:
