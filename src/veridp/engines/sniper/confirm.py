@@ -306,7 +306,8 @@ def confirm(
         rest = alpha * spending.others * _share(number, len(sizes)) / max(1, len(levels))
         (left, right), *further = totals.T.tolist()
         linear = spending is not ALL_AT_ONCE and goal.favours_one_test(candidate.left, candidate.right, size, main)
-        one = LinearBounds(left, right, size, main, goal.delta) if linear else CountedBounds(left, right, size, main)
+        at_delta = Claim(0.0, goal.delta).tolerated.delta  # what a refutation has to exceed
+        one = LinearBounds(left, right, size, main, at_delta) if linear else CountedBounds(left, right, size, main)
         bounds = (one, *(CountedBounds(mine, theirs, size, rest) for mine, theirs in further))
         looked = zip(attacks, bounds, strict=True)
         yield [Look(candidate, attack, bound, goal.delta) for attack, bound in looked]
